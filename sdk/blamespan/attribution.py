@@ -1,0 +1,180 @@
+"""The verdict on one run: who is to blame, at which step, with which kind of error."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from blamespan.taxonomy import ErrorMode
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["AgentBlame", "Attribution", "Evidence", "ModeBlame", "StepBlame", "TracerIdentity"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepBlame:
+    """A step's share of the blame, 0..1; the shares of a run add up to 1, or to 0 after an abstention."""
+
+    index: int
+    span_id: str
+    agent: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBlame:
+    """An agent's share of the blame: the sum over its steps."""
+
+    agent: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModeBlame:
+    """How likely *agent* made this kind of error, 0..1. Modes are not exclusive and need not add up to 1."""
+
+    mode: ErrorMode
+    agent: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Words of a step that speak for its blame, quoted as they stand in its content."""
+
+    index: int
+    quote: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TracerIdentity:
+    """Which tracer spoke: enough to reproduce the verdict."""
+
+    name: str
+    version: str
+    weights: str = ""
+    """First 12 hex digits of the SHA-256 of its weights, or empty for a tracer without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What a tracer says of one run. Build it with `Attribution.of`, which derives what can be derived.
+
+    Attributes:
+        trace_id: The run's trace.
+        failure_score: How likely the run failed by an agent's fault, 0..1.
+        steps: One share per step, in step order.
+        decisive_step: Index of the step that decided the failure; None after an abstention.
+        agents: Ranked, most to blame first. An agent's score is the sum of its steps' shares.
+        modes: Ranked, most likely first.
+        step_set: Indices of the fewest steps whose shares reach `coverage`, ascending.
+        coverage: The share of blame `step_set` was made to hold.
+        evidence: Strongest first.
+        tracer: Who says so.
+        revision: 0 at first, +1 each time late spans changed the run.
+        abstained: Why there is no verdict, or None.
+    """
+
+    trace_id: str
+    failure_score: float
+    steps: tuple[StepBlame, ...]
+    decisive_step: int | None
+    agents: tuple[AgentBlame, ...]
+    modes: tuple[ModeBlame, ...]
+    step_set: tuple[int, ...]
+    coverage: float
+    evidence: tuple[Evidence, ...]
+    tracer: TracerIdentity
+    revision: int = 0
+    abstained: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        trace: MessageActionTrace,
+        shares: Sequence[float],
+        *,
+        failure_score: float,
+        tracer: TracerIdentity,
+        modes: Sequence[ModeBlame] = (),
+        evidence: Sequence[Evidence] = (),
+        coverage: float = 0.8,
+    ) -> Attribution:
+        """Build a verdict from one non-negative number per step.
+
+        The numbers are scaled to add up to 1. The decisive step is the highest one of the most blamed
+        agent (the earlier one on a tie), so the agent, the step and the shares can never contradict.
+
+        Args:
+            trace: The run.
+            shares: One per step; must be 0 where `trace.can_be_blamed` says no, and not all 0.
+            failure_score: 0..1.
+            tracer: Who says so.
+            modes: In any order.
+            evidence: In any order.
+            coverage: Share of the blame that `step_set` must hold, 0..1.
+
+        Raises:
+            ValueError: if the shares do not fit the trace, are negative or all zero, or blame what
+                cannot be blamed.
+        """
+        total = _checked_total(trace, shares)
+        steps = tuple(
+            StepBlame(step.index, step.span_id, step.agent, share / total)
+            for step, share in zip(trace.steps, shares, strict=True)
+        )
+        agents = _by_agent(steps)
+        ranked = sorted(steps, key=lambda step: (-step.score, step.index))
+        return cls(
+            trace_id=trace.trace_id,
+            failure_score=failure_score,
+            steps=steps,
+            decisive_step=next(step.index for step in ranked if step.agent == agents[0].agent),
+            agents=agents,
+            modes=tuple(sorted(modes, key=lambda mode: -mode.score)),
+            step_set=_smallest_set(ranked, coverage),
+            coverage=coverage,
+            evidence=tuple(sorted(evidence, key=lambda item: -item.score)),
+            tracer=tracer,
+        )
+
+    @classmethod
+    def abstain(cls, trace: MessageActionTrace, reason: str, tracer: TracerIdentity) -> Attribution:
+        """Give no verdict on *trace*, saying why: never a default answer in a verdict's clothes."""
+        steps = tuple(StepBlame(step.index, step.span_id, step.agent, 0.0) for step in trace.steps)
+        return cls(trace.trace_id, 0.0, steps, None, (), (), (), 0.0, (), tracer, abstained=reason)
+
+
+def _checked_total(trace: MessageActionTrace, shares: Sequence[float]) -> float:
+    if len(shares) != len(trace.steps):
+        raise ValueError(f"expected one share per step ({len(trace.steps)}), got {len(shares)}")
+    for step, share in zip(trace.steps, shares, strict=True):
+        if not share >= 0:
+            raise ValueError(f"step {step.index}: a share must be a number >= 0, got {share!r}")
+        if share > 0 and not trace.can_be_blamed(step):
+            raise ValueError(f"step {step.index} ({step.kind} by {step.agent!r}) cannot be blamed, got share {share!r}")
+    total = sum(shares)
+    if not total > 0:
+        raise ValueError("all shares are 0: use Attribution.abstain and say why")
+    return total
+
+
+def _by_agent(steps: Sequence[StepBlame]) -> tuple[AgentBlame, ...]:
+    mass: dict[str, float] = defaultdict(float)
+    for step in steps:
+        mass[step.agent] += step.score
+    ranked = sorted(mass.items(), key=lambda item: -item[1])  # stable: first to speak wins a tie
+    return tuple(AgentBlame(agent, score) for agent, score in ranked if score > 0)
+
+
+def _smallest_set(ranked: Sequence[StepBlame], coverage: float) -> tuple[int, ...]:
+    chosen: list[int] = []
+    held = 0.0
+    for step in ranked:
+        if held >= coverage - 1e-9 or step.score == 0:
+            break
+        chosen.append(step.index)
+        held += step.score
+    return tuple(sorted(chosen))

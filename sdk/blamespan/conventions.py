@@ -1,0 +1,120 @@
+"""The words on the wire: every span name, attribute key and value blamespan reads or writes.
+
+The primary dialect is OpenTelemetry's GenAI semantic conventions; their keys are re-exported here from
+`opentelemetry-semantic-conventions`, so that the rest of the code has one place to look. Keys that the
+conventions lack start with `blamespan.`.
+"""
+
+from typing import Final
+
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as _gen_ai
+from opentelemetry.semconv.attributes import error_attributes as _error
+
+OPERATION: Final = _gen_ai.GEN_AI_OPERATION_NAME
+"""What a span does: one of the `OPERATION_*` values. Jaeger >= 2.20 draws its GenAI view from it."""
+AGENT_NAME: Final = _gen_ai.GEN_AI_AGENT_NAME
+"""Who acted. On tool and model spans: the agent on whose behalf."""
+AGENT_ID: Final = _gen_ai.GEN_AI_AGENT_ID
+"""The framework's own identifier of the agent instance."""
+AGENT_DESCRIPTION: Final = _gen_ai.GEN_AI_AGENT_DESCRIPTION
+"""What the agent says of itself."""
+CONVERSATION_ID: Final = _gen_ai.GEN_AI_CONVERSATION_ID
+"""The team, thread or session this run belongs to; equal across runs that continue each other."""
+WORKFLOW_NAME: Final = _gen_ai.GEN_AI_WORKFLOW_NAME
+"""The team or graph."""
+INPUT_MESSAGES: Final = _gen_ai.GEN_AI_INPUT_MESSAGES
+"""JSON of the messages received; on agent spans only those new since the agent last spoke."""
+OUTPUT_MESSAGES: Final = _gen_ai.GEN_AI_OUTPUT_MESSAGES
+"""JSON of the messages produced."""
+SYSTEM_INSTRUCTIONS: Final = _gen_ai.GEN_AI_SYSTEM_INSTRUCTIONS
+"""JSON of the agent's standing instructions."""
+TOOL_NAME: Final = _gen_ai.GEN_AI_TOOL_NAME
+TOOL_DESCRIPTION: Final = _gen_ai.GEN_AI_TOOL_DESCRIPTION
+TOOL_TYPE: Final = _gen_ai.GEN_AI_TOOL_TYPE
+TOOL_CALL_ID: Final = _gen_ai.GEN_AI_TOOL_CALL_ID
+TOOL_ARGUMENTS: Final = _gen_ai.GEN_AI_TOOL_CALL_ARGUMENTS
+"""JSON of the arguments a tool was called with."""
+TOOL_RESULT: Final = _gen_ai.GEN_AI_TOOL_CALL_RESULT
+"""What the tool answered, as text or JSON."""
+PROVIDER_NAME: Final = _gen_ai.GEN_AI_PROVIDER_NAME
+REQUEST_MODEL: Final = _gen_ai.GEN_AI_REQUEST_MODEL
+RESPONSE_MODEL: Final = _gen_ai.GEN_AI_RESPONSE_MODEL
+FINISH_REASONS: Final = _gen_ai.GEN_AI_RESPONSE_FINISH_REASONS
+INPUT_TOKENS: Final = _gen_ai.GEN_AI_USAGE_INPUT_TOKENS
+OUTPUT_TOKENS: Final = _gen_ai.GEN_AI_USAGE_OUTPUT_TOKENS
+ERROR_TYPE: Final = _error.ERROR_TYPE
+"""Class of the error the operation ended with, e.g. an exception's type name."""
+
+_Operations = _gen_ai.GenAiOperationNameValues
+OPERATION_WORKFLOW: Final = _Operations.INVOKE_WORKFLOW.value
+OPERATION_AGENT: Final = _Operations.INVOKE_AGENT.value
+OPERATION_TOOL: Final = _Operations.EXECUTE_TOOL.value
+OPERATION_CHAT: Final = _Operations.CHAT.value
+
+# --- a run and its steps -----------------------------------------------------------------------------
+
+RUN_COMPLETE: Final = "blamespan.run.complete"
+"""bool, on the run's span: true when the run ended in order (also when it ended with an error)."""
+RUN_AGENTS: Final = "blamespan.run.agents"
+"""JSON `[{"name", "role", "id"?, "description"?}]`, on the run's span: who takes part, speaking or not."""
+RUN_OUTCOME: Final = "blamespan.run.outcome"
+"""`succeeded` or `failed`, on the run's span, where somebody knows; absent otherwise."""
+STEP_INDEX: Final = "blamespan.step.index"
+"""int, 0-based place of the step in its run, in causal order."""
+STEP_RESULT_INDEX: Final = "blamespan.step.result_index"
+"""int, on a tool span: the place of the tool's answer, where `STEP_INDEX` is the place of the call."""
+STEP_KIND: Final = "blamespan.step.kind"
+"""One of `blamespan.trace.StepKind`."""
+STEP_CONTENT: Final = "blamespan.step.content"
+"""str: the step's text, only where it cannot be read off the standard attributes."""
+STEP_RESULT_CONTENT: Final = "blamespan.step.result_content"
+"""str, on a tool span: the answer's text, only where it cannot be read off the standard attributes."""
+MESSAGE_ID: Final = "blamespan.message.id"
+"""The framework's identifier of the message produced."""
+MESSAGE_SENDER: Final = "blamespan.message.sender"
+"""Who sent the message produced: the agent itself."""
+MESSAGE_RECIPIENTS: Final = "blamespan.message.recipients"
+"""str[]: who receives the message produced. Empty or absent: not known."""
+LINK_STEP: Final = "blamespan.link.step"
+"""int, on a span link: index of the step that the link's own step builds on."""
+TRUNCATED: Final = "blamespan.truncated"
+"""str[]: keys on this span whose value was cut at the content limit."""
+ORIGINAL_BYTES: Final = "blamespan.original_bytes"
+"""int[]: the uncut UTF-8 lengths, in the order of `TRUNCATED`."""
+
+# --- after attribution -------------------------------------------------------------------------------
+
+BLAME_SCORE: Final = "blamespan.blame.score"
+"""float 0..1, on every step span: the step's share of the blame."""
+BLAME_RANK: Final = "blamespan.blame.rank"
+"""int, 1-based, on blamed spans: place among the suspects."""
+BLAME_DECISIVE: Final = "blamespan.blame.decisive"
+"""bool, true on the span of the decisive step."""
+ERROR_MODE: Final = "blamespan.error.mode"
+"""Code of the error mode within its taxonomy, e.g. `FM-1.1`."""
+ERROR_NAME: Final = "blamespan.error.name"
+ERROR_TAXONOMY: Final = "blamespan.error.taxonomy"
+"""`mast`, `aegis` or `blamespan`: the same code means different things in different taxonomies."""
+ERROR_SCORE: Final = "blamespan.error.score"
+"""float 0..1: the tracer's confidence in the mode."""
+EVIDENCE: Final = "blamespan.evidence"
+"""str: the words in the step that speak for the blame."""
+FAILURE_SCORE: Final = "blamespan.failure.score"
+"""float 0..1, on the run's span: how likely the run failed by an agent's fault."""
+BLAME_AGENT: Final = "blamespan.blame.agent"
+BLAME_STEP: Final = "blamespan.blame.step"
+BLAME_SPAN_ID: Final = "blamespan.blame.span_id"
+"""16 hex digits, on the run's span: the span of the decisive step."""
+TRACER_NAME: Final = "blamespan.tracer.name"
+TRACER_VERSION: Final = "blamespan.tracer.version"
+TRACER_WEIGHTS: Final = "blamespan.tracer.weights"
+"""First 12 hex digits of the SHA-256 of the tracer's weights."""
+REVISION: Final = "blamespan.revision"
+"""int, 0 for the first attribution of a run, +1 each time late spans changed it."""
+ABSTAINED: Final = "blamespan.abstained"
+"""str: why the tracer gave no verdict. Absent when it gave one."""
+
+MAX_ATTRIBUTION_BYTES: Final = 2_047
+"""Longest value blamespan writes after attribution: Tempo cuts attribute values at 2,048 bytes."""
+DEFAULT_MAX_CONTENT_BYTES: Final = 32_768
+"""Default of `BLAMESPAN_MAX_CONTENT_BYTES`: longer contents are cut on a character boundary and marked."""

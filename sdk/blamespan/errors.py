@@ -1,0 +1,56 @@
+"""Every error blamespan raises on purpose.
+
+BlamespanError
+  ConfigError       a setting is missing or wrong                     (also ValueError)
+  MissingExtra      a feature needs a package that is not installed   (also ImportError)
+  MalformedSpan     a span cannot be read or placed                   (also ValueError)
+  MalformedTrace    a message-action trace breaks one of its rules    (also ValueError)
+  NoAgentSteps      spans hold nothing an agent did                   (also ValueError)
+  UnreadableInput   a file cannot be read as what it should be        (also ValueError)
+  TracerUnavailable a tracer or its weights cannot be loaded
+
+Each message says what was expected, what came, and what to do next.
+"""
+
+__all__ = [
+    "BlamespanError",
+    "ConfigError",
+    "MalformedSpan",
+    "MalformedTrace",
+    "MissingExtra",
+    "NoAgentSteps",
+    "TracerUnavailable",
+    "UnreadableInput",
+]
+
+
+class BlamespanError(Exception):
+    """Catch this to catch every error blamespan raises on purpose."""
+
+
+class ConfigError(BlamespanError, ValueError):
+    """A setting is missing or wrong; nothing was started."""
+
+
+class MissingExtra(BlamespanError, ImportError):
+    """A feature was asked for whose packages are not installed; the message names the `pip install`."""
+
+
+class MalformedSpan(BlamespanError, ValueError):
+    """A span cannot be read or placed in a trace."""
+
+
+class MalformedTrace(BlamespanError, ValueError):
+    """A message-action trace breaks one of the rules of `blamespan.trace`."""
+
+
+class NoAgentSteps(BlamespanError, ValueError):
+    """The spans hold no agent message, tool call or other step: there is nothing to attribute."""
+
+
+class UnreadableInput(BlamespanError, ValueError):
+    """A file or a line of it is not what it was read as; other files are unaffected."""
+
+
+class TracerUnavailable(BlamespanError):
+    """A tracer is not installed, or its weights cannot be loaded."""

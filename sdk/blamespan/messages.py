@@ -1,0 +1,108 @@
+"""GenAI message JSON: what `gen_ai.input.messages` and `gen_ai.output.messages` hold.
+
+Source: OpenTelemetry GenAI semantic conventions, message schema: a list of
+`{"role", "name"?, "parts": [{"type", ...}], "finish_reason"?}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from blamespan.trace import AttributeValue
+
+__all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of"]
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+Part: TypeAlias = Mapping[str, Any]  # the schema is open: any JSON object with a "type"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `name` is the participant that wrote it, where several share a role."""
+
+    role: str
+    parts: Sequence[Part]
+    name: str | None = None
+    finish_reason: str | None = None
+
+    @classmethod
+    def of_text(cls, role: Role, content: str, *, name: str | None = None, finish_reason: str | None = None) -> Message:
+        """Make a message of one text part."""
+        return cls(role, ({"type": "text", "content": content},), name, finish_reason)
+
+
+def dump_messages(messages: Iterable[Message]) -> str:
+    """Write messages as the JSON string an attribute holds."""
+    return json.dumps([_as_object(message) for message in messages], ensure_ascii=False, separators=(",", ":"))
+
+
+def load_messages(value: AttributeValue) -> tuple[Message, ...] | None:
+    """Read an attribute as messages: JSON text, or the list itself where it was kept structured.
+
+    Returns:
+        The messages, or None where the value is not what the schema says (cut off, another dialect).
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return None
+    messages = [_from_object(item) for item in value]
+    return None if any(message is None for message in messages) else tuple(m for m in messages if m is not None)
+
+
+def text_of(value: AttributeValue) -> str:
+    """Read the text of an attribute that holds messages: parts joined by line ends.
+
+    A value that is not message JSON is read as plain text, so that nothing a program said is lost.
+    """
+    messages = load_messages(value)
+    if messages is None:
+        return value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str)
+    texts = [text for message in messages for part in message.parts if (text := _part_text(part))]
+    return "\n".join(texts)
+
+
+def _part_text(part: Part) -> str:
+    kind = part.get("type")
+    if kind == "tool_call":
+        return f"{part.get('name', '')}({_as_text(part.get('arguments', ''))})"
+    if kind == "tool_call_response":
+        return _as_text(part.get("response", part.get("result", "")))
+    return _as_text(part.get("content", ""))
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _as_object(message: Message) -> dict[str, Any]:
+    found: dict[str, Any] = {"role": message.role}
+    if message.name is not None:
+        found["name"] = message.name
+    found["parts"] = [dict(part) for part in message.parts]
+    if message.finish_reason is not None:
+        found["finish_reason"] = message.finish_reason
+    return found
+
+
+def _from_object(item: object) -> Message | None:
+    if not isinstance(item, Mapping):
+        return None
+    parts = item.get("parts")
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return None
+    if not all(isinstance(part, Mapping) for part in parts):
+        return None
+    name, reason = item.get("name"), item.get("finish_reason")
+    return Message(
+        role=str(item.get("role", "")),
+        parts=tuple(parts),
+        name=name if isinstance(name, str) else None,
+        finish_reason=reason if isinstance(reason, str) else None,
+    )

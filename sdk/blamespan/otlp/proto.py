@@ -1,0 +1,207 @@
+"""OTLP protobuf to our spans and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1 import trace_pb2
+from opentelemetry.trace import SpanKind
+
+from blamespan.errors import MalformedSpan
+from blamespan.spans import Attributes, Scope, Span, SpanEvent, SpanLink
+from blamespan.trace import AttributeValue, StepStatus
+
+__all__ = ["spans_from_proto", "spans_to_proto"]
+
+_KINDS = {
+    trace_pb2.Span.SPAN_KIND_SERVER: SpanKind.SERVER,
+    trace_pb2.Span.SPAN_KIND_CLIENT: SpanKind.CLIENT,
+    trace_pb2.Span.SPAN_KIND_PRODUCER: SpanKind.PRODUCER,
+    trace_pb2.Span.SPAN_KIND_CONSUMER: SpanKind.CONSUMER,
+}  # unspecified reads as INTERNAL, as the specification asks
+_KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()} | {
+    SpanKind.INTERNAL: trace_pb2.Span.SPAN_KIND_INTERNAL
+}
+_STATUSES: dict[int, StepStatus] = {
+    trace_pb2.Status.STATUS_CODE_OK: "ok",
+    trace_pb2.Status.STATUS_CODE_ERROR: "error",
+}
+_STATUS_NUMBERS: dict[StepStatus, trace_pb2.Status.StatusCode.ValueType] = {
+    "unset": trace_pb2.Status.STATUS_CODE_UNSET,
+    "ok": trace_pb2.Status.STATUS_CODE_OK,
+    "error": trace_pb2.Status.STATUS_CODE_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoOrigin:
+    """Where a span was read from: its own message, and the headers it stood under."""
+
+    span: trace_pb2.Span
+    resource: trace_pb2.ResourceSpans
+    scope: trace_pb2.ScopeSpans
+
+
+def spans_from_proto(groups: Iterable[trace_pb2.ResourceSpans]) -> Iterator[Span]:
+    """Read every span of *groups*, in order.
+
+    Raises:
+        MalformedSpan: at the first span whose trace or span id is not 16 or 8 bytes, or is all zero.
+    """
+    for group in groups:
+        resource = _mapping(group.resource.attributes)
+        for scoped in group.scope_spans:
+            scope = Scope(scoped.scope.name, scoped.scope.version)
+            for span in scoped.spans:
+                yield _read(span, resource, scope, ProtoOrigin(span, group, scoped))
+
+
+def spans_to_proto(spans: Iterable[Span]) -> list[trace_pb2.ResourceSpans]:
+    """Write *spans*, grouped under the resources and scopes they came from, first come first.
+
+    A span that was read from protobuf is its own message again, with the attributes added since.
+    """
+    resources: dict[object, trace_pb2.ResourceSpans] = {}
+    scopes: dict[object, trace_pb2.ScopeSpans] = {}
+    for span in spans:
+        origin = span.origin if isinstance(span.origin, ProtoOrigin) else None
+        resource_key: object = id(origin.resource) if origin else _frozen(span.resource)
+        scope_key = (resource_key, id(origin.scope) if origin else span.scope)
+        if resource_key not in resources:
+            resources[resource_key] = _resource_header(span, origin)
+        if scope_key not in scopes:
+            header = _scope_header(span, origin)
+            scopes[scope_key] = resources[resource_key].scope_spans.add()
+            scopes[scope_key].CopyFrom(header)
+        scopes[scope_key].spans.append(_patched(span, origin) if origin else _write(span))
+    return list(resources.values())
+
+
+def any_value(value: AttributeValue) -> AnyValue:
+    """Write one attribute value; what OTLP cannot carry becomes its text."""
+    if isinstance(value, bool):
+        return AnyValue(bool_value=value)
+    if isinstance(value, str):
+        return AnyValue(string_value=value.encode("utf-8", "replace").decode())
+    if isinstance(value, int):
+        return AnyValue(int_value=value) if -(2**63) <= value < 2**63 else AnyValue(string_value=str(value))
+    if isinstance(value, float):
+        return AnyValue(double_value=value)
+    if isinstance(value, bytes):
+        return AnyValue(bytes_value=value)
+    if isinstance(value, Mapping):
+        return AnyValue(kvlist_value=KeyValueList(values=_key_values(value)))
+    if isinstance(value, Sequence):
+        return AnyValue(array_value=ArrayValue(values=[any_value(item) for item in value]))
+    return AnyValue()
+
+
+def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: ProtoOrigin) -> Span:
+    if len(span.trace_id) != 16 or len(span.span_id) != 8:
+        raise MalformedSpan(
+            f"span {span.name!r}: expected a trace id of 16 bytes and a span id of 8, "
+            f"got {len(span.trace_id)} and {len(span.span_id)}"
+        )
+    return Span(
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else None,
+        name=span.name,
+        kind=_KINDS.get(span.kind, SpanKind.INTERNAL),
+        start_ns=span.start_time_unix_nano,
+        end_ns=span.end_time_unix_nano,
+        attributes=_mapping(span.attributes),
+        status=_STATUSES.get(span.status.code, "unset"),
+        status_message=span.status.message,
+        events=[SpanEvent(event.name, event.time_unix_nano, _mapping(event.attributes)) for event in span.events],
+        links=[SpanLink(link.trace_id.hex(), link.span_id.hex(), _mapping(link.attributes)) for link in span.links],
+        resource=resource,
+        scope=scope,
+        origin=origin,
+    )
+
+
+def _mapping(attributes: Iterable[KeyValue]) -> dict[str, AttributeValue]:
+    return {item.key: _plain(item.value) for item in attributes}
+
+
+def _plain(value: AnyValue) -> AttributeValue:
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "array_value":
+        return tuple(_plain(item) for item in value.array_value.values)
+    if kind == "kvlist_value":
+        return _mapping(value.kvlist_value.values)
+    plain: AttributeValue = getattr(value, kind)
+    return plain
+
+
+def _key_values(attributes: Attributes) -> list[KeyValue]:
+    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]
+
+
+def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
+    """Copy the span's own message with the attributes that changed since it was read."""
+    before = _mapping(origin.span.attributes)
+    changed = {key: value for key, value in span.attributes.items() if key not in before or before[key] != value}
+    if not changed:
+        return origin.span
+    copy = trace_pb2.Span()
+    copy.CopyFrom(origin.span)
+    kept = [item for item in copy.attributes if item.key not in changed]
+    del copy.attributes[:]
+    copy.attributes.extend(kept)
+    copy.attributes.extend(_key_values(changed))
+    return copy
+
+
+def _write(span: Span) -> trace_pb2.Span:
+    return trace_pb2.Span(
+        trace_id=bytes.fromhex(span.trace_id),
+        span_id=bytes.fromhex(span.span_id),
+        parent_span_id=bytes.fromhex(span.parent_id or ""),
+        name=span.name,
+        kind=_KIND_NUMBERS[span.kind],
+        start_time_unix_nano=span.start_ns,
+        end_time_unix_nano=span.end_ns,
+        attributes=_key_values(span.attributes),
+        status=trace_pb2.Status(code=_STATUS_NUMBERS[span.status], message=span.status_message),
+        events=[
+            trace_pb2.Span.Event(name=e.name, time_unix_nano=e.time_ns, attributes=_key_values(e.attributes))
+            for e in span.events
+        ],
+        links=[
+            trace_pb2.Span.Link(
+                trace_id=bytes.fromhex(link.trace_id),
+                span_id=bytes.fromhex(link.span_id),
+                attributes=_key_values(link.attributes),
+            )
+            for link in span.links
+        ],
+    )
+
+
+def _resource_header(span: Span, origin: ProtoOrigin | None) -> trace_pb2.ResourceSpans:
+    if origin is None:
+        return trace_pb2.ResourceSpans(resource=Resource(attributes=_key_values(span.resource)))
+    header = trace_pb2.ResourceSpans(schema_url=origin.resource.schema_url)
+    if origin.resource.HasField("resource"):
+        header.resource.CopyFrom(origin.resource.resource)
+    return header
+
+
+def _scope_header(span: Span, origin: ProtoOrigin | None) -> trace_pb2.ScopeSpans:
+    if origin is None:
+        return trace_pb2.ScopeSpans(scope=InstrumentationScope(name=span.scope.name, version=span.scope.version))
+    header = trace_pb2.ScopeSpans(schema_url=origin.scope.schema_url)
+    if origin.scope.HasField("scope"):
+        header.scope.CopyFrom(origin.scope.scope)
+    return header
+
+
+def _frozen(attributes: Attributes) -> str:
+    return repr(sorted(attributes.items()))

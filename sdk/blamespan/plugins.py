@@ -1,0 +1,64 @@
+"""Entry points: how the four packages meet without importing each other."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from blamespan.errors import ConfigError, MissingExtra
+
+__all__ = ["load_plugin", "plugins"]
+
+_EXTRA_OF_PACKAGE = {
+    "autogen_agentchat": "autogen",
+    "autogen_core": "autogen",
+    "grpc": "collector",
+    "langchain_core": "langgraph",
+    "langgraph": "langgraph",
+    "safetensors": "model",
+    "starlette": "collector",
+    "torch": "model",
+    "uvicorn": "collector",
+}
+"""Which extra brings a package that an entry point may fail to import."""
+
+
+def plugins(group: str) -> dict[str, EntryPoint]:
+    """List the entry points of *group* by name, ours before a third party's of the same name."""
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=group):
+        ours = entry.value.startswith("blamespan")
+        if entry.name not in found or ours:
+            found[entry.name] = entry
+    return dict(sorted(found.items()))
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """Load the object behind entry point *name* of *group*.
+
+    Raises:
+        ConfigError: if nobody offers it.
+        MissingExtra: if importing it needs a package that is not installed.
+    """
+    offered = plugins(group)
+    if name not in offered:
+        raise ConfigError(f"{group} offers {', '.join(offered) or 'nothing'}; got {name!r}. Is its package installed?")
+    return load_entry(offered[name])
+
+
+def load_entry(entry: EntryPoint) -> Any:
+    """Load *entry*, turning a missing package into the `pip install` that brings it.
+
+    Raises:
+        MissingExtra: if importing it needs a package that is not installed.
+    """
+    try:
+        return entry.load()
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA_OF_PACKAGE:
+            raise
+        raise MissingExtra(
+            f"{entry.name!r} needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'blamespan[{_EXTRA_OF_PACKAGE[package]}]'"
+        ) from error

@@ -1,0 +1,80 @@
+"""Runs recorded elsewhere: what an importer yields, and what evaluation and training read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from blamespan.errors import UnreadableInput
+from blamespan.plugins import load_plugin, plugins
+from blamespan.taxonomy import ErrorMode
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["Fault", "Importer", "RecordedRun", "importers", "load_importer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One labelled error of a run: who, which kind, at which step, as far as the label says.
+
+    Attributes:
+        agent: The name as the label spells it, which need not be a name in the trace.
+        mode: The kind of error, or None where the label gives none.
+        step: Index of the step, or None where the label gives none.
+    """
+
+    agent: str
+    mode: ErrorMode | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run from a file, with its labels if it has any.
+
+    Attributes:
+        source: File and place in it, for messages: `validation.jsonl.xz:17`.
+        trace: The run.
+        faults: Labelled errors; empty means labelled as free of errors, None means not labelled.
+    """
+
+    source: str
+    trace: MessageActionTrace
+    faults: tuple[Fault, ...] | None = None
+
+
+class Importer(Protocol):
+    """Reads one file format. Offered as an entry point of the group `blamespan.importers`."""
+
+    name: str
+    """Word for `--format`."""
+    description: str
+    """One line: what it reads and what the source loses."""
+
+    def matches(self, path: Path, head: bytes) -> bool:
+        """Tell from the file's first bytes (decompressed) whether this importer can read it."""
+        ...
+
+    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield every run of the file; for one that cannot be read, the error in its place.
+
+        Raises:
+            UnreadableInput: if nothing of the file can be read.
+        """
+        ...
+
+
+def importers() -> list[Importer]:
+    """Load every installed importer, in the order of their names."""
+    return [load_importer(name) for name in plugins("blamespan.importers")]
+
+
+def load_importer(name: str) -> Importer:
+    """Load the importer installed under *name*.
+
+    Raises:
+        ConfigError: if no installed package offers it.
+    """
+    return cast(Importer, load_plugin("blamespan.importers", name)())

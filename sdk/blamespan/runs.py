@@ -1,0 +1,92 @@
+"""Which spans of a trace belong to which run.
+
+A trace can hold several runs (a service that answers one request with two teams), and a run can hold
+teams within teams. A run is the outermost `invoke_workflow` span and what lies below it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from blamespan import conventions
+from blamespan.errors import MalformedSpan
+from blamespan.spans import Span
+
+__all__ = ["Run", "is_step", "split_runs"]
+
+_STEP_OPERATIONS = {conventions.OPERATION_AGENT, conventions.OPERATION_TOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run's spans.
+
+    Attributes:
+        root: The span of the run itself; None where it has not arrived or does not exist.
+        spans: All of them, the root included, in the order they came.
+    """
+
+    root: Span | None
+    spans: tuple[Span, ...]
+
+
+def is_step(span: Span) -> bool:
+    """Tell whether a span is something an agent, tool or user did, rather than a run or a model call."""
+    return conventions.STEP_KIND in span.attributes or span.text(conventions.OPERATION) in _STEP_OPERATIONS
+
+
+def split_runs(spans: Iterable[Span]) -> list[Run]:
+    """Split one trace's spans into its runs, first to start first.
+
+    A span that came twice counts once. Spans outside every workflow belong to the trace's only run,
+    or to the run whose time they fall into; steps that fit none make up a run without a root.
+    Spans that are no part of any run (no step among them) are left out.
+
+    Raises:
+        MalformedSpan: if the spans are of several traces.
+    """
+    by_id = {span.span_id: span for span in reversed(list(spans))}  # the first to come wins
+    unique = list(reversed(by_id.values()))
+    if len({span.trace_id for span in unique}) > 1:
+        raise MalformedSpan(f"expected spans of one trace, got {sorted({s.trace_id for s in unique})!r}. Group them")
+    members: dict[str | None, list[Span]] = defaultdict(list)
+    for span in unique:
+        top = _outermost_workflow(span, by_id)
+        members[top.span_id if top else None].append(span)
+    outside = members.pop(None, [])
+    roots = sorted((by_id[i] for i in members if i is not None), key=lambda root: root.start_ns)
+    rootless = _adopt(outside, roots, members)
+    runs = [Run(root, tuple(members[root.span_id])) for root in roots]
+    if any(is_step(span) for span in rootless):
+        runs.append(Run(_trace_root(rootless) if not roots else None, tuple(rootless)))
+    return runs
+
+
+def _outermost_workflow(span: Span, by_id: Mapping[str, Span]) -> Span | None:
+    found: Span | None = None
+    seen: set[str] = set()
+    at: Span | None = span
+    while at is not None and at.span_id not in seen:  # a hostile trace may hold a cycle
+        seen.add(at.span_id)
+        if at.text(conventions.OPERATION) == conventions.OPERATION_WORKFLOW:
+            found = at
+        at = by_id.get(at.parent_id) if at.parent_id else None
+    return found
+
+
+def _adopt(outside: list[Span], roots: list[Span], members: dict[str | None, list[Span]]) -> list[Span]:
+    """Give the steps outside every workflow to a run of *roots*; return the spans that fit none."""
+    left: list[Span] = []
+    for span in outside:
+        fits = [root for root in roots if root.start_ns <= span.start_ns <= root.end_ns]
+        if not roots or (is_step(span) and not fits and len(roots) > 1):
+            left.append(span)
+        elif is_step(span):
+            members[(fits or roots)[0].span_id].append(span)
+    return left
+
+
+def _trace_root(spans: list[Span]) -> Span | None:
+    return next((span for span in spans if span.parent_id is None), None)

@@ -1,0 +1,44 @@
+"""What a tracer is, and how to get one by name.
+
+A package offers tracers as entry points in the group `blamespan.tracers`; each entry is a callable
+that takes no argument, loads what it needs and returns a `Tracer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast, runtime_checkable
+
+from blamespan.attribution import Attribution, TracerIdentity
+from blamespan.plugins import load_plugin
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer"]
+
+DEFAULT_TRACER = "lexical"
+"""The tracer used where none is named."""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """Attributes runs. Deterministic: the same traces give the same verdicts, whatever shares the batch."""
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """Name, version and weights digest."""
+        ...
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run; one verdict per trace, in order. Abstains rather than guesses or raises."""
+        ...
+
+
+def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
+    """Load the tracer installed under *name*.
+
+    Raises:
+        ConfigError: if no installed package offers it.
+        MissingExtra: if its packages are not installed.
+        TracerUnavailable: if its weights cannot be loaded.
+    """
+    return cast(Tracer, load_plugin("blamespan.tracers", name)())
