@@ -6,15 +6,22 @@ A silent failure's span stays OK: flipping it would corrupt everybody's error-ra
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from blamespan import conventions as words
-from blamespan.attribution import Attribution, ModeBlame
+from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.errors import ConfigError
+from blamespan.rebuild import rebuild_run
 from blamespan.runs import Run
 from blamespan.spans import Attributes, Span
-from blamespan.trace import AttributeValue
+from blamespan.taxonomy import mode
+from blamespan.trace import AttributeValue, MessageActionTrace
 
-__all__ = ["annotate"]
+__all__ = ["annotate", "read_verdict"]
+
+
+_IDENTITY = (words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS)
 
 
 def annotate(run: Run, attribution: Attribution) -> list[Span]:
@@ -35,6 +42,39 @@ def annotate(run: Run, attribution: Attribution) -> list[Span]:
     if summary_at:
         by_span[summary_at] = {**by_span.get(summary_at, {}), **_summary(attribution)}
     return [span.with_attributes(by_span.get(span.span_id, {})) for span in run.spans]
+
+
+def read_verdict(run: Run) -> Attribution | None:
+    """Read the verdict that `annotate` wrote on a run's spans; None where there is none.
+
+    What the wire does not carry is not guessed: the agents and suspects come back, modes only of
+    suspects, and scores as rounded there.
+    """
+    trace = rebuild_run(run)
+    spans = {span.span_id: span for span in run.spans}
+    said = [span for span in run.spans if words.TRACER_NAME in span.attributes]
+    if not said:
+        return None
+    tracer = TracerIdentity(*(said[0].text(key) or "" for key in _IDENTITY))
+    revision = said[0].integer(words.REVISION) or 0
+    if words.ABSTAINED in said[0].attributes:
+        return replace(Attribution.abstain(trace, said[0].text(words.ABSTAINED) or "", tracer), revision=revision)
+    decisions = [(step, spans[step.span_id]) for step in trace.steps if step.kind != "tool_result"]
+    ranked = sorted((span.integer(words.BLAME_RANK) or 0, step.index) for step, span in decisions)
+    suspects = [trace.steps[index] for rank, index in ranked if rank]
+    verdict = Attribution.of(
+        trace,
+        _shares(trace, spans),
+        failure_score=_number(said[0], words.FAILURE_SCORE),
+        tracer=tracer,
+        modes=_unique(_read_mode(step.agent, spans[step.span_id]) for step in suspects),
+        evidence=[
+            Evidence(step.index, quote, _number(spans[step.span_id], words.BLAME_SCORE))
+            for step in suspects
+            if (quote := spans[step.span_id].text(words.EVIDENCE))
+        ],
+    )
+    return replace(verdict, revision=revision, step_set=tuple(sorted(step.index for step in suspects)))
 
 
 def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
@@ -108,6 +148,29 @@ def _error(blame: ModeBlame | None) -> Mapping[str, AttributeValue]:
 def _evidence(attribution: Attribution, index: int) -> Mapping[str, AttributeValue]:
     quotes = [item.quote for item in attribution.evidence if item.index == index]
     return {words.EVIDENCE: cut(" … ".join(quotes))} if quotes else {}
+
+
+def _shares(trace: MessageActionTrace, spans: Mapping[str, Span]) -> list[float]:
+    return [
+        _number(spans[step.span_id], words.BLAME_SCORE) if trace.can_be_blamed(step) else 0.0 for step in trace.steps
+    ]
+
+
+def _read_mode(agent: str, span: Span) -> ModeBlame | None:
+    taxonomy, code = span.text(words.ERROR_TAXONOMY), span.text(words.ERROR_MODE)
+    try:
+        return ModeBlame(mode(f"{taxonomy}:{code}"), agent, _number(span, words.ERROR_SCORE))
+    except ConfigError:  # none there, or a third party's taxonomy
+        return None
+
+
+def _unique(modes: Iterable[ModeBlame | None]) -> list[ModeBlame]:
+    return list(dict.fromkeys(mode for mode in modes if mode is not None))
+
+
+def _number(span: Span, key: str) -> float:
+    value = span.attributes.get(key)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _rounded(score: float) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any
 
 from blamespan.errors import ConfigError, MissingExtra
 
-__all__ = ["load_plugin", "plugins"]
+__all__ = ["load_entry", "load_plugin", "plugins", "require"]
 
 _EXTRA_OF_PACKAGE = {
     "autogen_agentchat": "autogen",
@@ -58,7 +59,21 @@ def load_entry(entry: EntryPoint) -> Any:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRA_OF_PACKAGE:
             raise
-        raise MissingExtra(
-            f"{entry.name!r} needs the package {package!r}, which is not installed. "
-            f"Install it with: pip install 'blamespan[{_EXTRA_OF_PACKAGE[package]}]'"
-        ) from error
+        raise _missing(package, _EXTRA_OF_PACKAGE[package], repr(entry.name)) from error
+
+
+def require(package: str, extra: str) -> None:
+    """Make sure that *package* is installed, without importing it.
+
+    Raises:
+        MissingExtra: if it is not; the message names the extra that brings it.
+    """
+    if find_spec(package) is None:
+        raise _missing(package, extra, "this command")
+
+
+def _missing(package: str, extra: str, who: str) -> MissingExtra:
+    return MissingExtra(
+        f"{who} needs the package {package!r}, which is not installed. "
+        f"Install it with: pip install 'blamespan[{extra}]'"
+    )

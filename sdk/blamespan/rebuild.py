@@ -163,7 +163,7 @@ class _Places:
     def _linked(self, span_id: str, attributes: Mapping[str, Any]) -> list[int]:
         places = self._of_span.get(span_id, [])
         named = attributes.get(words.LINK_STEP)
-        exact = [place for place in places if self._drafts[place].place == named]
+        exact = [place for place in places if named is not None and self._drafts[place].place == named]
         return exact or places[-1:]  # a link to a tool's span means its answer
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -82,8 +82,8 @@ class Span:
     attributes: Attributes = field(default_factory=dict)
     status: StepStatus = "unset"
     status_message: str = ""
-    events: Sequence[SpanEvent] = ()
-    links: Sequence[SpanLink] = ()
+    events: tuple[SpanEvent, ...] = ()
+    links: tuple[SpanLink, ...] = ()
     resource: Attributes = field(default_factory=dict)
     scope: Scope = Scope()
     origin: object = field(default=None, compare=False, repr=False)

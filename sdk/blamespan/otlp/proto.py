@@ -45,18 +45,32 @@ class ProtoOrigin:
     scope: trace_pb2.ScopeSpans
 
 
-def spans_from_proto(groups: Iterable[trace_pb2.ResourceSpans]) -> Iterator[Span]:
+def spans_from_proto(
+    groups: Iterable[trace_pb2.ResourceSpans], *, refused: list[MalformedSpan] | None = None
+) -> Iterator[Span]:
     """Read every span of *groups*, in order.
 
+    Args:
+        groups: As a request holds them.
+        refused: Where given, a span that cannot be read is left out and its error added here.
+
     Raises:
-        MalformedSpan: at the first span whose trace or span id is not 16 or 8 bytes, or is all zero.
+        MalformedSpan: without *refused*, at the first span whose trace or span id is not 16 or 8 bytes,
+            or is all zero.
     """
     for group in groups:
         resource = _mapping(group.resource.attributes)
         for scoped in group.scope_spans:
             scope = Scope(scoped.scope.name, scoped.scope.version)
             for span in scoped.spans:
-                yield _read(span, resource, scope, ProtoOrigin(span, group, scoped))
+                try:
+                    read = _read(span, resource, scope, ProtoOrigin(span, group, scoped))
+                except MalformedSpan as error:
+                    if refused is None:
+                        raise
+                    refused.append(error)
+                    continue
+                yield read
 
 
 def spans_to_proto(spans: Iterable[Span]) -> list[trace_pb2.ResourceSpans]:
@@ -116,8 +130,8 @@ def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: Prot
         attributes=_mapping(span.attributes),
         status=_STATUSES.get(span.status.code, "unset"),
         status_message=span.status.message,
-        events=[SpanEvent(event.name, event.time_unix_nano, _mapping(event.attributes)) for event in span.events],
-        links=[SpanLink(link.trace_id.hex(), link.span_id.hex(), _mapping(link.attributes)) for link in span.links],
+        events=tuple(SpanEvent(event.name, event.time_unix_nano, _mapping(event.attributes)) for event in span.events),
+        links=tuple(SpanLink(link.trace_id.hex(), link.span_id.hex(), _mapping(link.attributes)) for link in span.links),
         resource=resource,
         scope=scope,
         origin=origin,

@@ -45,13 +45,13 @@ def span_from_sdk(span: ReadableSpan) -> Span:
         attributes=_plain(span.attributes),
         status=_STATUSES[span.status.status_code],
         status_message=span.status.description or "",
-        events=[SpanEvent(event.name, event.timestamp or 0, _plain(event.attributes)) for event in span.events],
-        links=[
+        events=tuple(SpanEvent(event.name, event.timestamp or 0, _plain(event.attributes)) for event in span.events),
+        links=tuple(
             SpanLink(
                 format_trace_id(link.context.trace_id), format_span_id(link.context.span_id), _plain(link.attributes)
             )
             for link in span.links
-        ],
+        ),
         resource=_plain(span.resource.attributes),
         scope=Scope(scope.name, scope.version or "") if scope else Scope(),
         origin=span,

@@ -1,0 +1,1 @@
+"""`blamespan demo`: two real programs, each run once clean and once with an agent gone wrong."""

@@ -1,0 +1,133 @@
+"""`blamespan demo`: a collector and two programs, as three processes talking OTLP."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from blamespan.analysis.tables import print_run
+from blamespan.annotate import read_verdict
+from blamespan.errors import BlamespanError
+from blamespan.files import read_lines
+from blamespan.otlp import request_from_json, spans_from_proto
+from blamespan.plugins import require
+from blamespan.rebuild import rebuild_run
+from blamespan.runs import Run, split_runs
+from blamespan.spans import Span
+
+__all__ = ["demo"]
+
+_PROGRAMS = {
+    "AutoGen team `sales_desk`": ("blamespan_integrations.demo.autogen_team", "analyst"),
+    "LangGraph graph `returns_desk`": ("blamespan_integrations.demo.langgraph_graph", "writer"),
+}
+"""Title: the program, and the agent that goes wrong in its second run."""
+
+_START_S = 60.0
+"""How long the collector may take to load its packages on a slow machine."""
+_READY = re.compile(r"http://[^\s,]+")
+
+
+@click.command()
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="blamespan-demo",
+    show_default=True,
+    help="Folder for the annotated spans.",
+)
+def demo(folder: Path) -> None:
+    """Watch a real AutoGen team and a real LangGraph graph fail, and see who did it.
+
+    Starts a collector, runs both programs against it over OTLP, each once clean and once with one
+    agent gone wrong, and prints what the collector wrote on the spans. No network, no key.
+    """
+    for package in ("autogen_agentchat", "autogen_ext", "langgraph", "grpc", "torch"):
+        require(package, "demo")
+    folder.mkdir(parents=True, exist_ok=True)
+    out = folder / "annotated.jsonl"
+    out.unlink(missing_ok=True)
+    with _collector(out) as endpoint:
+        click.echo(f"Collector listens on {endpoint} and writes {out}", err=True)
+        for title, (module, _) in _PROGRAMS.items():
+            click.echo(f"Running {title}: {module}", err=True)
+            _run(module, endpoint)
+    _print_runs(out)
+
+
+@contextmanager
+def _collector(out: Path) -> Iterator[str]:
+    """Run `blamespan collect` for the time of the block; yield its OTLP/HTTP endpoint."""
+    command = [sys.executable, "-m", "blamespan", "collect", "--grpc", "none", "--http", "127.0.0.1:0"]
+    process = subprocess.Popen([*command, "--out", str(out)], stderr=subprocess.PIPE, text=True)  # noqa: S603
+    try:
+        yield _endpoint_of(process)
+        process.send_signal(signal.SIGTERM)  # it flushes what it holds
+        process.wait(timeout=_START_S)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _endpoint_of(process: subprocess.Popen[str]) -> str:
+    said: list[str] = []
+    found = threading.Event()
+    address: list[str] = []
+
+    def listen() -> None:
+        for line in process.stderr or ():
+            said.append(line)
+            if not address and (match := _READY.search(line)):
+                address.append(match[0])
+                found.set()
+        found.set()  # it ended
+
+    threading.Thread(target=listen, daemon=True).start()
+    found.wait(_START_S)
+    if not address:
+        raise BlamespanError(f"expected the collector to start within {_START_S:.0f} s, got: {''.join(said[-5:])}")
+    return address[0]
+
+
+def _run(module: str, endpoint: str) -> None:
+    environment = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SERVICE_NAME": module.rpartition(".")[2]}
+    environment.pop("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", None)
+    environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf"
+    done = subprocess.run([sys.executable, "-m", module], env=environment, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        raise BlamespanError(f"expected {module} to end well, got exit code {done.returncode}:\n{done.stderr[-2_000:]}")
+
+
+def _print_runs(out: Path) -> None:
+    runs = sorted(_annotated_runs(out), key=lambda run: run.spans[0].start_ns)
+    titles = [
+        f"{title}, {how}" for title, (_, culprit) in _PROGRAMS.items() for how in ("clean", f"`{culprit}` gone wrong")
+    ]
+    if len(runs) != len(titles):
+        raise BlamespanError(f"expected {len(titles)} runs in {out}, got {len(runs)}. Run the demo again")
+    console = Console()
+    for title, run in zip(titles, runs, strict=True):
+        verdict = read_verdict(run)
+        if verdict is None:
+            raise BlamespanError(f"expected a verdict on every run in {out}, got none on {title}")
+        console.print()
+        print_run(console, title, rebuild_run(run), verdict, every=True)
+    console.print(f"\nThe annotated spans lie in {out}, one trace per line (OTLP-JSON). Look at them again with:")
+    console.print(f"  blamespan analyze {out}")
+
+
+def _annotated_runs(out: Path) -> Iterator[Run]:
+    for _, line in read_lines(out):
+        spans: list[Span] = list(spans_from_proto(request_from_json(line).resource_spans))
+        yield from split_runs(spans)

@@ -1,0 +1,73 @@
+"""The `blamespan` command: a group of what the installed packages offer.
+
+Exit codes: 0 done, 1 failed, 2 misused. Data goes to stdout, talk to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import cast
+
+import click
+
+from blamespan._version import __version__
+from blamespan.errors import BlamespanError, ConfigError, MissingExtra
+from blamespan.plugins import load_entry, plugins
+
+__all__ = ["cli", "main"]
+
+_COMMANDS = "blamespan.commands"
+
+
+class _Commands(click.Group):
+    """Finds commands among the entry points, so that each package brings its own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(plugins(_COMMANDS))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = plugins(_COMMANDS).get(cmd_name)
+        if entry is None:
+            return None
+        try:
+            return cast(click.Command, load_entry(entry))
+        except MissingExtra as missing:
+            return _unavailable(cmd_name, str(missing))
+        except ImportError as error:  # one broken package must not take the other commands with it
+            return _unavailable(cmd_name, f"{cmd_name!r} of {entry.value!r} cannot be loaded: {error}")
+
+
+def _unavailable(name: str, reason: str) -> click.Command:
+    def refuse(**_: object) -> None:
+        raise MissingExtra(reason)
+
+    argument = click.Argument(["args"], nargs=-1, type=click.UNPROCESSED)
+    return click.Command(
+        name, callback=refuse, params=[argument], help=reason, context_settings={"ignore_unknown_options": True}
+    )
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="blamespan")
+def cli() -> None:
+    """Say which agent failed, at which step and how.
+
+    Quick look:  blamespan demo
+    """
+
+
+def main() -> None:
+    """Run the command line; errors raised on purpose become one line on stderr."""
+    try:
+        cli(prog_name="blamespan")
+    except BlamespanError as error:
+        click.echo(f"blamespan: {error}", err=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    except BrokenPipeError:  # the reader of our stdout has gone: not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""A verdict cannot contradict itself, and survives the way over the wire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+
+from blamespan import conventions as words
+from blamespan.annotate import annotate, cut, read_verdict
+from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.emit import emit
+from blamespan.rebuild import rebuild
+from blamespan.runs import Run, split_runs
+from blamespan.taxonomy import AEGIS, MAST
+from blamespan.trace import MessageActionTrace
+from tests.sdk.builders import agent, small_run, span
+from tests.sdk.strategies import traces
+
+TRACER = TracerIdentity("fixed", "1", "0123456789ab")
+
+
+def verdict_on(trace: MessageActionTrace) -> Attribution:
+    shares = [float(step.index + 1) if trace.can_be_blamed(step) else 0.0 for step in trace.steps]
+    culprit = next(step.agent for step in trace.steps if trace.can_be_blamed(step))
+    return Attribution.of(
+        trace,
+        shares,
+        failure_score=0.75,
+        tracer=TRACER,
+        modes=[ModeBlame(AEGIS["FM-2.1"], culprit, 0.5)],
+        evidence=[Evidence(len(trace.steps) - 1, "words", 0.9)],
+    )
+
+
+def run_of(trace: MessageActionTrace) -> Run:
+    [run] = split_runs(emit(trace))
+    return run
+
+
+def test_shares_are_scaled_and_ranked() -> None:
+    """Agents get the sum of their steps, the decisive step is the top agent's highest."""
+    verdict = Attribution.of(small_run(), [0, 1, 0, 2, 5], failure_score=1, tracer=TRACER, coverage=0.8)
+
+    assert [step.score for step in verdict.steps] == [0, 0.125, 0, 0.25, 0.625]
+    assert verdict.agents == (AgentBlame("checker", 0.625), AgentBlame("solver", 0.375))
+    assert (verdict.decisive_step, verdict.step_set) == (4, (3, 4))
+
+
+def test_decisive_step_is_of_the_most_blamed_agent() -> None:
+    """Where one agent's highest step beats the sum of nobody, agent and step still agree."""
+    verdict = Attribution.of(small_run(), [0, 3, 0, 3, 4], failure_score=1, tracer=TRACER)
+
+    assert (verdict.agents[0].agent, verdict.decisive_step) == ("solver", 1)
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ([1.0], r"one share per step \(5\), got 1"),
+        ([0, -1, 0, 1, 1], "step 1: a share must be a number >= 0"),
+        ([0, float("nan"), 0, 1, 1], "step 1: a share must be a number >= 0"),
+        ([1, 0, 0, 0, 0], r"step 0 \(message by 'user'\) cannot be blamed"),
+        ([0, 0, 1, 0, 0], r"step 2 \(tool_result by 'solver'\) cannot be blamed"),
+        ([0, 0, 0, 0, 0], "use Attribution.abstain"),
+    ],
+)
+def test_shares_that_make_no_sense_are_refused(shares: list[float], message: str) -> None:
+    """A tracer's mistake is found where it is made."""
+    with pytest.raises(ValueError, match=message):
+        Attribution.of(small_run(), shares, failure_score=1, tracer=TRACER)
+
+
+@given(traces())
+@settings(max_examples=100, deadline=None)
+def test_annotation_adds_and_never_changes(trace: MessageActionTrace) -> None:
+    """Ids, times, statuses, links and what the program said stay as they were."""
+    assume(any(trace.can_be_blamed(step) for step in trace.steps))
+    run = run_of(trace)
+
+    annotated = annotate(run, verdict_on(trace))
+
+    for before, after in zip(run.spans, annotated, strict=True):
+        assert replace(after, attributes=before.attributes) == before
+        assert before.attributes.items() <= after.attributes.items()
+
+
+@given(traces())
+@settings(max_examples=100, deadline=None)
+def test_verdict_survives_the_wire(trace: MessageActionTrace) -> None:
+    """What is written on the spans can be read back: shares, agents, suspects, decisive step, tracer."""
+    assume(any(trace.can_be_blamed(step) for step in trace.steps))
+    verdict = verdict_on(trace)
+
+    back = read_verdict(Run(*_as_run(annotate(run_of(trace), verdict))))
+
+    assert back is not None
+    assert (back.tracer, back.failure_score) == (verdict.tracer, verdict.failure_score)
+    assert [s.score for s in back.steps] == pytest.approx([s.score for s in verdict.steps], abs=1e-5)
+    assert set(verdict.step_set) <= set(back.step_set)
+
+
+def _as_run(spans: list) -> tuple:  # type: ignore[type-arg]
+    return spans[0], tuple(spans)
+
+
+def test_annotated_run_carries_the_summary() -> None:
+    """The run's span answers who, where and how on its own."""
+    root, *_ = annotate(run_of(small_run()), verdict_on(small_run()))
+
+    assert {
+        k: v for k, v in root.attributes.items() if k.startswith(("blamespan.b", "blamespan.e", "blamespan.f"))
+    } == {
+        words.FAILURE_SCORE: 0.75,
+        words.BLAME_AGENT: "solver",
+        words.BLAME_STEP: 3,
+        words.BLAME_SPAN_ID: f"{4:016x}",
+        words.ERROR_MODE: "FM-2.1",
+        words.ERROR_NAME: "Repeat handled tasks",
+        words.ERROR_TAXONOMY: "aegis",
+        words.ERROR_SCORE: 0.5,
+    }
+
+
+def test_abstention_is_said_on_the_run_only() -> None:
+    """No verdict is not a verdict of zero."""
+    run = run_of(small_run())
+
+    root, *steps = annotate(run, Attribution.abstain(small_run(), "nothing was said", TRACER))
+
+    assert root.attributes[words.ABSTAINED] == "nothing was said"
+    assert steps == list(run.spans[1:])
+
+
+def test_run_without_a_span_of_its_own_is_summed_up_on_the_decisive_step() -> None:
+    """A lone agent's verdict is not lost for want of a run span."""
+    lone = [agent(2, "a", "x", parent=9), agent(3, "b", "y", parent=9, at_s=2)]
+    [run] = split_runs(lone)
+    verdict = Attribution.of(rebuild(lone), [1, 2], failure_score=1, tracer=TRACER)
+
+    annotated = annotate(run, verdict)
+
+    assert [words.TRACER_NAME in s.attributes for s in annotated] == [False, True]
+
+
+def test_written_values_stay_below_what_backends_cut() -> None:
+    """Tempo cuts values at 2,048 bytes; ours end before that, on a character boundary."""
+    text = cut("ä" * 2_000)
+
+    assert len(text.encode()) <= 2_047
+    assert text.rstrip("…") == "ä" * len(text.rstrip("…"))
+
+
+def test_unannotated_run_has_no_verdict() -> None:
+    """Nothing is read where nothing was written."""
+    assert read_verdict(run_of(small_run())) is None
+
+
+def test_third_party_taxonomy_is_no_obstacle() -> None:
+    """A mode that is not ours to name is left out, the rest of the verdict is read."""
+    [run] = split_runs(annotate(run_of(small_run()), verdict_on(small_run())))
+    foreign = Run(run.root, tuple(s.with_attributes({words.ERROR_TAXONOMY: "theirs"}) for s in run.spans))
+
+    verdict = read_verdict(foreign)
+
+    assert verdict is not None
+    assert verdict.modes == ()
+    assert verdict.decisive_step == 3
+
+
+def test_mast_and_aegis_share_codes_not_meanings() -> None:
+    """The same code names different errors: the taxonomy must stand beside it."""
+    assert MAST["FM-2.1"].name != AEGIS["FM-2.1"].name
+    assert span(1, "x").span_id == f"{1:016x}"
