@@ -43,8 +43,9 @@ def _unavailable(name: str, reason: str) -> click.Command:
         raise MissingExtra(reason)
 
     argument = click.Argument(["args"], nargs=-1, type=click.UNPROCESSED)
+    settings = {"ignore_unknown_options": True}
     return click.Command(
-        name, callback=refuse, params=[argument], help=reason, context_settings={"ignore_unknown_options": True}
+        name, callback=refuse, params=[argument], help=reason, short_help=reason, context_settings=settings
     )
 
 

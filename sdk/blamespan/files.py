@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -30,18 +29,15 @@ def open_bytes(path: Path) -> IO[bytes]:
         UnreadableInput: if the file cannot be opened.
     """
     try:
-        raw = path.open("rb")
-        magic = raw.read(len(_XZ_MAGIC))
-        raw.seek(0)
+        with path.open("rb") as raw:
+            magic = raw.read(len(_XZ_MAGIC))
+        if magic.startswith(_GZIP_MAGIC):
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        return cast(IO[bytes], lzma.open(path, "rb")) if magic == _XZ_MAGIC else path.open("rb")
     except OSError as error:
         raise UnreadableInput(
             f"expected a readable file, got {str(path)!r} ({error.strerror or error}). Check the path."
         ) from error
-    if magic.startswith(_GZIP_MAGIC):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
-    if magic == _XZ_MAGIC:
-        return cast(IO[bytes], lzma.LZMAFile(raw))
-    return io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
 
 
 def read_bytes(path: Path) -> bytes:

@@ -17,7 +17,7 @@ def test_every_mode_is_found_by_its_name() -> None:
 
 def test_unknown_mode_names_the_nearest() -> None:
     """A typing error is answered with what was probably meant."""
-    with pytest.raises(ConfigError, match="got 'mast:FM-1.11'. Nearest known: 'mast:FM-1.1'"):
+    with pytest.raises(ConfigError, match=r"got 'mast:FM-1\.11'\. Nearest known: 'mast:FM-1\.1'"):
         mode("mast:FM-1.11")
 
 

@@ -31,7 +31,7 @@ def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: 
     shown = [
         row for row in rows if every or len(rows) <= _MAX_STEPS or row.score >= _SHARE_WORTH_A_ROW or row.is_decisive
     ]
-    console.print(Text(_headline(title, trace, verdict), style="bold"))
+    console.print(Text(_headline(title, trace, verdict), style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("step", justify="right", no_wrap=True)
     table.add_column("agent", overflow="fold")

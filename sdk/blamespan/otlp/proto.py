@@ -131,7 +131,9 @@ def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: Prot
         status=_STATUSES.get(span.status.code, "unset"),
         status_message=span.status.message,
         events=tuple(SpanEvent(event.name, event.time_unix_nano, _mapping(event.attributes)) for event in span.events),
-        links=tuple(SpanLink(link.trace_id.hex(), link.span_id.hex(), _mapping(link.attributes)) for link in span.links),
+        links=tuple(
+            SpanLink(link.trace_id.hex(), link.span_id.hex(), _mapping(link.attributes)) for link in span.links
+        ),
         resource=resource,
         scope=scope,
         origin=origin,

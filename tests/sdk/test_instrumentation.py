@@ -1,0 +1,140 @@
+"""`instrument()` finds the right provider, does not double, and leaves nothing behind.
+
+Each test is a process of its own: OpenTelemetry lets a program set its provider once.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+RUN_A_GRAPH = """
+    from langgraph.graph import START, MessagesState, StateGraph
+    builder = StateGraph(MessagesState)
+    builder.add_node("writer", lambda state: {"messages": [("assistant", "hello")]})
+    builder.add_edge(START, "writer")
+    builder.compile(name="team").invoke({"messages": [("user", "say hello")]})
+"""
+
+
+def program(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "BLAMESPAN_"))}
+    return subprocess.run(
+        [sys.executable, "-W", "error::UserWarning:blamespan", "-c", textwrap.dedent(code)],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def with_graph(code: str) -> str:
+    return textwrap.dedent(code) + textwrap.dedent(RUN_A_GRAPH)
+
+
+def test_programs_own_provider_is_used() -> None:
+    """A program that has set up OpenTelemetry keeps its setup, and its exporter gets our spans."""
+    done = program(
+        with_graph("""
+            import blamespan
+            from opentelemetry import trace
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+            provider = TracerProvider()
+            show = ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")
+            provider.add_span_processor(SimpleSpanProcessor(show))
+            trace.set_tracer_provider(provider)
+            blamespan.instrument()
+            assert trace.get_tracer_provider() is provider
+            """)
+    )
+
+    assert done.stdout.split("\n")[:-1] == ["invoke_agent writer", "invoke_workflow team"], done.stderr
+
+
+def test_standard_variables_choose_the_exporter() -> None:
+    """Without a provider one is made, as `OTEL_TRACES_EXPORTER` says."""
+    done = program(with_graph("import blamespan\nblamespan.instrument()"), OTEL_TRACES_EXPORTER="console")
+
+    assert '"name": "invoke_agent writer"' in done.stdout, done.stderr
+
+
+def test_second_call_does_not_double() -> None:
+    """Two calls, one set of spans."""
+    code = with_graph("import blamespan\nblamespan.instrument()\nblamespan.instrument()")
+
+    assert program(code, OTEL_TRACES_EXPORTER="console").stdout.count('"name": "invoke_agent writer"') == 1
+
+
+def test_uninstrument_stops_recording() -> None:
+    """After it nothing is recorded any more."""
+    code = with_graph("import blamespan\nblamespan.instrument()\nblamespan.uninstrument()")
+
+    assert program(code, OTEL_TRACES_EXPORTER="console").stdout == ""
+
+
+def test_disabled_sdk_records_nothing() -> None:
+    """`OTEL_SDK_DISABLED` is honoured."""
+    code = with_graph("import blamespan\nassert blamespan.instrument() == []")
+
+    done = program(code, OTEL_TRACES_EXPORTER="console", OTEL_SDK_DISABLED="true")
+
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr
+
+
+def test_unknown_exporter_is_refused_at_once() -> None:
+    """A wrong variable is answered before anything is switched on."""
+    done = program("import blamespan\nblamespan.instrument()", OTEL_TRACES_EXPORTER="nope")
+
+    assert "OTEL_TRACES_EXPORTER must name installed exporters" in done.stderr
+    assert "got 'nope'" in done.stderr
+
+
+def test_exporter_beside_a_provider_needs_embedded() -> None:
+    """Arguments that would be ignored are refused."""
+    done = program("""
+        import blamespan
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+        trace.set_tracer_provider(TracerProvider())
+        blamespan.instrument(exporter=ConsoleSpanExporter())
+        """)
+
+    assert "ConfigError: exporter= needs embedded=True here" in done.stderr
+
+
+def test_embedded_mode_annotates_and_leaves_other_spans_alone() -> None:
+    """Agents' spans leave with a verdict; the program's other spans go their old way; all share the trace."""
+    done = program(
+        """
+        import blamespan
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+        provider = TracerProvider()
+        def show(where):
+            return ConsoleSpanExporter(formatter=lambda s: f"{where} {s.name} {s.context.trace_id:x} "
+                                       f"{'blamespan.blame.score' in s.attributes}\\n")
+        provider.add_span_processor(SimpleSpanProcessor(show("own")))
+        trace.set_tracer_provider(provider)
+        blamespan.instrument(embedded=True, exporter=show("ours"))
+        from langgraph.graph import START, MessagesState, StateGraph
+        builder = StateGraph(MessagesState)
+        builder.add_node("writer", lambda state: {"messages": [("assistant", "hello, I will skip verification")]})
+        builder.add_edge(START, "writer")
+        with trace.get_tracer("app").start_as_current_span("POST /ask"):
+            builder.compile(name="team").invoke({"messages": [("user", "say hello")]})
+        """
+    )
+
+    lines = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
+    assert sorted((name, annotated) for name, _, annotated in lines) == [
+        ("ours invoke_agent writer", "True"),
+        ("ours invoke_workflow team", "False"),
+        ("own POST /ask", "False"),
+    ], done.stderr
+    assert len({trace_id for _, trace_id, _ in lines}) == 1

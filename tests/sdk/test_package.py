@@ -1,0 +1,120 @@
+"""`import blamespan` is light, its public names are what it says, and a missing extra names its cure."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+from click.testing import CliRunner
+
+import blamespan
+from blamespan import plugins
+from blamespan.cli import cli
+from blamespan.errors import BlamespanError, ConfigError, MissingExtra
+
+HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf", "autogen_core", "langchain_core")
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_import_is_light() -> None:
+    """A program that imports blamespan pays for nothing it does not use."""
+    done = python(f"import sys, blamespan; print([m for m in {HEAVY!r} if m in sys.modules])")
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_packages_do_not_import_each_other() -> None:
+    """Dependencies point one way; the packages meet through entry points."""
+    packages = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer"}
+    for package in packages:
+        code = f"""
+import importlib, pkgutil, sys, {package}
+for info in pkgutil.walk_packages({package}.__path__, "{package}."):
+    if ".demo." not in info.name:
+        importlib.import_module(info.name)
+print(sorted(({packages - {package}!r}) & {{m.partition(".")[0] for m in sys.modules}}))
+"""
+
+        assert (package, python(code).stdout.strip()) == (package, "[]")
+
+
+def test_public_names_exist() -> None:
+    """What a module lists in `__all__` is there, and it lists something."""
+    modules = [info.name for info in pkgutil.walk_packages(blamespan.__path__, "blamespan.")]
+    for name in modules:
+        if name.rpartition(".")[2] in ("__main__", "_version"):
+            continue
+        module = importlib.import_module(name)
+        for public in getattr(module, "__all__", ()):
+            assert hasattr(module, public), f"{name}.{public}"
+
+
+def test_every_error_is_a_blamespan_error() -> None:
+    """One except clause catches all we raise on purpose."""
+    from blamespan import errors
+
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), BlamespanError)
+
+
+def test_help_lists_every_command() -> None:
+    """`blamespan --help` shows what the packages bring."""
+    text = CliRunner().invoke(cli, ["--help"]).output
+
+    for command in ("analyze", "collect", "demo", "evaluate", "train"):
+        assert f"  {command} " in text
+
+
+def test_missing_package_names_its_pip_install() -> None:
+    """Who lacks an extra is told which."""
+    with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[model\]'"):
+        plugins.load_entry(EntryPoint("lexical", "tests.sdk.needs_torch:anything", "blamespan.tracers"))
+
+
+def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The help works without the extra, the command says what it needs."""
+    entry = EntryPoint("train", "tests.sdk.needs_torch:anything", "blamespan.commands")
+    monkeypatch.setattr("blamespan.cli.plugins", lambda group: {"train": entry})
+
+    assert "pip install 'blamespan[model]'" in " ".join(CliRunner().invoke(cli, ["--help"]).output.split())
+    with pytest.raises(MissingExtra, match=r"blamespan\[model\]"):
+        CliRunner().invoke(cli, ["train", "--whatever", "x"], catch_exceptions=False)
+
+
+def test_broken_third_party_command_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that cannot be imported costs its own command only."""
+    entry = EntryPoint("broken", "tests.sdk.nowhere:anything", "blamespan.commands")
+    monkeypatch.setattr("blamespan.cli.plugins", lambda group: {"broken": entry})
+
+    assert CliRunner().invoke(cli, ["--help"]).exit_code == 0
+
+
+def test_unknown_plugin_lists_what_there_is() -> None:
+    """A wrong tracer name is answered with the right ones."""
+    with pytest.raises(ConfigError, match=r"blamespan.tracers offers lexical; got 'nope'"):
+        blamespan.load_tracer("nope")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["analyze", "nowhere.jsonl"], 1, "nowhere.jsonl"),
+        (["analyze"], 2, "Missing argument"),
+        (["analyze", "x", "--tracer", "nope"], 2, "offers lexical; got 'nope'"),
+        (["nope"], 2, "No such command"),
+    ],
+)
+def test_exit_codes_tell_failure_from_misuse(arguments: list[str], code: int, said: str) -> None:
+    """0 done, 1 failed, 2 misused; the reason on stderr, no traceback."""
+    done = subprocess.run([sys.executable, "-m", "blamespan", *arguments], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
