@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 
 from blamespan import conventions as words
 from blamespan._version import __version__
+from blamespan.annotate import cut
 from blamespan.emit import dump_agents
 from blamespan.messages import Message
 from blamespan.settings import max_content_bytes
@@ -114,6 +116,7 @@ class Recorder:
         conversation_id: str | None = None,
         attributes: Mapping[str, AttributeValue] | None = None,
         parent: Context | None = None,
+        start_ns: int | None = None,
     ) -> AgentSpan:
         """Start the span of an agent that is about to say something.
 
@@ -126,6 +129,7 @@ class Recorder:
             conversation_id: As the run's.
             attributes: What else the framework knows, under keys of its own.
             parent: The current context if None.
+            start_ns: When it began, Unix time, where that is known only now; this moment if None.
         """
         state = _run_state(parent)
         inputs = [ref for message_id in builds_on if (ref := state.said.get(message_id))]
@@ -137,7 +141,8 @@ class Recorder:
             found[words.AGENT_DESCRIPTION] = cap_text(capped, words.AGENT_DESCRIPTION, description)
         if received:
             found[words.INPUT_MESSAGES] = cap_messages(capped, words.INPUT_MESSAGES, received)
-        span = self._start(f"{words.OPERATION_AGENT} {name}", found, parent, [_link(ref) for ref in inputs])
+        links = [_link(ref) for ref in inputs]
+        span = self._start(f"{words.OPERATION_AGENT} {name}", found, parent, links, start_ns=start_ns)
         context = otel_context.set_value(_RUN, state, trace.set_span_in_context(span, parent))
         agent = AgentSpan(span, context, capped, name, state, inputs)
         agent.context = otel_context.set_value(_AGENT, agent, context)
@@ -151,6 +156,7 @@ class Recorder:
         call_id: str | None = None,
         description: str | None = None,
         agent: str | None = None,
+        builds_on: Sequence[StepRef] = (),
         parent: Context | None = None,
     ) -> ToolSpan:
         """Start the span of a tool at work; inside an agent's context it is that agent's call.
@@ -161,6 +167,7 @@ class Recorder:
             call_id: The model's id of the call.
             description: What the tool says of itself.
             agent: Who called, where no agent's context says so.
+            builds_on: The steps that led to the call, beside those its agent's message builds on.
             parent: The current context if None.
         """
         state, caller = _run_state(parent), _agent_span(parent)
@@ -169,7 +176,6 @@ class Recorder:
             words.TOOL_NAME: name,
             words.TOOL_ARGUMENTS: cap_text(capped, words.TOOL_ARGUMENTS, as_json(arguments)),
             words.STEP_KIND: "tool_call",
-            words.STEP_INDEX: next(state.places),
         }
         if caller or agent:
             found[words.AGENT_NAME] = caller.name if caller else agent
@@ -177,9 +183,12 @@ class Recorder:
             found[words.TOOL_CALL_ID] = call_id
         if description:
             found[words.TOOL_DESCRIPTION] = cap_text(capped, words.TOOL_DESCRIPTION, description)
-        links = [_link(ref) for ref in caller.inputs[-_MAX_LINKS:]] if caller else []
+        index = next(state.places)
+        found[words.STEP_INDEX] = index
+        links = [_link(ref) for ref in [*(caller.known_for(call_id) if caller else ()), *builds_on]]
         span = self._start(f"{words.OPERATION_TOOL} {name}", found, parent, links)
-        return ToolSpan(span, trace.set_span_in_context(span, parent), capped, state, caller)
+        call = StepRef(span.get_span_context(), index)
+        return ToolSpan(span, trace.set_span_in_context(span, parent), capped, call, state, caller)
 
     def start_chat(
         self,
@@ -224,8 +233,9 @@ class Recorder:
         parent: Context | None,
         links: Sequence[Link],
         kind: SpanKind = SpanKind.INTERNAL,
+        start_ns: int | None = None,
     ) -> trace.Span:
-        return self._tracer.start_span(name, parent, kind, attributes, links[-_MAX_LINKS:])
+        return self._tracer.start_span(name, parent, kind, attributes, links[-_MAX_LINKS:], start_time=start_ns)
 
 
 @dataclass(slots=True)
@@ -245,12 +255,15 @@ class _Recording:
         """End the span. Status is set only now: a span set OK could never become ERROR."""
         self.span.set_attributes({**attributes, **self._capped.attributes()})
         if isinstance(error, BaseException):
-            self.span.record_exception(error)
+            message = str(error) or type(error).__qualname__
+            stack = "".join(traceback.format_exception(error))
+            capped = {"exception.message": cut(message), "exception.stacktrace": cut(stack, self._capped.max_bytes)}
+            self.span.record_exception(error, attributes=capped)
             self.span.set_attribute(words.ERROR_TYPE, type(error).__qualname__)
-            self.span.set_status(Status(StatusCode.ERROR, str(error) or type(error).__qualname__))
+            self.span.set_status(Status(StatusCode.ERROR, cut(message)))
         elif error is not None:
             self.span.set_attribute(words.ERROR_TYPE, error)
-            self.span.set_status(Status(StatusCode.ERROR, error))
+            self.span.set_status(Status(StatusCode.ERROR, cut(error)))
         self.span.end()
 
 
@@ -259,18 +272,26 @@ class RunSpan(_Recording):
     """The span of a run."""
 
     def end(
-        self, *, output: Sequence[Message] = (), error: BaseException | str | None = None, is_complete: bool = True
+        self,
+        *,
+        output: Sequence[Message] = (),
+        agents: Sequence[Agent] = (),
+        error: BaseException | str | None = None,
+        is_complete: bool = True,
     ) -> None:
         """End the run.
 
         Args:
             output: What it gave back.
+            agents: Who took part, where that was not known at the start.
             error: What it raised, or a word for how it failed.
             is_complete: False where the program walked away from it (an abandoned stream).
         """
         found: dict[str, AttributeValue] = {words.RUN_COMPLETE: is_complete}
         if output:
             found[words.OUTPUT_MESSAGES] = cap_messages(self._capped, words.OUTPUT_MESSAGES, output)
+        if agents:
+            found[words.RUN_AGENTS] = _listed(agents, self._capped.max_bytes)
         self._close(found, error)
 
 
@@ -282,12 +303,15 @@ class AgentSpan(_Recording):
         name: The agent.
         inputs: What the message builds on so far: messages received, answers of its tools.
         usage: Tokens of its model calls so far.
+        asked: How many of its inputs were known when its model asked for a tool, by call id: tools that
+            one answer asks for at once do not build on each other's answers.
     """
 
     name: str
     _state: _RunState
     inputs: list[StepRef]
     usage: Usage | None = None
+    asked: dict[str, int] = field(default_factory=dict)
 
     def end(
         self,
@@ -334,34 +358,58 @@ class AgentSpan(_Recording):
             self._state.said[message_id] = ref
         return ref
 
+    def as_run(self, name: str) -> RunSpan:
+        """Go on as the span of a run within the run: what acts turned out to be the team *name*.
+
+        The span is then no step: the messages of its members are.
+        """
+        self.span.update_name(f"{words.OPERATION_WORKFLOW} {name}")
+        self.span.set_attributes({words.OPERATION: words.OPERATION_WORKFLOW, words.WORKFLOW_NAME: name})
+        return RunSpan(self.span, otel_context.set_value(_AGENT, None, self.context), self._capped)
+
+    def known_for(self, call_id: str | None) -> list[StepRef]:
+        """List the inputs that a tool call builds on: those known when it was asked for."""
+        return self.inputs[: self.asked.get(call_id or "", len(self.inputs))]
+
     def build_on(self, ref: StepRef) -> None:
-        """Link this message to a step it builds on."""
-        self.inputs.append(ref)
-        link = _link(ref)
-        self.span.add_link(link.context, link.attributes)
+        """Link this message to a step it builds on, if it is not over: a tool may outlive a cancelled agent."""
+        if self.span.is_recording():
+            self.inputs.append(ref)
+            link = _link(ref)
+            self.span.add_link(link.context, link.attributes)
 
 
 @dataclass(slots=True)
 class ToolSpan(_Recording):
-    """The span of a tool at work: the call and, once ended, its answer."""
+    """The span of a tool at work: the call and, once ended, its answer.
 
+    Attributes:
+        call: The call, for steps within the tool to build on.
+    """
+
+    call: StepRef
     _state: _RunState
     _caller: AgentSpan | None
 
-    def end(self, *, result: object = None, error: BaseException | str | None = None) -> None:
+    def end(self, *, result: object = None, error: BaseException | str | None = None) -> StepRef:
         """End it.
 
         Args:
             result: The answer, as text or as an object that becomes JSON.
             error: What it raised, or a word for how it failed (an answer that is an error message).
+
+        Returns:
+            The answer, for others to build on.
         """
         index = next(self._state.places)
         text = as_json(result) if result is not None else str(error) if error is not None else ""
         self._close(
             {words.STEP_RESULT_INDEX: index, words.TOOL_RESULT: cap_text(self._capped, words.TOOL_RESULT, text)}, error
         )
+        answer = StepRef(self.span.get_span_context(), index)
         if self._caller is not None:
-            self._caller.build_on(StepRef(self.span.get_span_context(), index))
+            self._caller.build_on(answer)
+        return answer
 
 
 @dataclass(slots=True)
@@ -387,6 +435,10 @@ class ChatSpan(_Recording):
             found[words.FINISH_REASONS] = list(finish_reasons)
         if response_model:
             found[words.RESPONSE_MODEL] = response_model
+        if self._caller is not None:
+            parts = [part for message in output for part in message.parts if part.get("type") == "tool_call"]
+            self._caller.asked.update({str(part.get("id") or ""): len(self._caller.inputs) for part in parts})
+            self._caller.asked.pop("", None)
         if usage is not None:
             found[words.INPUT_TOKENS] = usage.input_tokens
             found[words.OUTPUT_TOKENS] = usage.output_tokens

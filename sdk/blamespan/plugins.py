@@ -14,6 +14,7 @@ _EXTRA_OF_PACKAGE = {
     "autogen_agentchat": "autogen",
     "autogen_core": "autogen",
     "grpc": "collector",
+    "httpx": "collector",
     "langchain_core": "langgraph",
     "langgraph": "langgraph",
     "safetensors": "model",

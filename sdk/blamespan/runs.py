@@ -52,8 +52,9 @@ def split_runs(spans: Iterable[Span]) -> list[Run]:
     if len({span.trace_id for span in unique}) > 1:
         raise MalformedSpan(f"expected spans of one trace, got {sorted({s.trace_id for s in unique})!r}. Group them")
     members: dict[str | None, list[Span]] = defaultdict(list)
+    tops = _outermost_workflows(unique, by_id)
     for span in unique:
-        top = _outermost_workflow(span, by_id)
+        top = tops[span.span_id]
         members[top.span_id if top else None].append(span)
     outside = members.pop(None, [])
     roots = sorted((by_id[i] for i in members if i is not None), key=lambda root: root.start_ns)
@@ -64,15 +65,21 @@ def split_runs(spans: Iterable[Span]) -> list[Run]:
     return runs
 
 
-def _outermost_workflow(span: Span, by_id: Mapping[str, Span]) -> Span | None:
-    found: Span | None = None
-    seen: set[str] = set()
-    at: Span | None = span
-    while at is not None and at.span_id not in seen:  # a hostile trace may hold a cycle
-        seen.add(at.span_id)
-        if at.text(conventions.OPERATION) == conventions.OPERATION_WORKFLOW:
-            found = at
-        at = by_id.get(at.parent_id) if at.parent_id else None
+def _outermost_workflows(spans: Iterable[Span], by_id: Mapping[str, Span]) -> dict[str, Span | None]:
+    """Find the outermost workflow above each span or the span itself, looking at every span once."""
+    found: dict[str, Span | None] = {}
+    for span in spans:
+        path: list[Span] = []
+        at: Span | None = span
+        while at is not None and at.span_id not in found:
+            found[at.span_id] = None  # a hostile trace may hold a cycle: it ends here
+            path.append(at)
+            at = by_id.get(at.parent_id) if at.parent_id else None
+        top = found[at.span_id] if at is not None else None
+        for below in reversed(path):
+            if top is None and below.text(conventions.OPERATION) == conventions.OPERATION_WORKFLOW:
+                top = below
+            found[below.span_id] = top
     return found
 
 

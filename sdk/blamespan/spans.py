@@ -17,6 +17,8 @@ from blamespan.trace import AttributeValue, StepStatus
 
 __all__ = ["Attributes", "Scope", "Span", "SpanEvent", "SpanLink"]
 
+_IDS = {digits: re.compile(rf"(?!0+\Z)[0-9a-f]{{{digits}}}") for digits in (16, 32)}
+
 Attributes: TypeAlias = Mapping[str, AttributeValue]
 
 
@@ -110,5 +112,5 @@ class Span:
 
 
 def _check_id(what: str, value: str, digits: int) -> None:
-    if not re.fullmatch(f"[0-9a-f]{{{digits}}}", value) or not int(value, 16):
+    if not _IDS[digits].fullmatch(value):
         raise MalformedSpan(f"a {what} must be {digits} lower-case hex digits, not all zero; got {value!r}")

@@ -10,6 +10,7 @@ trace = blamespan.rebuild(recorder.spans())
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -97,8 +98,9 @@ class _TickingTracer(trace.Tracer):
         self._clock = clock
 
     def start_span(self, name: str, *args: Any, **kwargs: Any) -> trace.Span:
-        kwargs["start_time"] = kwargs.get("start_time") or self._clock()
-        span = self._tracer.start_span(name, *args, **kwargs)
+        given = inspect.signature(trace.Tracer.start_span).bind(self, name, *args, **kwargs).arguments
+        given["start_time"] = given.get("start_time") or self._clock()
+        span = self._tracer.start_span(**{key: value for key, value in given.items() if key != "self"})
         end = span.end
 
         def end_on_tick(end_time: int | None = None) -> None:

@@ -132,6 +132,15 @@ def test_errors_show_as_errors(recorder: Recorder, spans: SpanRecorder) -> None:
     ]
 
 
+def test_long_exceptions_are_cut(recorder: Recorder, spans: SpanRecorder) -> None:
+    """An exception that quotes a whole conversation does not make a span of megabytes."""
+    recorder.start_run("team").end(error=RuntimeError("x" * 1_000_000))
+    [span] = spans.spans()
+
+    assert len(span.status_message.encode()) <= words.MAX_ATTRIBUTION_BYTES
+    assert all(len(str(value)) <= words.DEFAULT_MAX_CONTENT_BYTES for value in span.events[0].attributes.values())
+
+
 def test_nothing_becomes_the_current_span(recorder: Recorder) -> None:
     """The recorder leaves the current context to the integration."""
     record_a_run(recorder)

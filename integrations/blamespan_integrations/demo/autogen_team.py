@@ -88,12 +88,8 @@ def team(analyst: Sequence[Reply], reviewer: Sequence[Reply]) -> RoundRobinGroup
     ]
     members: list[ChatAgent | Team] = [
         AssistantAgent("planner", scripted(PLANNER)),
-        AssistantAgent(
-            "analyst", scripted(analyst), tools=list(tools), max_tool_iterations=4
-        ),
-        AssistantAgent(
-            "reviewer", scripted(reviewer), tools=list(tools), max_tool_iterations=4
-        ),
+        AssistantAgent("analyst", scripted(analyst), tools=list(tools), max_tool_iterations=4),
+        AssistantAgent("reviewer", scripted(reviewer), tools=list(tools), max_tool_iterations=4),
     ]
     return RoundRobinGroupChat(
         members, name="sales_desk", termination_condition=TextMentionTermination("APPROVED"), max_turns=3

@@ -35,7 +35,8 @@ _PROGRAMS = {
 
 _START_S = 60.0
 """How long the collector may take to load its packages on a slow machine."""
-_READY = re.compile(r"http://[^\s,]+")
+_READY = re.compile(r"ready .*\bhttp=(\S+)")
+"""What the collector says on stderr once it listens."""
 
 
 @click.command()
@@ -89,7 +90,7 @@ def _endpoint_of(process: subprocess.Popen[str]) -> str:
         for line in process.stderr or ():
             said.append(line)
             if not address and (match := _READY.search(line)):
-                address.append(match[0])
+                address.append(f"http://{match[1]}")
                 found.set()
         found.set()  # it ended
 

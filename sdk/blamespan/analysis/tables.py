@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.verdicts import mode_text, printable, step_rows
+from blamespan.analysis.verdicts import StepRow, mode_text, printable, step_rows
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
 
@@ -32,22 +32,29 @@ def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: 
         row for row in rows if every or len(rows) <= _MAX_STEPS or row.score >= _SHARE_WORTH_A_ROW or row.is_decisive
     ]
     console.print(Text(_headline(title, trace, verdict), style="bold"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("step", justify="right", no_wrap=True)
-    table.add_column("agent", overflow="fold")
-    table.add_column("kind")
-    table.add_column("blame", justify="right")
-    table.add_column("error mode", ratio=2)
-    table.add_column("evidence, or what was said", ratio=3)
+    agent_width = min(24, max((len(row.agent) for row in shown), default=0))
+    header = f"{'step':>5}  {'agent':{agent_width}}  {'kind':11}  {'blame':>5}  "
+    console.print(Text(header + "error mode and evidence, or what was said", style="dim"), no_wrap=True)
     for row in shown:
-        style = "bold red" if row.is_decisive else "" if row.score >= _SHARE_WORTH_A_ROW else "dim"
-        mark = ">" if row.is_decisive else ""
-        said = f"“{_shortened(row.evidence, 160)}”" if row.evidence else _shortened(row.content, 80)
-        cells = (f"{mark}{row.index}", row.agent, row.kind, f"{row.score:.2f}", row.mode, said)
-        table.add_row(*(Text(cell) for cell in cells), style=style)
-    console.print(table)
+        _print_step(console, row, agent_width, indent=len(header))
     if len(shown) < len(rows):
         console.print(f"{len(rows) - len(shown)} more steps, each below {_SHARE_WORTH_A_ROW}: --all shows them")
+
+
+def _print_step(console: Console, row: StepRow, agent_width: int, *, indent: int) -> None:
+    """Print one line for a step, and for a suspect one more with its evidence."""
+    style = "bold red" if row.is_decisive else "" if row.score >= _SHARE_WORTH_A_ROW else "dim"
+    room = max(20, console.width - indent)
+    agent = _shortened(row.agent, agent_width)
+    place = f"{'>' if row.is_decisive else ''}{row.index}"
+    facts = f"{place:>5}  {agent:{agent_width}}  {row.kind:11}  {row.score:5.2f}  "
+    said = _shortened(row.mode or row.content, room)
+    console.print(Text(facts + said, style=style), no_wrap=True, crop=False)
+    if row.mode:
+        quote = f"“{_shortened(row.evidence or row.content, room - 2)}”"
+        console.print(
+            Text(" " * indent + quote, style="dim" if not row.is_decisive else "red"), no_wrap=True, crop=False
+        )
 
 
 class RunTable:

@@ -1,0 +1,121 @@
+"""An agent's turn to speak: from the messages it is given to the one message it answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autogen_agentchat.base import ChatAgent, Response
+from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
+
+from blamespan_integrations.autogen._convert import (
+    agent_role,
+    answer_usage,
+    from_chat_message,
+    kind_of,
+    thoughts_of,
+)
+from blamespan_integrations.autogen._frames import Frame, Start, current_frame
+from blamespan_integrations.autogen._teams import TeamRun
+from blamespan_integrations.recording import AgentSpan, Recorder, StepRef
+
+__all__ = ["CANCELLED", "MESSAGE_TYPE", "AgentTurn", "Called", "agent_start", "error_of"]
+
+MESSAGE_TYPE = "blamespan.autogen.message_type"
+"""str, on an agent's span: AutoGen's class of the message, e.g. `ToolCallSummaryMessage`."""
+
+CANCELLED = "cancelled"
+"""`error.type` of what was cut short by the program: a cancelled task, a stream left early."""
+
+
+def agent_start(recorder: Recorder) -> Start:
+    """Record `ChatAgent.on_messages(messages, ...)` and `on_messages_stream`: the outermost of one agent's."""
+
+    def start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+        outer = current_frame()
+        agent: ChatAgent = args[0]
+        if isinstance(outer, AgentTurn) and outer.owner is agent and outer.is_open:
+            return None
+        messages = args[1] if len(args) > 1 else kwargs.get("messages", ())
+        return AgentTurn(recorder, agent, messages, outer)
+
+    return start
+
+
+class Called(Frame):
+    """A call of a tool, for agents that are tools of others.
+
+    Attributes:
+        call_step: The call as a step: what an agent within it builds on.
+    """
+
+    call_step: StepRef
+
+
+class AgentTurn(Frame):
+    """An agent between the messages it received and its answer.
+
+    Attributes:
+        name: The agent.
+    """
+
+    def __init__(
+        self, recorder: Recorder, agent: ChatAgent, messages: Sequence[BaseChatMessage], outer: Frame | None
+    ) -> None:
+        super().__init__(agent, outer)
+        self.name = agent.name
+        self.memory.roles.setdefault(self.name, agent_role(agent))
+        self._team = self.enclosing(TeamRun)
+        self._span = self._start(recorder, agent, list(messages))
+        if isinstance(outer, Called):
+            self._span.build_on(outer.call_step)
+        self.enter(self._span.context)
+
+    def _start(self, recorder: Recorder, agent: ChatAgent, messages: Sequence[BaseChatMessage]) -> AgentSpan:
+        before = self.memory.last_said.get(self.name)
+        builds_on = [message.id for message in messages] or ([before] if before else [])
+        team = self._team
+        return recorder.start_agent(
+            self.name,
+            received=self.memory.received(messages),
+            builds_on=builds_on,
+            agent_id=team.agent_ids.get(self.name) if team else None,
+            description=None if team else agent.description,  # a run lists its agents once for all
+            conversation_id=team.conversation_id if team else None,
+        )
+
+    def see(self, item: Any) -> None:
+        """End with the answer: a stream may never be read beyond it."""
+        if isinstance(item, Response) and self.is_open:
+            self.is_open = False
+            message = item.chat_message
+            if self._span.usage is None:
+                self._span.usage = answer_usage(item)
+            self.memory.last_said[self.name] = message.id
+            self._span.end(
+                output=[from_chat_message(message, "assistant", thoughts_of(item))],
+                kind=kind_of(message),
+                message_id=message.id,
+                recipients=self._recipients(message),
+                attributes={MESSAGE_TYPE: type(message).__name__},
+            )
+
+    def _recipients(self, message: BaseChatMessage) -> tuple[str, ...]:
+        if isinstance(message, HandoffMessage) and message.target:
+            return (message.target,)
+        if self._team is not None and self.name in self._team.names:
+            return self._team.recipients(self.name)
+        caller = self.outer.enclosing(AgentTurn) if self.outer is not None else None
+        return (caller.name,) if caller is not None else ()
+
+    def close(self, error: BaseException | None) -> None:
+        """End a turn without an answer."""
+        if self.is_open:
+            self.is_open = False
+            self._span.end(error=error_of(error) if error is not None else "no_response")
+
+
+def error_of(error: BaseException) -> BaseException | str:
+    """Name what ended a step early: a word where the program itself cut it short."""
+    return CANCELLED if isinstance(error, GeneratorExit | asyncio.CancelledError) else error

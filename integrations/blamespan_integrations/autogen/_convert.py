@@ -1,0 +1,264 @@
+"""AutoGen's objects as our records. Pure: nothing here patches, records or raises on odd content."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+from autogen_agentchat.agents import CodeExecutorAgent, MessageFilterAgent, SocietyOfMindAgent, UserProxyAgent
+from autogen_agentchat.base import ChatAgent, Response, Team
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    HandoffMessage,
+    MultiModalMessage,
+    StopMessage,
+    ThoughtEvent,
+)
+from autogen_core import FunctionCall
+from autogen_core.code_executor import CodeResult
+from autogen_core.models import (
+    AssistantMessage,
+    ChatCompletionClient,
+    CreateResult,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    RequestUsage,
+    SystemMessage,
+)
+from autogen_core.tools import ToolResult
+
+from blamespan.messages import Message, Part
+from blamespan.trace import Agent, AgentRole, StepKind, Usage
+
+__all__ = [
+    "agent_role",
+    "answer_of",
+    "answer_usage",
+    "chat_message_text",
+    "from_chat_message",
+    "from_create_result",
+    "from_llm_message",
+    "kind_of",
+    "llm_content_key",
+    "llm_key",
+    "model_of",
+    "participants",
+    "provider_of",
+    "task_messages",
+    "thoughts_of",
+    "tool_outcome",
+    "usage_of",
+]
+
+_IMAGE = "[image]"
+"""Stands for a picture: its bytes do not belong in a trace."""
+
+_PROVIDERS = {
+    "autogen_ext.models.anthropic": "anthropic",
+    "autogen_ext.models.azure": "azure.ai.inference",
+    "autogen_ext.models.ollama": "ollama",
+    "autogen_ext.models.openai": "openai",
+}
+"""Modules of model clients to values of `gen_ai.provider.name`."""
+
+
+def agent_role(agent: object) -> AgentRole:
+    """Tell whether a participant asks, only executes what others wrote, or decides."""
+    if isinstance(agent, UserProxyAgent):
+        return "user"
+    if isinstance(agent, CodeExecutorAgent) and getattr(agent, "_model_client", None) is None:
+        return "executor"
+    return "agent"
+
+
+def participants(team: object) -> list[Agent]:
+    """List who takes part in a team, the members of teams within it included, first found first."""
+    found: dict[str, Agent] = {}
+    for agent in _members(team, depth=0):
+        found.setdefault(agent.name, agent)
+    return list(found.values())
+
+
+def _members(team: object, depth: int) -> Iterator[Agent]:
+    if depth > 16:  # a team that holds itself
+        return
+    team_id = getattr(team, "_team_id", None)
+    for member in getattr(team, "_participants", ()):
+        inner = _inner_team(member)
+        speaker = member
+        while isinstance(speaker, MessageFilterAgent):  # it passes on what another one says
+            speaker = getattr(speaker, "_wrapped_agent", None)
+        if isinstance(speaker, ChatAgent):
+            agent_id = f"{member.name}_{team_id}/{team_id}" if team_id else None
+            yield Agent(speaker.name, agent_role(speaker), agent_id, speaker.description or None)
+        if inner is not None:
+            yield from _members(inner, depth + 1)
+
+
+def _inner_team(member: object) -> object | None:
+    if isinstance(member, Team):
+        return member
+    return getattr(member, "_team", None) if isinstance(member, SocietyOfMindAgent) else None
+
+
+def task_messages(task: object) -> list[BaseChatMessage | str]:
+    """List what a run was asked: text, a message, or several."""
+    if task is None:
+        return []
+    if isinstance(task, str | BaseChatMessage):
+        return [task]
+    if isinstance(task, Iterable):
+        return [message for message in task if isinstance(message, BaseChatMessage)]
+    return []
+
+
+def chat_message_text(message: BaseChatMessage) -> str:
+    """Read a message as other agents' models read it."""
+    try:
+        return message.to_model_text()
+    except Exception:  # a message type of the program's own: its bugs are not ours to raise
+        return str(getattr(message, "content", ""))
+
+
+def from_chat_message(message: BaseChatMessage, role: str, thoughts: Sequence[str] = ()) -> Message:
+    """Convert a message between agents; *thoughts* stand before it."""
+    parts: list[Part] = [{"type": "reasoning", "content": thought} for thought in thoughts]
+    if isinstance(message, MultiModalMessage):
+        parts.extend(_text(item if isinstance(item, str) else _IMAGE) for item in message.content)
+    else:
+        parts.append(_text(chat_message_text(message)))
+    return Message(role, parts, message.source)
+
+
+def thoughts_of(response: Response) -> list[str]:
+    """List what the model thought aloud on the way to *response*."""
+    name = response.chat_message.source
+    inner = response.inner_messages or ()
+    return [event.content for event in inner if isinstance(event, ThoughtEvent) and event.source == name]
+
+
+def kind_of(message: BaseChatMessage) -> StepKind:
+    """Tell what kind of step a message is."""
+    if isinstance(message, HandoffMessage):
+        return "handoff"
+    return "termination" if isinstance(message, StopMessage) else "message"
+
+
+def answer_usage(response: Response) -> Usage | None:
+    """Add up the tokens that AutoGen itself counted for *response*."""
+    messages: list[BaseAgentEvent | BaseChatMessage] = [*(response.inner_messages or ()), response.chat_message]
+    counted = [usage_of(message.models_usage) for message in messages if message.models_usage is not None]
+    if not counted:
+        return None
+    return Usage(sum(usage.input_tokens for usage in counted), sum(usage.output_tokens for usage in counted))
+
+
+def usage_of(usage: RequestUsage) -> Usage:
+    """Convert a count of tokens."""
+    return Usage(usage.prompt_tokens, usage.completion_tokens)
+
+
+def from_llm_message(message: LLMMessage, *, text: str | None = None) -> Message:
+    """Convert a message to a model; *text* stands in for its own."""
+    if isinstance(message, SystemMessage):
+        return Message("system", (_text(text if text is not None else message.content),))
+    if isinstance(message, FunctionExecutionResultMessage):
+        return Message("tool", tuple(_tool_response(result) for result in message.content))
+    if isinstance(message, AssistantMessage):
+        thought = (message.thought,) if message.thought else ()
+        return Message("assistant", _answer_parts(text or message.content, thought), message.source)
+    content: Sequence[object] = [message.content] if isinstance(message.content, str) else message.content
+    parts = [_text(item if isinstance(item, str) else _IMAGE) for item in ([text] if text is not None else content)]
+    return Message("user", parts, message.source)
+
+
+def from_create_result(result: CreateResult) -> Message:
+    """Convert a model's answer."""
+    thought = (result.thought,) if result.thought else ()
+    return Message("assistant", _answer_parts(result.content, thought), finish_reason=result.finish_reason)
+
+
+def llm_key(message: LLMMessage) -> Hashable:
+    """Name a message to a model by what it says: equal messages have equal keys."""
+    return type(message).__name__, llm_content_key(message.content)
+
+
+def llm_content_key(content: object) -> Hashable:
+    """Name a content by what it says."""
+    if isinstance(content, str):
+        return content
+    return tuple(_item_key(item) for item in content) if isinstance(content, Iterable) else id(content)
+
+
+def model_of(client: ChatCompletionClient) -> str:
+    """Name the model behind a client: from its settings, else the family, else the client's class."""
+    for settings in ("_create_args", "_raw_config"):
+        found = getattr(client, settings, None)
+        if isinstance(found, dict) and isinstance(found.get("model"), str):
+            return str(found["model"])
+    for name in ("model", "model_name", "_model", "_model_name"):
+        found = getattr(client, name, None)
+        if isinstance(found, str) and found:
+            return found
+    info: Any = client.model_info
+    family = info.get("family") if isinstance(info, dict) else None
+    return family if isinstance(family, str) and family not in ("", "unknown") else type(client).__name__
+
+
+def provider_of(client: ChatCompletionClient) -> str | None:
+    """Name who serves the model, for AutoGen's own clients."""
+    module = type(client).__module__
+    if type(client).__name__.startswith("AzureOpenAI"):
+        return "azure.ai.openai"
+    return next((name for prefix, name in _PROVIDERS.items() if module.startswith(prefix)), None)
+
+
+def tool_outcome(item: object) -> tuple[str, bool] | None:
+    """Read what a tool answered and whether that is an error; None for anything else."""
+    if isinstance(item, tuple) and len(item) == 2:
+        item = item[1]
+    if isinstance(item, FunctionExecutionResult):
+        return item.content, bool(item.is_error)
+    if isinstance(item, CodeResult):
+        return item.output, item.exit_code != 0
+    if isinstance(item, ToolResult):
+        return item.to_text(replace_image=_IMAGE), item.is_error
+    return None
+
+
+def answer_of(tool: object, value: object) -> str:
+    """Write a tool's return value as the model gets to read it."""
+    try:
+        return str(tool.return_value_as_string(value))  # type: ignore[attr-defined]
+    except Exception:  # a tool of the program's own: its bugs are not ours to raise
+        return str(value)
+
+
+def _text(content: str) -> dict[str, str]:
+    return {"type": "text", "content": content}
+
+
+def _answer_parts(content: str | Sequence[FunctionCall], thoughts: Sequence[str]) -> list[Part]:
+    parts: list[Part] = [{"type": "reasoning", "content": thought} for thought in thoughts]
+    if isinstance(content, str):
+        return [*parts, _text(content)]
+    return [
+        *parts,
+        *({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments} for call in content),
+    ]
+
+
+def _tool_response(result: FunctionExecutionResult) -> dict[str, str]:
+    return {"type": "tool_call_response", "id": result.call_id, "response": result.content}
+
+
+def _item_key(item: object) -> Hashable:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, FunctionCall):
+        return item.id, item.name, item.arguments
+    if isinstance(item, FunctionExecutionResult):
+        return item.call_id, item.name, item.content
+    return id(item)

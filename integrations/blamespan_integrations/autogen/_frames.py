@@ -1,0 +1,184 @@
+"""What is at work right now: which team, agent, tool or model call, one inside the other.
+
+A frame travels in the OpenTelemetry context, so it follows tasks and, by `_runtime`, messages. The two
+wrappers here are all that ever stands between a caller and AutoGen: they make a frame's context current
+around AutoGen's own code and never across a `yield`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+
+from blamespan.guard import guard
+from blamespan_integrations.autogen._memory import Memory
+from blamespan_integrations.autogen._patches import Function, Patches
+
+__all__ = ["Frame", "Start", "attached", "current_frame", "recorded_call", "recorded_stream"]
+
+_FRAME = otel_context.create_key("blamespan-autogen-frame")
+
+FrameT = TypeVar("FrameT", bound="Frame")
+
+
+class Frame:
+    """Something at work.
+
+    Attributes:
+        owner: The team, agent, tool, ... whose method was called.
+        outer: The frame in which it was called.
+        memory: What the run remembers; frames within each other share one.
+        is_open: False once it has ended.
+        context: The OpenTelemetry context inside it.
+    """
+
+    def __init__(self, owner: object, outer: Frame | None) -> None:
+        self.owner = owner
+        self.outer = outer
+        self.memory: Memory = outer.memory if outer is not None else Memory()
+        self.is_open = True
+        self.context: Context
+
+    def enter(self, context: Context) -> None:
+        """Take *context*, this frame in it, as the one inside."""
+        self.context = otel_context.set_value(_FRAME, self, context)
+
+    def see(self, item: Any) -> None:  # whatever AutoGen returns or yields
+        """Learn what the call returned, or the next thing that its stream yields."""
+
+    def close(self, error: BaseException | None) -> None:
+        """Learn that the call or stream is over; `GeneratorExit` means that the stream was left early."""
+        self.is_open = False
+
+    def outwards(self) -> Iterator[Frame]:
+        """List this frame and those around it, innermost first."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.outer
+
+    def enclosing(self, kind: type[FrameT]) -> FrameT | None:
+        """Find the innermost frame of *kind* around here."""
+        return next((frame for frame in self.outwards() if isinstance(frame, kind)), None)
+
+
+Start: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Frame | None]
+"""Makes the frame of a call from its arguments; None where the call is not to be recorded."""
+
+
+def current_frame(context: Context | None = None) -> Frame | None:
+    """Find the innermost frame of *context*, or of the current one."""
+    frame = otel_context.get_value(_FRAME, context)
+    return frame if isinstance(frame, Frame) else None
+
+
+class attached:  # noqa: N801 - reads as a statement: `with attached(context):`
+    """Makes *context* current inside a `with` block; None leaves everything as it is.
+
+    Attributes:
+        left: The context that was current when the block ended.
+    """
+
+    __slots__ = ("_context", "_token", "left")
+
+    def __init__(self, context: Context | None) -> None:
+        self._context = context
+        self.left = context
+
+    def __enter__(self) -> attached:
+        self._token = otel_context.attach(self._context) if self._context is not None else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            self.left = otel_context.get_current()
+            with suppress(ValueError):  # closed from another task: what was attached there is not ours to take
+                self._token.var.reset(self._token)
+
+
+def recorded_call(patches: Patches, start: Start) -> Callable[[Function], Function]:
+    """Make the wrapper of coroutine functions whose calls *start* records."""
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            frame = _started(patches, start, args, kwargs)
+            if frame is None:
+                return await original(*args, **kwargs)
+            try:
+                with attached(frame.context):
+                    result = await original(*args, **kwargs)
+            except BaseException as error:
+                _close(frame, error)
+                raise
+            _see(frame, result)
+            _close(frame, None)
+            return result
+
+        return call
+
+    return wrapper
+
+
+def recorded_stream(patches: Patches, start: Start) -> Callable[[Function], Function]:
+    """Make the wrapper of async generator functions whose streams *start* records."""
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def stream(*args: Any, **kwargs: Any) -> Any:
+            frame = _started(patches, start, args, kwargs)
+            # What the generator itself makes current stays current inside it, and only there.
+            context = frame.context if frame is not None else None
+            try:
+                with attached(context):
+                    source = aiter(original(*args, **kwargs))
+                    step = anext(source)
+                while True:
+                    with attached(context) as inside:
+                        item = await step
+                    context = inside.left
+                    _see(frame, item)
+                    try:
+                        sent = yield item
+                    except GeneratorExit:
+                        with attached(context):
+                            await source.aclose()
+                        raise
+                    except BaseException as thrown:
+                        step = source.athrow(thrown)
+                    else:
+                        step = anext(source) if sent is None else source.asend(sent)
+            except StopAsyncIteration:
+                _close(frame, None)
+            except BaseException as error:
+                _close(frame, error)
+                raise
+
+        return stream
+
+    return wrapper
+
+
+def _started(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+    if patches.active and is_instrumentation_enabled():
+        with guard("autogen: begin a span"):
+            return start(args, kwargs)
+    return None
+
+
+def _see(frame: Frame | None, item: Any) -> None:
+    if frame is not None:
+        with guard("autogen: record a result"):
+            frame.see(item)
+
+
+def _close(frame: Frame | None, error: BaseException | None) -> None:
+    if frame is not None:
+        with guard("autogen: end a span"):
+            frame.close(error)

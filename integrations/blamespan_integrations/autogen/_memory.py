@@ -1,0 +1,114 @@
+"""What one run remembers so that nothing is recorded twice: who said what, and what models have seen."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from autogen_agentchat.messages import BaseChatMessage
+from autogen_core.models import AssistantMessage, LLMMessage
+
+from blamespan.messages import Message
+from blamespan.trace import AgentRole
+from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
+
+__all__ = ["Memory"]
+
+_LEAST_REPEATED = 256
+"""Characters. A shorter repetition is cheaper to record than to explain."""
+
+
+@dataclass(slots=True)
+class _Caller:
+    """What one caller has sent to models, and got back.
+
+    Attributes:
+        owner: Kept, so that no other object can get its id.
+        seen: How often each content may come before it is new.
+        last: The messages of its latest call.
+        counted: How often each content is in `last`.
+    """
+
+    owner: object
+    seen: Counter[Hashable] = field(default_factory=Counter)
+    last: Sequence[LLMMessage] = ()
+    counted: Counter[Hashable] = field(default_factory=Counter)
+
+
+class Memory:
+    """The memory of one run, its teams within teams included.
+
+    Attributes:
+        last_said: Id of the latest message of each agent, by name.
+        roles: What is known of those who speak, by name.
+    """
+
+    def __init__(self) -> None:
+        self.last_said: dict[str, str] = {}
+        self.roles: dict[str, AgentRole] = {}
+        self._callers: dict[int, _Caller] = {}
+
+    def received(self, messages: Iterable[BaseChatMessage]) -> list[Message]:
+        """Convert messages that an agent received: an agent's are the assistant's, all others the user's."""
+        return [from_chat_message(message, self._role(message.source)) for message in messages]
+
+    def _role(self, source: str) -> str:
+        return "user" if self.roles.get(source, "user") == "user" else "assistant"
+
+    def new_to_model(self, owner: object, messages: Sequence[LLMMessage]) -> list[Message]:
+        """Convert those of *messages* that *owner* has not sent before, and remember them.
+
+        A message that stands where a similar one stood in the call before (a prompt that quotes the
+        conversation so far) is given without what they have in common.
+        """
+        caller = self._callers.setdefault(id(owner), _Caller(owner))
+        last = caller.last
+        goes_on = len(last) <= len(messages) and all(map(operator.is_, last, messages))
+        if not goes_on:
+            caller.counted = Counter()
+        new: list[Message] = []
+        for place in range(len(last) if goes_on else 0, len(messages)):
+            key = llm_key(messages[place])
+            caller.counted[key] += 1
+            if caller.counted[key] > caller.seen[key]:
+                caller.seen[key] = caller.counted[key]
+                new.append(_without_repetition(messages[place], last[place] if place < len(last) else None))
+        caller.last = tuple(messages)
+        return new
+
+    def forget(self) -> None:
+        """Let go of all contents."""
+        self._callers.clear()
+
+    def answered(self, owner: object, content: object) -> None:
+        """Remember what a model answered *owner*: it need not be recorded again when it is sent back."""
+        caller = self._callers.setdefault(id(owner), _Caller(owner))
+        caller.seen[AssistantMessage.__name__, llm_content_key(content)] += 1
+
+
+def _without_repetition(message: LLMMessage, before: LLMMessage | None) -> Message:
+    now, then = message.content, getattr(before, "content", None)
+    if type(message) is not type(before) or not isinstance(now, str) or not isinstance(then, str):
+        return from_llm_message(message)
+    start = _common(now, then)
+    end = _common(now[start:][::-1], then[start:][::-1])
+    head, middle, tail = now[:start], now[start : len(now) - end], now[len(now) - end :]
+    return from_llm_message(message, text=f"{_named(head)}{middle}{_named(tail)}")
+
+
+def _named(text: str) -> str:
+    return text if len(text) < _LEAST_REPEATED else f"[... {len(text)} characters as before ...]"
+
+
+def _common(one: str, other: str) -> int:
+    """Measure how far two texts are equal, by halving: comparing slices is far faster than characters."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

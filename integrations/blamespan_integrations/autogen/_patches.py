@@ -1,0 +1,130 @@
+"""Put wrappers in place, and everything back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+from weakref import WeakSet
+
+from blamespan.guard import guard
+
+__all__ = ["Function", "Patches"]
+
+Function: TypeAlias = Callable[..., Any]  # a method of the framework, of any signature
+
+_ORIGINAL = "_blamespan_original"
+
+
+class Patches:
+    """What has been replaced where, until `undo()`.
+
+    Attributes:
+        active: False once undone. A wrapper that somebody else has wrapped in the meantime cannot be
+            taken out; it looks here and steps aside.
+    """
+
+    def __init__(self) -> None:
+        self.active = True
+        self._undo: list[Callable[[], None]] = []
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Set attribute *name* of a class or module; leave it alone where it does not exist."""
+        if name not in vars(owner):
+            return
+        original = vars(owner)[name]
+
+        def restore() -> None:
+            if vars(owner).get(name) is value:
+                setattr(owner, name, original)
+
+        setattr(owner, name, value)
+        self._undo.append(restore)
+
+    def cover(
+        self,
+        root: type,
+        wrappers: Mapping[str, Callable[[Function], Function]],
+        *,
+        leave_out: frozenset[type] = frozenset(),
+    ) -> None:
+        """Wrap methods in *root* and in every class below it, those still to be defined included.
+
+        Args:
+            root: Where the methods are declared. Abstract ones are left alone.
+            wrappers: Method name to what makes the wrapper of an original.
+            leave_out: Classes whose own methods stay as they are.
+        """
+        covered: WeakSet[type] = WeakSet()
+
+        def cover_class(found: type) -> None:
+            if self.active and found not in leave_out:
+                covered.add(found)
+                _wrap_methods(found, wrappers)
+
+        for found in _tree(root):
+            cover_class(found)
+        self._watch(root, cover_class)
+        self._undo.append(lambda: _unwrap_methods(covered, tuple(wrappers)))
+
+    def undo(self) -> None:
+        """Give everything back as it was."""
+        self.active = False
+        while self._undo:
+            self._undo.pop()()
+
+    def _watch(self, root: type, cover_class: Callable[[type], None]) -> None:
+        """Have *cover_class* called with every class that is defined below *root* from now on."""
+        own: Any = vars(root).get("__init_subclass__")
+        above: Any = root
+
+        def __init_subclass__(cls: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
+            if own is not None:
+                own.__get__(None, cls)(*args, **kwargs)
+            else:
+                super(above, cls).__init_subclass__(*args, **kwargs)
+            with guard("autogen: watch a new class"):
+                cover_class(cls)
+
+        hook: Any = classmethod(__init_subclass__)
+
+        def restore() -> None:
+            if vars(root).get("__init_subclass__") is hook:
+                if own is not None:
+                    setattr(root, "__init_subclass__", own)  # noqa: B010 - mypy forbids the plain form
+                else:
+                    delattr(root, "__init_subclass__")
+
+        setattr(root, "__init_subclass__", hook)  # noqa: B010
+        self._undo.append(restore)
+
+
+def _tree(root: type) -> Iterator[type]:
+    seen: set[type] = set()
+    waiting = [root]
+    while waiting:
+        found = waiting.pop()
+        if found not in seen:
+            seen.add(found)
+            waiting.extend(found.__subclasses__())
+            yield found
+
+
+def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Function]]) -> None:
+    for name, wrapper in wrappers.items():
+        original = vars(found).get(name)
+        if not inspect.isfunction(original) or getattr(original, "__isabstractmethod__", False):
+            continue
+        if not hasattr(original, _ORIGINAL):
+            wrapped = wrapper(original)
+            if wrapped is not original:
+                setattr(wrapped, _ORIGINAL, original)
+                setattr(found, name, wrapped)
+
+
+def _unwrap_methods(classes: WeakSet[type], names: tuple[str, ...]) -> None:
+    for found in list(classes):
+        for name in names:
+            original = getattr(vars(found).get(name), _ORIGINAL, None)
+            if original is not None:
+                setattr(found, name, original)

@@ -1,0 +1,199 @@
+"""A tool at work, however many of AutoGen's layers one call goes through: agent, workbench, tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+from autogen_core import FunctionCall
+from autogen_core.code_executor import CodeBlock
+from autogen_core.tools import ToolResult
+
+from blamespan_integrations.autogen._agents import Called, error_of
+from blamespan_integrations.autogen._convert import answer_of, tool_outcome
+from blamespan_integrations.autogen._frames import Frame, Start, current_frame
+from blamespan_integrations.autogen._managers import manager_at_work
+from blamespan_integrations.recording import Recorder, ToolSpan
+
+__all__ = ["CODE_TOOL", "Layer", "agent_tool_start", "code_start", "tool_start", "workbench_start"]
+
+CODE_TOOL = "execute_code"
+"""Name of the tool that stands for a code executor."""
+
+_Begin = Callable[[Frame], ToolSpan]
+
+
+class Layer(IntEnum):
+    """Where in AutoGen a call of a tool was noticed, outside in."""
+
+    AGENT = 0
+    """`AssistantAgent._execute_tool_call`: also knows calls that never reach a tool."""
+    WORKBENCH = 1
+    TOOL = 2
+    CODE = 3
+
+
+def agent_tool_start(recorder: Recorder) -> Start:
+    """Record `AssistantAgent._execute_tool_call(tool_call, ...)`."""
+
+    def start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+        call: FunctionCall = args[0] if args else kwargs["tool_call"]
+
+        def begin(outer: Frame) -> ToolSpan:
+            return recorder.start_tool(
+                call.name, arguments=call.arguments, call_id=call.id, agent=manager_at_work(outer)
+            )
+
+        return _entered(Layer.AGENT, call, begin)
+
+    return start
+
+
+def workbench_start(recorder: Recorder) -> Start:
+    """Record `Workbench.call_tool(name, arguments, cancellation_token, call_id)` and its stream."""
+
+    def start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+        name: str = args[1] if len(args) > 1 else kwargs["name"]
+        arguments = args[2] if len(args) > 2 else kwargs.get("arguments")
+        call_id = args[4] if len(args) > 4 else kwargs.get("call_id")
+
+        def begin(outer: Frame) -> ToolSpan:
+            return recorder.start_tool(name, arguments=arguments or {}, call_id=call_id, agent=manager_at_work(outer))
+
+        return _entered(Layer.WORKBENCH, args[0], begin)
+
+    return start
+
+
+def tool_start(recorder: Recorder) -> Start:
+    """Record `BaseTool.run_json(args, cancellation_token, call_id)` and its stream."""
+
+    def start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+        tool = args[0]
+        arguments = args[1] if len(args) > 1 else kwargs.get("args")
+        call_id = args[3] if len(args) > 3 else kwargs.get("call_id")
+
+        def begin(outer: Frame) -> ToolSpan:
+            return recorder.start_tool(
+                tool.name,
+                arguments=arguments or {},
+                call_id=call_id,
+                description=tool.description,
+                agent=manager_at_work(outer),
+            )
+
+        return _entered(Layer.TOOL, tool, begin)
+
+    return start
+
+
+def code_start(recorder: Recorder) -> Start:
+    """Record `CodeExecutor.execute_code_blocks(code_blocks, ...)`: an agent's code, run like a tool."""
+
+    def start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+        blocks: Sequence[CodeBlock] = args[1] if len(args) > 1 else kwargs["code_blocks"]
+        arguments = {"code_blocks": [{"language": block.language, "code": block.code} for block in blocks]}
+
+        def begin(outer: Frame) -> ToolSpan:
+            return recorder.start_tool(CODE_TOOL, arguments=arguments, agent=manager_at_work(outer))
+
+        return _entered(Layer.CODE, args[0], begin)
+
+    return start
+
+
+def _entered(layer: Layer, owner: object, begin: _Begin) -> Frame | None:
+    """Begin a call, or go one layer deeper into the one at work. Outside every run it is not ours."""
+    outer = current_frame()
+    if outer is None:
+        return None
+    if isinstance(outer, _Layered) and outer.leads_to(layer, owner):
+        return _ToolLayer(layer, owner, outer)
+    return _ToolCall(layer, owner, outer, begin(outer))
+
+
+class _Layered(Called):
+    """One layer of a call."""
+
+    def __init__(self, layer: Layer, owner: object, outer: Frame) -> None:
+        super().__init__(owner, outer)
+        self._layer = layer
+        self._last: object = None
+
+    @property
+    def call(self) -> _ToolCall:
+        """The call this is a layer of."""
+        raise NotImplementedError
+
+    def leads_to(self, layer: Layer, owner: object) -> bool:
+        """Tell whether going to *layer* from here is the same call: deeper, or the tool's own super()."""
+        return self.is_open and (layer > self._layer or (layer == self._layer and owner is self.owner))
+
+    def see(self, item: Any) -> None:
+        """Keep the latest: a stream's last item is the answer."""
+        self._last = item
+
+
+class _ToolCall(_Layered):
+    """The outermost layer of a call: it has the span."""
+
+    def __init__(self, layer: Layer, owner: object, outer: Frame, span: ToolSpan) -> None:
+        super().__init__(layer, owner, outer)
+        self.raised: BaseException | None = None
+        self.went_deeper = False
+        self._span = span
+        self.call_step = span.call
+        self.enter(span.context)
+
+    @property
+    def call(self) -> _ToolCall:
+        return self
+
+    def close(self, error: BaseException | None) -> None:
+        """End the call: with its answer, an answer that is an error, or an exception."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        is_answered = error is None or (isinstance(error, GeneratorExit) and isinstance(self._last, ToolResult))
+        if not is_answered and error is not None:
+            self._span.end(error=error_of(error))
+        elif (outcome := tool_outcome(self._last)) is not None:
+            text, is_error = outcome
+            self._span.end(result=text, error=self._reason() if is_error else None)
+        else:
+            self._span.end(result=answer_of(self.owner, self._last))
+
+    def _reason(self) -> BaseException | str:
+        """Name why the answer is an error: what the tool raised on the way, if anything."""
+        if self.raised is not None:
+            return self.raised
+        if self._layer is Layer.AGENT and not self.went_deeper and isinstance(self.owner, FunctionCall):
+            try:
+                json.loads(self.owner.arguments)
+            except ValueError as error:
+                return error
+            return "tool_not_found"
+        return "nonzero_exit" if self._layer is Layer.CODE else "tool_error"
+
+
+class _ToolLayer(_Layered):
+    """A layer within the outermost one."""
+
+    def __init__(self, layer: Layer, owner: object, outer: _Layered) -> None:
+        super().__init__(layer, owner, outer)
+        self._call = outer.call
+        self._call.went_deeper = True
+        self.call_step = outer.call_step
+        self.enter(outer.context)
+
+    @property
+    def call(self) -> _ToolCall:
+        return self._call
+
+    def close(self, error: BaseException | None) -> None:
+        """Remember what the tool raised: the layers above turn it into text."""
+        self.is_open = False
+        if isinstance(error, Exception) and self._call.raised is None:
+            self._call.raised = error

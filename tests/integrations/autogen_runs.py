@@ -1,0 +1,121 @@
+"""AutoGen teams that run offline: replayed models, real agents, tools that truly execute."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import BaseChatMessage, TextMessage
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.models import CreateResult, ModelInfo, RequestUsage
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from blamespan import conventions as words
+from blamespan.messages import load_messages
+from blamespan.rebuild import rebuild
+from blamespan.spans import Span
+from blamespan.testing import SpanRecorder
+from blamespan.trace import MessageActionTrace
+from blamespan_integrations.autogen import AutoGenInstrumentor
+
+INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
+
+
+@pytest.fixture
+def recorder() -> Iterator[SpanRecorder]:
+    """Keeps the spans of the test, AutoGen being instrumented."""
+    recorder = SpanRecorder()
+    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
+    yield recorder
+    AutoGenInstrumentor().uninstrument()
+
+
+def replay(*answers: str | CreateResult) -> ReplayChatCompletionClient:
+    """Make a model client that gives *answers* in turn."""
+    return ReplayChatCompletionClient(list(answers), model_info=INFO)
+
+
+def calls(*tools: tuple[str, Any], thought: str | None = None) -> CreateResult:
+    """Make a model's answer that calls tools; arguments that are no text become JSON."""
+    wanted = [
+        FunctionCall(id=f"call-{place}", name=name, arguments=given if isinstance(given, str) else json.dumps(given))
+        for place, (name, given) in enumerate(tools)
+    ]
+    usage = RequestUsage(prompt_tokens=0, completion_tokens=7)
+    return CreateResult(finish_reason="function_calls", content=wanted, usage=usage, cached=False, thought=thought)
+
+
+def assistant(name: str, *answers: str | CreateResult, **options: Any) -> AssistantAgent:
+    """Make an assistant whose model answers as told."""
+    options.setdefault("description", f"the {name}")
+    options.setdefault("system_message", f"You are the {name}.")
+    return AssistantAgent(name, replay(*answers), **options)
+
+
+class Echo(BaseChatAgent):
+    """Answers with the last message it got, in its own words: `writer: ...`."""
+
+    def __init__(self, name: str = "echo") -> None:
+        super().__init__(name, f"the {name}")
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        return (TextMessage,)
+
+    async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
+        heard = messages[-1].to_model_text() if messages else "nothing"
+        return Response(chat_message=TextMessage(content=f"{self.name}: {heard}", source=self.name))
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        return None
+
+
+class Raises(Echo):
+    """Fails when it is its turn."""
+
+    async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
+        raise LookupError("no such page")
+
+
+def named(recorder: SpanRecorder, start: str) -> list[Span]:
+    """List the spans whose name begins with *start*, in the order they began."""
+    found = [span for span in recorder.spans() if span.name.startswith(start)]
+    return sorted(found, key=lambda span: span.start_ns)
+
+
+def only(recorder: SpanRecorder, start: str) -> Span:
+    """Give the one span whose name begins with *start*."""
+    (span,) = named(recorder, start)
+    return span
+
+
+def trace_of(recorder: SpanRecorder) -> MessageActionTrace:
+    """Rebuild the one run."""
+    assert len({span.trace_id for span in recorder.spans()}) == 1
+    return rebuild(recorder.spans())
+
+
+def said(trace: MessageActionTrace) -> list[tuple[str, str, str]]:
+    """List who did what: agent, kind, content."""
+    return [(step.agent, step.kind, step.content) for step in trace.steps]
+
+
+def read(span: Span, key: str = words.INPUT_MESSAGES) -> list[tuple[str, str | None, str]]:
+    """List the messages of an attribute: role, name, text."""
+    messages = load_messages(span.attributes.get(key)) or ()
+    texts = ["".join(str(part.get("content", part.get("response"))) for part in message.parts) for message in messages]
+    return [(message.role, message.name, text) for message, text in zip(messages, texts, strict=True)]
+
+
+def tree(recorder: SpanRecorder) -> dict[str, list[str]]:
+    """Map the name of each span to the names of its children, both in the order they began."""
+    spans = sorted(recorder.spans(), key=lambda span: span.start_ns)
+    names = {span.span_id: span.name for span in spans}
+    found: dict[str, list[str]] = {}
+    for span in spans:
+        found.setdefault(names.get(span.parent_id or "", ""), []).append(span.name)
+    return found
