@@ -1,0 +1,357 @@
+"""From LangChain's callbacks to the spans of graph runs: which run is what, and who belongs to whom."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from langchain_core.outputs import LLMResult
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext
+
+from blamespan_integrations.langgraph import _words as own_words
+from blamespan_integrations.langgraph._calls import Calls
+from blamespan_integrations.langgraph._convert import answer_of, given_of, routes_of, task_of
+from blamespan_integrations.langgraph._names import DEFAULT_GRAPH_NAME
+from blamespan_integrations.langgraph._nodes import Nodes
+from blamespan_integrations.langgraph._places import Call, Chain, Chat, Graph, Node, Place, Run, Tool, actor
+from blamespan_integrations.recording import Recorder
+
+__all__ = ["GraphRecorder"]
+
+MAX_RUNS = 4_096
+"""Runs going on at once; beyond it the oldest is taken for abandoned. Each holds its run's messages."""
+MAX_REMEMBERED = 4_096
+"""Interrupted runs that a later one may continue, and outermost runnables that may turn out to be graphs."""
+_STEP_TAG = "graph:step:"
+_EDGE_TAG = "seq:step:"
+_HIDDEN_TAG = "langsmith:hidden"
+_START = "__start__"
+_PUSH = "__pregel_push"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A LangChain run that starts, as callbacks describe it."""
+
+    id: UUID
+    parent_id: UUID | None
+    name: str
+    inputs: Any
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+    @property
+    def superstep(self) -> int | None:
+        """LangGraph's number of the superstep, if this is a node."""
+        found = (tag.removeprefix(_STEP_TAG) for tag in self.tags if tag.startswith(_STEP_TAG))
+        return next((int(number) for number in found if number.lstrip("-").isdigit()), None)
+
+    @property
+    def is_graph(self) -> bool:
+        """Tell whether this, outside every run we know, is a graph. LangGraph before 1.1 does not say."""
+        is_lost = self.parent_id is not None and "langgraph_step" in self.metadata  # its run was never seen
+        return "ls_integration" in self.metadata and not is_lost
+
+
+@dataclass(frozen=True, slots=True)
+class _Interrupted:
+    """What a later run needs of an interrupted one: its span, and who asked for the tools still to be run."""
+
+    span: SpanContext
+    askers: Mapping[str, str]
+
+
+class GraphRecorder:
+    """Records every run of a graph with *recorder*.
+
+    What it keeps is keyed by LangChain's run ids and is dropped when a run ends; what never ends is
+    bounded by `MAX_RUNS` and `MAX_REMEMBERED`. Safe to call from several threads.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._nodes = Nodes(recorder)
+        self._calls = Calls(recorder, self._nodes)
+        self._places: dict[UUID, Place] = {}
+        self._runs: OrderedDict[UUID, Run] = OrderedDict()
+        self._waiting: OrderedDict[UUID, Started] = OrderedDict()
+        self._interrupted: OrderedDict[tuple[str, str], _Interrupted] = OrderedDict()
+        self._lock = threading.Lock()
+        """For the three that drop their oldest; never held while a span starts or ends."""
+
+    def context_of(self, run_id: UUID | None) -> Context | None:
+        """Give the context under which children of a LangChain run belong; None outside graphs."""
+        place = self._places.get(run_id) if run_id is not None else None
+        return place.context if place is not None else None
+
+    def close(self) -> None:
+        """End every span still open, as of runs that nobody waited for."""
+        for run in list(self._runs.values()):
+            self._end_run(run, is_complete=False)
+
+    # --- runnables -----------------------------------------------------------------------------------
+
+    def begin(self, started: Started) -> None:
+        """Begin a runnable: a graph, a node, or anything between."""
+        place = self._places.get(started.parent_id) if started.parent_id is not None else None
+        if started.superstep is not None:
+            self._begin_node(started, place)
+        elif place is None and started.is_graph:
+            self._begin_run(started)
+        elif place is None:
+            self._remember(self._waiting, started.id, started)
+        elif self._is_task(started, place):
+            self._begin_task(started, place)
+        else:
+            is_edge = isinstance(place, Node) and any(tag.startswith(_EDGE_TAG) for tag in started.tags)
+            self._open(started.id, Chain(place, started.name, is_edge))
+
+    def end(self, run_id: UUID, output: Any) -> None:
+        """End a runnable that returned *output*."""
+        place = self._close(run_id)
+        if isinstance(place, Node):
+            self._nodes.end(place, output)
+        elif isinstance(place, Chain) and place.is_edge and isinstance(place.place, Node):
+            names, sends = routes_of(output)
+            place.place.routes += names
+            place.place.sends += sends
+        elif isinstance(place, Graph):
+            self._end_graph(run_id, place, output)
+
+    def fail(self, run_id: UUID, error: BaseException) -> None:
+        """End a runnable that raised *error*."""
+        place = self._close(run_id)
+        if isinstance(place, Node):
+            self._nodes.fail(place, error)
+        elif isinstance(place, Graph) and run_id == place.run.id:
+            is_steering = isinstance(error, GraphBubbleUp)
+            place.run.is_interrupted |= is_steering
+            is_failure = isinstance(error, Exception) and not is_steering
+            self._end_run(place.run, is_complete=is_failure, error=error if is_failure else None)
+        elif isinstance(place, Graph) and place.own_span is not None:
+            is_failure = isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
+            place.own_span.end(error=error if is_failure else None, is_complete=is_failure)
+
+    # --- tools and models ----------------------------------------------------------------------------
+
+    def begin_tool(
+        self,
+        run_id: UUID,
+        parent_id: UUID | None,
+        serialized: Mapping[str, Any],
+        arguments: Any,
+        call_id: str | None,
+    ) -> None:
+        """Begin a tool; outside graphs it is none of ours."""
+        place = self._places.get(parent_id) if parent_id is not None else None
+        if place is not None:
+            self._open(run_id, self._calls.begin_tool(place, serialized, arguments, call_id))
+
+    def end_tool(self, run_id: UUID, output: Any) -> None:
+        """End a tool that returned *output*."""
+        tool = self._close(run_id)
+        if isinstance(tool, Tool):
+            self._calls.end_tool(tool, output)
+
+    def fail_tool(self, run_id: UUID, error: BaseException) -> None:
+        """End a tool that raised *error*."""
+        tool = self._close(run_id)
+        if isinstance(tool, Tool):
+            self._calls.fail_tool(tool, error)
+
+    def begin_chat(
+        self,
+        run_id: UUID,
+        parent_id: UUID | None,
+        serialized: Mapping[str, Any] | None,
+        sent: Sequence[Any],
+        metadata: Mapping[str, Any],
+        asked: Mapping[str, Any],
+    ) -> None:
+        """Begin a model call; outside graphs it is none of ours."""
+        place = self._places.get(parent_id) if parent_id is not None else None
+        if place is not None:
+            self._open(run_id, self._calls.begin_chat(place, serialized, sent, metadata, asked))
+
+    def end_chat(self, run_id: UUID, result: LLMResult) -> None:
+        """End a model call that was answered."""
+        chat = self._close(run_id)
+        if isinstance(chat, Chat):
+            self._calls.end_chat(chat, result)
+
+    def fail_chat(self, run_id: UUID, error: BaseException) -> None:
+        """End a model call that failed."""
+        chat = self._close(run_id)
+        if isinstance(chat, Chat):
+            self._calls.fail_chat(chat, error)
+
+    # --- runs ----------------------------------------------------------------------------------------
+
+    def _begin_run(self, started: Started) -> Graph:
+        thread_id = started.metadata.get("thread_id")
+        thread_id = str(thread_id) if thread_id is not None else None
+        resumed = self._resumed(started, thread_id)
+        span = self._recorder.start_run(
+            started.name,
+            task=task_of(started.inputs),
+            conversation_id=thread_id,
+            links=[resumed.span] if resumed is not None else (),
+        )
+        given = 0 if isinstance(started.inputs, Command) else len(given_of(started.inputs).messages)
+        run = Run(started.id, started.name, span, thread_id, given)
+        if resumed is not None:
+            run.calls.update({call_id: Call(agent, None) for call_id, agent in resumed.askers.items()})
+        graph = Graph(run, started.name, span.context)
+        self._remember(self._runs, run.id, run)
+        self._open(started.id, graph)
+        return graph
+
+    def _resumed(self, started: Started, thread_id: str | None) -> _Interrupted | None:
+        """Find the interrupted run that this one goes on with: same graph, same thread, and no new input."""
+        is_resume = started.inputs is None or isinstance(started.inputs, Command)
+        if thread_id is None or not is_resume:
+            return None
+        with self._lock:
+            return self._interrupted.pop((started.name, thread_id), None)
+
+    def _end_graph(self, run_id: UUID, graph: Graph, output: Any) -> None:
+        if run_id == graph.run.id:
+            self._end_run(graph.run, output=output, is_complete=not graph.run.is_interrupted)
+            return
+        if graph.node is not None:
+            graph.node.outputs.append(output)
+        if graph.own_span is not None:
+            graph.own_span.end()
+
+    def _end_run(
+        self, run: Run, *, output: Any = None, error: BaseException | None = None, is_complete: bool = True
+    ) -> None:
+        with self._lock:
+            if self._runs.pop(run.id, None) is None:
+                return
+        for run_id, place in reversed(list(run.open.items())):  # children before those they belong to
+            self._places.pop(run_id, None)
+            self._abandon(place)
+        run.open.clear()
+        if run.is_interrupted:
+            run.span.span.set_attribute(own_words.RUN_INTERRUPTED, True)
+            self._remember_interrupted(run)
+        run.span.end(output=answer_of(output), agents=list(run.agents.values()), error=error, is_complete=is_complete)
+
+    def _remember_interrupted(self, run: Run) -> None:
+        if run.thread_id is not None:
+            askers = {call_id: call.agent for call_id, call in run.calls.items()}
+            left = _Interrupted(run.span.span.get_span_context(), askers)
+            self._remember(self._interrupted, (run.name, run.thread_id), left)
+
+    def _abandon(self, place: Place) -> None:
+        """End the span of a place that its run has outlived."""
+        if isinstance(place, Node):
+            self._nodes.cancel(place)
+        elif isinstance(place, Tool):
+            place.span.span.set_attribute(own_words.STEP_CANCELLED, True)
+            place.span.end()
+        elif isinstance(place, Chat):
+            place.span.end()
+        elif isinstance(place, Graph) and place.own_span is not None:
+            place.own_span.end(is_complete=False)
+
+    # --- graphs and nodes ----------------------------------------------------------------------------
+
+    def _begin_node(self, started: Started, place: Place | None) -> None:
+        graph = self._graph(started.parent_id, place)
+        if graph is None or started.superstep is None:
+            return
+        if started.name == _START or _HIDDEN_TAG in started.tags:
+            self._open(started.id, Chain(graph, started.name))
+            return
+        node = self._nodes.begin(graph, started.name, started.superstep, started.inputs, started.metadata)
+        self._open(started.id, node)
+
+    def _graph(self, run_id: UUID | None, place: Place | None) -> Graph | None:
+        """Find the graph that a node's parent is; a plain runnable with a node in it turns out to be one."""
+        if isinstance(place, Graph):
+            return place
+        if isinstance(place, Chain) and run_id is not None:
+            graph = self._begin_inner(place.name, place)
+            self._open(run_id, graph)
+            return graph
+        with self._lock:
+            waiting = self._waiting.pop(run_id, None) if run_id is not None else None
+        return self._begin_run(waiting) if waiting is not None else None
+
+    def _begin_inner(self, name: str, place: Place) -> Graph:
+        by = actor(place)
+        if isinstance(by, Node):
+            return self._begin_team(name, by)
+        own_span = self._recorder.start_run(name, parent=by.context)
+        origin = [by.span.call] if isinstance(by, Tool) else []
+        return Graph(place.run, name, own_span.context, origin=origin, is_inner=True, own_span=own_span)
+
+    def _begin_team(self, name: str, node: Node) -> Graph:
+        """Begin a graph within a node. The node's span goes on as the first one's; others get their own."""
+        own_span = None
+        if node.team_span is None:
+            self._nodes.give_span(node)
+            assert node.span is not None
+            node.team_span = node.span.as_run(node.agent if name == DEFAULT_GRAPH_NAME else name)
+        else:
+            own_span = self._recorder.start_run(name, parent=node.team_span.context)
+        origin = (node.members[-1].tail() if node.members else []) or node.builds_on
+        context = (own_span or node.team_span).context
+        graph = Graph(node.run, name, context, node, list(origin), is_inner=True, own_span=own_span)
+        node.members.append(graph)
+        return graph
+
+    def _is_task(self, started: Started, place: Place) -> bool:
+        """Tell whether this is a task of the functional API, which a node (the entrypoint) has called."""
+        path = list(started.metadata.get("langgraph_path") or ())
+        by = actor(place)
+        return (
+            isinstance(by, Node)
+            and len(path) > 2
+            and path[0] == _PUSH
+            and path[-1] is True
+            and started.metadata.get("langgraph_checkpoint_ns") != by.namespace
+        )
+
+    def _begin_task(self, started: Started, place: Place) -> None:
+        caller = actor(place)
+        assert isinstance(caller, Node)
+        if caller.tasks is None:
+            caller.tasks = self._begin_team(caller.name, caller)
+        tasks = caller.tasks
+        generation = max(tasks.supersteps, default=0) + 1  # a task builds on those that had ended when it began
+        self._open(started.id, self._nodes.begin(tasks, started.name, generation, started.inputs, started.metadata))
+
+    # --- what is open --------------------------------------------------------------------------------
+
+    def _open(self, run_id: UUID, place: Place) -> None:
+        self._places[run_id] = place
+        place.run.open[run_id] = place
+
+    def _close(self, run_id: UUID) -> Place | None:
+        self._waiting.pop(run_id, None)
+        place = self._places.pop(run_id, None)
+        if place is not None:
+            place.run.open.pop(run_id, None)
+        return place
+
+    def _remember(self, among: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        """Keep *value*; what is over the limit goes, the oldest first."""
+        is_runs = among is self._runs
+        with self._lock:
+            among[key] = value
+            is_over = len(among) > (MAX_RUNS if is_runs else MAX_REMEMBERED)
+            oldest = next(iter(among.values())) if is_over else None
+            if is_over and not is_runs:
+                among.popitem(last=False)
+        if is_over and is_runs and oldest is not None:
+            self._end_run(oldest, is_complete=False)

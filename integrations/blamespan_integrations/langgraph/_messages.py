@@ -1,0 +1,185 @@
+"""LangChain messages, in all their forms, to our messages; and any value to text. Pure.
+
+`Any` stands for what programs put into their graph's state, which can be anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages.content import is_data_content_block
+from langgraph.types import Command, Send
+
+from blamespan.messages import Message, Part
+
+__all__ = [
+    "are_messages",
+    "as_state",
+    "as_text",
+    "content_text",
+    "is_message",
+    "message_text",
+    "text_or_none",
+    "to_message",
+]
+
+_ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assistant", "AIMessageChunk": "assistant"}
+_ROLES |= {"system": "system", "developer": "system", "tool": "tool", "function": "tool"}
+
+
+def is_message(value: Any) -> bool:
+    """Tell whether *value* is a message, in one of the forms LangGraph's `add_messages` takes (but bare text)."""
+    if isinstance(value, BaseMessage):
+        return True
+    if isinstance(value, tuple):
+        return len(value) == 2 and value[0] in _ROLES and isinstance(value[1], str | list)
+    return isinstance(value, dict) and "content" in value and (value.get("role") or value.get("type")) in _ROLES
+
+
+def are_messages(value: Any) -> bool:
+    """Tell whether *value* is a message, or a list of nothing but messages."""
+    if is_message(value):
+        return True
+    return isinstance(value, list | tuple) and bool(value) and all(is_message(item) for item in value)
+
+
+def to_message(value: Any) -> Message:
+    """Convert a message of any form `is_message` accepts."""
+    if isinstance(value, tuple):
+        return Message(_ROLES[value[0]], tuple(_parts(value[1])))
+    if isinstance(value, dict):
+        role = _ROLES[value.get("role") or value["type"]]
+        calls = [_call_part(call) for call in value.get("tool_calls") or () if isinstance(call, Mapping)]
+        return Message(role, (*_parts(value["content"]), *calls), text_or_none(value.get("name")))
+    role = _ROLES.get(value.type, getattr(value, "role", None) or "user")
+    if value.type == "remove":
+        return Message.of_text("assistant", f"removes message {value.id}")
+    if isinstance(value, ToolMessage):
+        part = {"type": "tool_call_response", "id": value.tool_call_id, "response": content_text(value.content)}
+        return Message("tool", (part,), value.name)
+    parts = list(_parts(value.content))
+    if isinstance(value, AIMessage):
+        parts += [_call_part(call) for call in [*value.tool_calls, *value.invalid_tool_calls]]
+    return Message(role, tuple(parts), value.name, _finish_reason(value))
+
+
+def message_text(value: Any) -> str:
+    """Read the text of a message, its tool calls included: what two messages that say the same share."""
+    message = to_message(value)
+    return "\n".join(
+        str(part.get("content") or part.get("response") or "")
+        if part["type"] != "tool_call"
+        else f"{part.get('name')}({as_text(part.get('arguments'))})"
+        for part in message.parts
+    )
+
+
+def _parts(content: Any) -> Iterator[Part]:
+    """Convert contents block by block; data (images, audio) is named, not copied."""
+    for block in content if isinstance(content, list) else [content]:
+        if isinstance(block, str):
+            if block:
+                yield {"type": "text", "content": block}
+        elif isinstance(block, Mapping):
+            yield from _block_part(block)
+        else:
+            yield {"type": "text", "content": as_text(block)}
+
+
+def _block_part(block: Mapping[str, Any]) -> Iterator[Part]:
+    kind = block.get("type")
+    if kind == "text":
+        yield {"type": "text", "content": str(block.get("text", ""))}
+    elif kind in ("reasoning", "thinking"):
+        yield {"type": "reasoning", "content": str(block.get("reasoning") or block.get("thinking") or "")}
+    elif kind in ("tool_use", "tool_call", "function_call", "input_json_delta"):
+        return  # said again, in one form for all providers, by the message's own tool_calls
+    elif kind in ("image_url", "image", "audio", "video", "file") or is_data_content_block(dict(block)):
+        url = block.get("url") or block.get("image_url")
+        url = url.get("url") if isinstance(url, Mapping) else url
+        is_reference = isinstance(url, str) and not url.startswith("data:")
+        yield {"type": "uri", "modality": kind, "uri": url} if is_reference else {"type": "blob", "modality": kind}
+    else:
+        yield {"type": "text", "content": as_text(dict(block))}
+
+
+def _call_part(call: Mapping[str, Any]) -> Part:
+    function = call.get("function")
+    if isinstance(function, Mapping):  # OpenAI's own form, in a message given as a dict
+        call = {"name": function.get("name"), "args": function.get("arguments"), "id": call.get("id")}
+    return {
+        "type": "tool_call",
+        "id": call.get("id"),
+        "name": call.get("name"),
+        "arguments": _plain(call.get("args")),
+    }
+
+
+def _finish_reason(message: BaseMessage) -> str | None:
+    metadata = getattr(message, "response_metadata", None) or {}
+    return text_or_none(metadata.get("finish_reason") or metadata.get("stop_reason"))
+
+
+def as_state(value: Any) -> dict[str, Any] | None:
+    """Read a graph's state as a mapping: a dict, a dataclass or a pydantic model; None for anything else."""
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, BaseMessage | Send | Command):
+        return None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if hasattr(value, f.name)}
+    fields = getattr(type(value), "model_fields", None)
+    if isinstance(fields, Mapping):
+        return {name: getattr(value, name) for name in fields if hasattr(value, name)}
+    return None
+
+
+def as_text(value: Any) -> str:
+    """Write any value as compact JSON; text stays as it is."""
+    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def content_text(content: Any) -> str:
+    """Write a message's contents as text: text blocks by themselves, others as JSON."""
+    if isinstance(content, str):
+        return content
+    parts = list(_parts(content))
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["content"] for part in parts)
+    return as_text(parts)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Make *value* such that JSON holds it. Deep or foreign objects become their text."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth > _MAX_DEPTH:
+        return _shown(value)
+    if is_message(value) and isinstance(value, BaseMessage):
+        return message_text(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, Send):
+        return {"node": value.node, "arg": _plain(value.arg, depth + 1)}
+    state = as_state(value)
+    return {key: _plain(item, depth + 1) for key, item in state.items()} if state is not None else _shown(value)
+
+
+_MAX_DEPTH = 20
+"""States nest a few levels; a structure that holds itself must come to an end."""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # a program's own __str__ may raise anything
+        return f"<{type(value).__name__}>"
+
+
+def text_or_none(value: Any) -> str | None:
+    """Take *value* if it is a text that says something."""
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,271 @@
+"""What of a graph's run is going on right now: one record for each LangChain run that has started and not ended.
+
+A *place* is where children belong: the run, a node, a tool, a model call, or a plain runnable between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from langgraph.types import Send
+from opentelemetry.context import Context
+
+from blamespan.trace import Agent
+from blamespan_integrations.langgraph._convert import Given
+from blamespan_integrations.langgraph._memory import Memory
+from blamespan_integrations.recording import AgentSpan, ChatSpan, RunSpan, StepRef, ToolSpan
+
+__all__ = ["Call", "Chain", "Chat", "Ended", "Graph", "Node", "Place", "Run", "Tool", "actor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that an agent asked for: who asked, and with which step, if in this run."""
+
+    agent: str
+    step: StepRef | None
+
+
+@dataclass(slots=True)
+class Run:
+    """The run of an outermost graph, and what its places share.
+
+    Nodes of one superstep run in parallel threads. Every access here is a single operation on a dict,
+    list or set, or belongs to one node.
+    """
+
+    id: UUID
+    name: str
+    span: RunSpan
+    thread_id: str | None
+    given: int
+    """How many messages the program gave it."""
+    memory: Memory = field(default_factory=Memory)
+    has_state: bool = False
+    """Whether a node has been given the state yet."""
+    agents: dict[str, Agent] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    """For each agent's name, where in which graph it stands: two that share a name get two names."""
+    calls: dict[str, Call] = field(default_factory=dict)
+    """By the model's id of the call."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How often each node's task was begun, by checkpoint namespace: equal across retries."""
+    open: dict[UUID, Place] = field(default_factory=dict)
+    """Its places by LangChain's run id, in the order they started."""
+    errors: list[BaseException] = field(default_factory=list)
+    """What its steps raised: an exception that passes through several spans is one step's failure."""
+    is_interrupted: bool = False
+
+    def has_seen(self, error: BaseException) -> bool:
+        """Tell whether one of its steps has failed with this very exception."""
+        return any(error is known for known in self.errors)
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a node ended, for those that build on it.
+
+    Attributes:
+        node: Its name in the graph.
+        refs: The steps it ended with: its message, or its tools' answers, or its members' last messages.
+        routes: Nodes it is known to lead to; empty where only the graph's fixed edges say that.
+        sends: Packets it sent.
+    """
+
+    node: str
+    refs: list[StepRef] = field(default_factory=list)
+    routes: list[str] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Graph:
+    """A graph at work; or the tasks of a functional entrypoint.
+
+    Attributes:
+        context: Under which its nodes' spans start.
+        node: Within which it runs; None for the outermost, and under a tool.
+        origin: The steps that its first nodes build on.
+        is_inner: Whether it is not the outermost.
+        own_span: Its span, where neither the run's nor the node's span stands for it.
+        supersteps: How the nodes of each superstep ended; old ones are dropped.
+        last_of: How each node ended last.
+        said: Texts that its members have said.
+    """
+
+    run: Run
+    name: str
+    context: Context
+    node: Node | None = None
+    origin: list[StepRef] = field(default_factory=list)
+    is_inner: bool = False
+    own_span: RunSpan | None = None
+    supersteps: dict[int, list[Ended]] = field(default_factory=dict)
+    last_of: dict[str, Ended] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
+
+    def ended(self, superstep: int, how: Ended) -> None:
+        """Remember how a node ended; what no later node can build on is forgotten."""
+        self.supersteps.setdefault(superstep, []).append(how)
+        self.last_of[how.node] = how
+        for old in [number for number in self.supersteps if number < superstep - 1]:
+            self.supersteps.pop(old, None)
+
+    def tail(self) -> list[StepRef]:
+        """List the steps it ended with so far."""
+        last = max(self.supersteps, default=None)
+        return [] if last is None else [ref for ended in self.supersteps[last] for ref in ended.refs]
+
+
+@dataclass(slots=True)
+class Node:
+    """A node at work, or a task of a functional entrypoint.
+
+    Attributes:
+        graph: The graph it belongs to.
+        name: Its name in the graph.
+        agent: Its name as an agent of the run.
+        agent_id: Where it stands, where that is not its name.
+        superstep: LangGraph's number of it within the graph's run.
+        namespace: LangGraph's checkpoint namespace of the execution.
+        given: What it was given.
+        builds_on: The steps it builds on.
+        attributes: What its span says beyond the conventions.
+        start_ns: When it began, Unix time.
+        calls: Tool calls it was started to execute, by id: the call, and who asked, if the message says.
+        is_hook: Whether it is a middleware's hook, which is a step only if it says something.
+        uses_model: Whether it has called a model.
+        span: Its span. A node that only executes tools, or a hook, has none until it does something else.
+        team_span: The same span, once the node has turned out to be a team: its members speak, not it.
+        members: The graphs within it; the tasks of an entrypoint are one.
+        tasks: That one.
+        outputs: What the graphs within it gave back.
+        answers: Of the tools it executed for others, by call id.
+        routes: Where its conditional edges lead.
+        sends: The packets they send.
+    """
+
+    graph: Graph
+    name: str
+    agent: str
+    agent_id: str | None
+    superstep: int
+    namespace: str
+    given: Given
+    builds_on: list[StepRef]
+    attributes: dict[str, str | int | bool]
+    start_ns: int
+    calls: Mapping[str, tuple[Mapping[str, Any], str | None]]
+    is_hook: bool
+    uses_model: bool = False
+    span: AgentSpan | None = None
+    team_span: RunSpan | None = None
+    members: list[Graph] = field(default_factory=list)
+    tasks: Graph | None = None
+    outputs: list[Any] = field(default_factory=list)
+    answers: dict[str, StepRef] = field(default_factory=dict)
+    routes: list[str] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        """The run it belongs to."""
+        return self.graph.run
+
+    @property
+    def memory_key(self) -> str:
+        """Who remembers what it is given: a team's only agent may share the team's name, but not its memory."""
+        return f"{self.agent}/{self.name}"
+
+    @property
+    def context(self) -> Context:
+        """Under which its children's spans start."""
+        if self.team_span is not None:
+            return self.team_span.context
+        return self.span.context if self.span is not None else self.graph.context
+
+
+@dataclass(slots=True)
+class Tool:
+    """A tool at work.
+
+    Attributes:
+        span: Its span.
+        place: Where it belongs.
+        agent: Who asked for it.
+        call_id: The model's id of the call.
+        executor: The node that executes it for that agent; None where the agent does so itself.
+    """
+
+    span: ToolSpan
+    place: Place
+    agent: str | None
+    call_id: str | None
+    executor: Node | None
+
+    @property
+    def run(self) -> Run:
+        """The run it belongs to."""
+        return self.place.run
+
+    @property
+    def context(self) -> Context:
+        """Under which its children's spans start."""
+        return self.span.context
+
+
+@dataclass(slots=True)
+class Chat:
+    """A model call going on, and on whose behalf."""
+
+    span: ChatSpan
+    place: Place
+    agent: str | None
+
+    @property
+    def run(self) -> Run:
+        """The run it belongs to."""
+        return self.place.run
+
+    @property
+    def context(self) -> Context:
+        """Under which its children's spans start."""
+        return self.span.context
+
+
+@dataclass(slots=True)
+class Chain:
+    """A plain runnable: a conditional edge, a prompt, a sequence; or a graph before its first node starts.
+
+    Attributes:
+        place: Where it belongs.
+        name: Its name.
+        is_edge: Whether it may decide where a node leads.
+    """
+
+    place: Place
+    name: str
+    is_edge: bool = False
+
+    @property
+    def run(self) -> Run:
+        """The run it belongs to."""
+        return self.place.run
+
+    @property
+    def context(self) -> Context:
+        """Under which its children's spans start."""
+        return self.place.context
+
+
+Place = Graph | Node | Tool | Chat | Chain
+
+
+def actor(place: Place) -> Graph | Node | Tool:
+    """Find whose doing *place* is: the nearest node, tool or graph, itself included."""
+    while isinstance(place, Chain | Chat):
+        place = place.place
+    return place

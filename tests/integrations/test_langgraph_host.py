@@ -1,0 +1,332 @@
+"""What recording does to the program that is watched: nothing but record."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.runnables import RunnableLambda
+from langgraph._internal import _runnable
+from langgraph.graph import START, StateGraph
+from langgraph.types import TracePolicy, interrupt, omit_payload
+from opentelemetry import trace
+
+from blamespan.guard import guard
+from blamespan.testing import SpanRecorder
+from blamespan_integrations.langgraph import LangGraphInstrumentor, _hook
+from tests.integrations.langgraph_programs import (
+    Words,
+    add,
+    asks_for,
+    calculator,
+    chain,
+    model,
+    named,
+    recorded,
+    says,
+    tree,
+)
+
+ASK = {"messages": [("user", "1 + 2?")]}
+
+
+@pytest.fixture
+def recorder() -> Iterator[SpanRecorder]:
+    with recorded() as recorder:
+        yield recorder
+
+
+def answer(run: dict[str, Any]) -> list[str]:
+    return [message.text for message in run["messages"]]
+
+
+def test_uninstrument_records_nothing_and_restores_the_frameworks() -> None:
+    """After `uninstrument()` no handler joins a run, and what was wrapped is the frameworks' own again."""
+    original = _runnable.set_config_context
+    with recorded() as recorder:
+        assert _runnable.set_config_context is not original
+
+    heard: list[int] = []
+    chain(("one", lambda _, config: heard.append(len(config["callbacks"].handlers)))).invoke({"words": []})
+
+    assert _runnable.set_config_context is original
+    assert recorder.spans() == []
+    assert heard == [0]
+
+
+def test_instrument_twice_does_not_double(recorder: SpanRecorder, caplog: pytest.LogCaptureFixture) -> None:
+    """A second `instrument()` changes nothing, and neither does a later round of off and on."""
+    LangGraphInstrumentor().instrument(tracer_provider=recorder.provider)
+    LangGraphInstrumentor().uninstrument()
+    LangGraphInstrumentor().instrument(tracer_provider=recorder.provider)
+    chain(("one", says("1"))).invoke({"words": []})
+
+    assert tree(recorder) == ["invoke_workflow chain", "  invoke_agent one"]
+
+
+def test_uninstrument_in_the_middle_of_a_run_ends_its_spans() -> None:
+    """Spans open at `uninstrument()` are ended, and the run goes on."""
+    with recorded() as recorder:
+        stream = chain(("one", says("1")), ("two", says("2")), name="g").stream({"words": []})
+        next(stream)
+
+    assert len(list(stream)) == 1
+    assert tree(recorder) == ["invoke_workflow g", "  invoke_agent one"]
+
+
+def test_node_that_its_run_outlives_is_ended_as_cancelled() -> None:
+    """A node still at work when its run's recording ends keeps no span open."""
+
+    def switch_off(_: Words) -> dict[str, list[str]]:
+        LangGraphInstrumentor().uninstrument()
+        return {"words": ["off"]}
+
+    with recorded() as recorder:
+        result = chain(("one", switch_off), name="g").invoke({"words": []})
+
+    assert result == {"words": ["off"]}
+    assert named(recorder, "invoke_agent one")[0].attributes["blamespan.step.cancelled"] is True
+    assert tree(recorder) == ["invoke_workflow g", "  invoke_agent one"]
+
+
+@pytest.mark.parametrize("method", ["start_run", "start_agent", "start_tool", "start_chat"])
+def test_failure_of_our_code_leaves_the_result(
+    recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    """Whatever breaks in here, the program's result is as without us, and the log says so once."""
+    expected = answer(calculator(asks_for("add", a=1, b=2), "It is 3.").invoke(ASK))
+    guard.strict = False
+    monkeypatch.setattr(guard, "_reported", set())
+
+    def break_down(*_: Any, **__: Any) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(f"blamespan_integrations.recording.Recorder.{method}", break_down)
+    with caplog.at_level(logging.WARNING):
+        found = answer(calculator(asks_for("add", a=1, b=2), "It is 3.").invoke(ASK))
+
+    assert found == expected
+    assert {record.name for record in caplog.records} == {"blamespan"}
+
+
+def test_hostile_state_is_recorded_without_harm(recorder: SpanRecorder) -> None:
+    """Values that cannot be shown, compared or written as JSON become some text."""
+
+    class Hostile:
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+        __repr__ = __str__
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("no")
+
+        def __bool__(self) -> bool:
+            raise ValueError("no")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    loop: list[Any] = []
+    loop.append(loop)
+    chain(("odd", says(Hostile(), loop, float("nan"), b"\xff", "\ud800")), ("next", says("x"))).invoke(  # type: ignore[arg-type]
+        {"words": [Hostile()]}
+    )
+
+    assert "<Hostile>" in str(named(recorder, "invoke_agent odd")[0].attributes["gen_ai.output.messages"])
+
+
+def test_nothing_outside_graphs_is_recorded(recorder: SpanRecorder) -> None:
+    """Plain runnables, models and tools leave no spans."""
+    (RunnableLambda(lambda text: text) | model("hi")).invoke("hello")
+    model("hi").invoke("hello")
+    add.invoke({"a": 1, "b": 2})
+
+    assert recorder.spans() == []
+
+
+def test_graph_within_a_plain_runnable_is_a_run(recorder: SpanRecorder) -> None:
+    """A graph in a sequence is recorded; the sequence is not."""
+    (RunnableLambda(lambda _: {"words": []}) | chain(("one", says("1")), name="g")).invoke("go")
+
+    assert tree(recorder) == ["invoke_workflow g", "  invoke_agent one"]
+
+
+def test_run_is_a_child_of_the_programs_span(recorder: SpanRecorder) -> None:
+    """A run lies below the span that was current when the program started it."""
+    with recorder.provider.get_tracer("program").start_as_current_span("request"):
+        chain(("one", says("1")), name="g").invoke({"words": []})
+
+    assert tree(recorder) == ["request", "  invoke_workflow g", "    invoke_agent one"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_spans_of_the_program_nest_under_node_and_tool(recorder: SpanRecorder, is_async: bool) -> None:
+    """What the program records within a node or a tool lies below that node or tool, in threads and tasks too."""
+    from langchain_core.tools import tool
+
+    tracer = recorder.provider.get_tracer("program")
+
+    @tool
+    def look() -> str:
+        """Look."""
+        with tracer.start_as_current_span("query"):
+            return "seen"
+
+    async def act(_: Words) -> dict[str, list[str]]:
+        await asyncio.sleep(0)
+        with tracer.start_as_current_span("work"):
+            return {"words": [await look.ainvoke({})]}
+
+    def act_sync(_: Words) -> dict[str, list[str]]:
+        with tracer.start_as_current_span("work"):
+            return {"words": [look.invoke({})]}
+
+    graph = StateGraph(Words)
+    for name in ("left", "right"):
+        graph.add_node(name, act if is_async else act_sync)
+        graph.add_edge(START, name)
+    compiled = graph.compile(name="g")
+    asyncio.run(compiled.ainvoke({"words": []})) if is_async else compiled.invoke({"words": []})
+
+    drawn = tree(recorder)
+    assert drawn.count("  invoke_agent left") == drawn.count("  invoke_agent right") == 1
+    for name in ("left", "right"):
+        place = drawn.index(f"  invoke_agent {name}")
+        assert sorted(drawn[place + 1 : place + 4]) == ["      query", "    execute_tool look", "    work"] or drawn[
+            place + 1 : place + 4
+        ] == ["    work", "    execute_tool look", "      query"]
+
+
+def test_consumers_current_span_stays_its_own(recorder: SpanRecorder) -> None:
+    """Between two chunks of a stream, after it, and after walking away, the program's span is current."""
+    graph = chain(("one", says("1")), ("two", says("2")), ("three", says("3")))
+    with recorder.provider.get_tracer("program").start_as_current_span("consumer") as span:
+        seen = [trace.get_current_span() for _ in graph.stream({"words": []}, stream_mode=["messages", "values"])]
+        stream = graph.stream({"words": []})
+        next(stream)
+        stream.close()
+        after = trace.get_current_span()
+
+    assert all(one is span for one in [*seen, after])
+
+
+async def test_async_consumers_current_span_stays_its_own(recorder: SpanRecorder) -> None:
+    """The same holds for async streams, read to the end or not."""
+
+    async def one(_: Words) -> dict[str, list[str]]:
+        return {"words": ["1"]}
+
+    graph = chain(("one", one), ("two", one))
+    with recorder.provider.get_tracer("program").start_as_current_span("consumer") as span:
+        seen = [trace.get_current_span() async for _ in graph.astream({"words": []})]
+        async for _ in graph.astream({"words": []}):
+            break
+        after = trace.get_current_span()
+
+    assert all(one is span for one in [*seen, after])
+
+
+def test_other_callbacks_hear_what_they_would_without_us(recorder: SpanRecorder) -> None:
+    """Handlers of the program's own, in the config, keep their events, and ours is not doubled."""
+
+    class Counter(BaseCallbackHandler):
+        def __init__(self) -> None:
+            self.starts: list[str] = []
+
+        def on_chain_start(self, *_: Any, name: str = "", **__: Any) -> None:
+            self.starts.append(name)
+
+    counter = Counter()
+    graph = chain(("one", says("1")), name="g")
+    graph.invoke({"words": []}, {"callbacks": [counter]})
+
+    assert counter.starts == ["g", "one"]
+    assert tree(recorder) == ["invoke_workflow g", "  invoke_agent one"]
+
+
+def test_interrupt_makes_no_noise(recorder: SpanRecorder, caplog: pytest.LogCaptureFixture) -> None:
+    """An interrupt asks nothing of our handler that it does not have."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    graph = chain(("asker", lambda _: {"words": [interrupt("?")]}), checkpointer=InMemorySaver())
+    handler = _hook.handler
+    assert handler is not None
+    graph.invoke({"words": []}, {"configurable": {"thread_id": "t"}, "callbacks": [handler]})
+
+    assert caplog.records == []
+    assert len(named(recorder, "invoke_workflow chain")) == 1
+
+
+def test_state_that_a_trace_policy_hides_is_not_recorded(recorder: SpanRecorder) -> None:
+    """What a node's `TracePolicy` keeps from tracers is kept from spans."""
+    graph = StateGraph(Words)
+    policy = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
+    graph.add_node("secret", says("hunter2"), trace_policy=policy)
+    graph.add_edge(START, "secret")
+    graph.compile(name="g").invoke({"words": ["public"]})
+
+    [span] = named(recorder, "invoke_agent secret")
+    assert "hunter2" not in str(span.attributes)
+
+
+def test_nothing_is_remembered_after_the_runs(recorder: SpanRecorder) -> None:
+    """When all runs have ended, however they ended, no record of them is left."""
+    graph = chain(("one", says("1")), ("two", says("2")))
+    threads = [threading.Thread(target=graph.invoke, args=({"words": []},)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    next(stream := graph.stream({"words": []}))
+    stream.close()
+    calculator(asks_for("add", a=1, b=2), "3").invoke(ASK)
+    with pytest.raises(TypeError):
+        chain(("bad", lambda _: 1 + "")).invoke({"words": []})  # type: ignore[operator]
+    RunnableLambda(lambda text: text).invoke("plain")
+
+    handler = _hook.handler
+    assert handler is not None
+    graphs = handler.graphs
+    assert (graphs._places, graphs._runs, graphs._waiting) == ({}, {}, {})
+    assert (handler.run_map, handler.order_map) == ({}, {})
+
+
+PROGRAM = """
+from langgraph.graph import START, MessagesState, StateGraph
+graph = StateGraph(MessagesState)
+graph.add_node("clerk", lambda _: {"messages": [("ai", "It is 3.")]})
+graph.add_edge(START, "clerk")
+graph.compile(name="desk").invoke({"messages": [("user", "1 + 2?")]})
+"""
+
+
+@pytest.mark.slow
+def test_zero_code_instrumentation_finds_us(tmp_path: Path) -> None:
+    """`opentelemetry-instrument python program.py` records a program that never heard of us."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = [str(Path(sys.executable).with_name("opentelemetry-instrument"))]
+    settings = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+    if not Path(command[0]).exists():
+        pytest.skip("needs opentelemetry-distro")
+
+    run = subprocess.run(
+        [*command, sys.executable, str(program)],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+
+    assert '"name": "invoke_workflow desk"' in run.stdout
+    assert '"name": "invoke_agent clerk"' in run.stdout
