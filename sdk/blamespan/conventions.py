@@ -114,6 +114,9 @@ REVISION: Final = "blamespan.revision"
 ABSTAINED: Final = "blamespan.abstained"
 """str: why the tracer gave no verdict. Absent when it gave one."""
 
+PARTIAL: Final = "blamespan.partial"
+"""bool, true where the verdict stands on a run whose end had not come when waiting for it ended."""
+
 MAX_ATTRIBUTION_BYTES: Final = 2_047
 """Longest value blamespan writes after attribution: Tempo cuts attribute values at 2,048 bytes."""
 DEFAULT_MAX_CONTENT_BYTES: Final = 32_768

@@ -1,0 +1,156 @@
+"""Runs, a tracer and a backend for the collector's tests: deterministic, and no weights."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.emit import emit
+from blamespan.otlp import spans_from_proto, spans_to_proto
+from blamespan.spans import Span
+from blamespan.taxonomy import mode
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan_collector.collector import Collector
+from blamespan_collector.receiver_grpc import GrpcReceiver
+from blamespan_collector.receiver_http import HttpReceiver
+from blamespan_collector.settings import Address, Limits
+from blamespan_collector.sinks import Patience, Sink, Undelivered
+
+SOON = Limits(quiet_s=0.05, idle_s=0.4, max_age_s=60)
+POISON = "poison"
+"""A task that breaks the tracer."""
+
+
+class FirstStepTracer:
+    """Blames the first step; breaks on poison."""
+
+    identity = TracerIdentity("first-step", "1", "0123456789ab")
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        self.batches.append(len(traces))
+        return [self._one(trace) for trace in traces]
+
+    def _one(self, trace: MessageActionTrace) -> Attribution:
+        if trace.task == POISON:
+            raise ValueError("cannot read \x1b[31mthis")
+        blamable = [step for step in trace.steps if trace.can_be_blamed(step)]
+        if not blamable:
+            return Attribution.abstain(trace, "nobody to blame", self.identity)
+        shares = [float(step is blamable[0]) for step in trace.steps]
+        modes = [ModeBlame(mode("mast:FM-1.1"), blamable[0].agent, 0.7)]
+        return Attribution.of(trace, shares, failure_score=0.9, tracer=self.identity, modes=modes)
+
+
+class SlowTracer(FirstStepTracer):
+    """Does not answer before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        self.go.wait(30)
+        return super().attribute(traces)
+
+
+def run(number: int, *, steps: int = 3, task: str = "add", content: str = "hello") -> list[Span]:
+    """Make the spans of a run: its own, then one per step."""
+    trace = MessageActionTrace(
+        trace_id=f"{number:032x}",
+        task=task,
+        steps=tuple(
+            Step(i, f"{number * 100_000 + i + 1:016x}", f"agent{i % 2}", content=content, start_ns=i, end_ns=i + 1)
+            for i in range(steps)
+        ),
+        agents=(Agent("agent0"), Agent("agent1")),
+        resource={"service.name": "test"},
+    )
+    return emit(trace)
+
+
+def request(spans: Sequence[Span]) -> ExportTraceServiceRequest:
+    return ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
+
+
+def spans_of(requests: Sequence[ExportTraceServiceRequest]) -> list[Span]:
+    return [span for one in requests for span in spans_from_proto(one.resource_spans)]
+
+
+@dataclass(eq=False)
+class MemorySink:
+    """Keeps what it gets; may be slow, or refuse."""
+
+    name: str = "memory"
+    traces: list[list[Span]] = field(default_factory=list)
+    refuses: bool = False
+    gate: asyncio.Event | None = None
+    is_closed: bool = False
+
+    async def deliver(self, traces: Sequence[Sequence[Span]], patience: Patience) -> None:
+        if self.gate:
+            await self.gate.wait()
+        if self.refuses:
+            raise Undelivered("refused", sum(len(spans) for spans in traces))
+        self.traces += [list(spans) for spans in traces]
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+    @property
+    def spans(self) -> list[Span]:
+        return [span for trace in self.traces for span in trace]
+
+
+@dataclass
+class Running:
+    """A collector with both receivers on free ports."""
+
+    collector: Collector
+    grpc: GrpcReceiver
+    http: HttpReceiver
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{self.http.address}"
+
+    async def stop_receiving(self) -> None:
+        await asyncio.gather(self.grpc.stop(), self.http.stop())
+
+
+@asynccontextmanager
+async def collecting(
+    *sinks: Sink,
+    tracer: FirstStepTracer | None = None,
+    limits: Limits = SOON,
+    max_request_bytes: int = 4 * 1024 * 1024,
+) -> AsyncIterator[Running]:
+    verdicts = tracer or FirstStepTracer()
+    collector = Collector(lambda: verdicts, sinks, limits=limits)
+    grpc = GrpcReceiver(collector, Address("127.0.0.1", 0), max_request_bytes)
+    http = HttpReceiver(collector, Address("127.0.0.1", 0), max_request_bytes)
+    await collector.start()
+    await grpc.start()
+    await http.start()
+    running = Running(collector, grpc, http)
+    try:
+        yield running
+    finally:
+        await running.stop_receiving()
+        await collector.stop(2)
+
+
+async def until(condition: object, timeout_s: float = 10) -> None:
+    """Wait until *condition* () is true."""
+    assert callable(condition)
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110  # what we wait for is often a file or a thread
+            await asyncio.sleep(0.01)
