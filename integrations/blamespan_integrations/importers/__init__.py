@@ -1,0 +1,1 @@
+"""File formats of recorded runs, read into message-action traces."""

@@ -1,0 +1,197 @@
+"""The commands `blamespan train` and `blamespan evaluate`; everything heavy is imported when one runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from blamespan.attribution import Attribution
+    from blamespan.recorded import RecordedRun
+    from blamespan.tracers import Tracer
+    from blamespan_tracer.lexicon import Lexicon
+
+__all__ = ["evaluate", "train"]
+
+_FOLDER = click.Path(path_type=Path)
+_BATCH_RUNS = 50
+
+
+@click.command()
+@click.argument("recipe", type=_FOLDER)
+@click.option("--data", type=_FOLDER, required=True, help="Folder that holds the files the recipe names.")
+@click.option("--out", type=_FOLDER, help="Run directory.  [default: runs/<recipe>-<date and time>]")
+@click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
+def train(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
+    """Train a tracer by RECIPE, a TOML file.
+
+    Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data
+    """
+    from dataclasses import replace
+
+    from blamespan_tracer.recipe import read_recipe
+    from blamespan_tracer.train import train as train_by
+
+    settings = read_recipe(recipe)
+    if seed is not None:
+        settings = replace(settings, seed=seed)
+    folder = out or Path("runs") / f"{settings.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    with _talk(f"training {settings.name}"):
+        trained = train_by(settings, data, folder)
+    held = trained.held_out
+    click.echo(f"held out     {held.n} runs of {settings.data.held_out_percent} % of the questions")
+    click.echo(f"pair F1      {held.pair_f1:.1f} %")
+    click.echo(f"agent F1     {held.agent_f1:.1f} %")
+    click.echo(f"mode F1      {held.mode_f1:.1f} %")
+    click.echo(f"penalty      {held.penalty:g}")
+    click.echo(f"features     {len(trained.lexicon.keys)}")
+    click.echo(
+        f"weights      {trained.weights} ({trained.weights.stat().st_size / 1e6:.1f} MB, {trained.lexicon.digest})"
+    )
+
+
+@click.group()
+def evaluate() -> None:
+    """Measure a tracer on labelled runs, beside baselines."""
+
+
+@evaluate.command("aegis")
+@click.option("--data", type=_FOLDER, required=True, help="AEGIS file, e.g. validation.jsonl.xz.")
+@click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
+@click.option("--train", "train_file", type=_FOLDER, help="AEGIS training file: adds a plain TF-IDF baseline (~1 min).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json: bool) -> None:
+    """Score (agent, mode) pairs on AEGIS.
+
+    Example:  blamespan evaluate aegis --data ~/data/aegis/validation.jsonl.xz
+    """
+    from blamespan_tracer.aegis_evaluation import evaluate_aegis
+    from blamespan_tracer.table import read_runs
+
+    with _talk("evaluating on AEGIS"):
+        tracer = _tracer(name)
+        runs = list(read_runs("aegis", data))
+        verdicts = _attribute(tracer, runs)
+        more: dict[str, list[Set[tuple[str, str]]]] = {}
+        if train_file is not None:
+            from blamespan_tracer.tfidf import tfidf_answers
+
+            more["tfidf_one_vs_rest"] = [*tfidf_answers(list(read_runs("aegis", train_file)), runs)]
+        lexicon: Lexicon | None = getattr(tracer, "lexicon", None)
+        is_seen = None if lexicon is None else [lexicon.has_seen(run.trace.task) for run in runs]
+        found = evaluate_aegis(runs, verdicts, tracer=tracer.identity, is_seen=is_seen, more=more)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    unseen = found["unseen_questions"]
+    rows: list[tuple[str, Mapping[str, Any]]] = [  # Any: figures of several shapes, printed alike
+        (tracer.identity.name, found),
+        ("  names as spelled", found["exact_names"]),
+        *([(f"  {unseen['n']} runs of unseen questions", unseen)] if unseen and unseen["n"] else []),
+        *found["baselines"].items(),
+    ]
+    low, high = found["pair_ci"]
+    _print_table(
+        f"AEGIS, {found['n']} runs, F1 in % (micro / macro); pair micro-F1 within {low:.1f} to {high:.1f} (95 %)",
+        ["", "pair", "agent", "mode"],
+        [[title, *(_micro_macro(figures[part]) for part in ("pair", "agent", "mode"))] for title, figures in rows],
+    )
+
+
+@evaluate.command("who-and-when")
+@click.option("--data", type=_FOLDER, required=True, help="Folder that holds algorithm-generated and hand-crafted.")
+@click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
+    """Score decisive steps and agents on Who&When.
+
+    Example:  blamespan evaluate who-and-when --data ~/data/who_and_when
+    """
+    from blamespan_tracer.who_and_when_evaluation import SUBSETS, evaluate_subset, read_subset
+
+    with _talk("evaluating on Who&When"):
+        runs = {subset: read_subset(data / subset) for subset in SUBSETS}
+        tracer = _tracer(name)
+        found = {subset: evaluate_subset(each, _attribute(tracer, each)) for subset, each in runs.items()}
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for subset, figures in found.items():
+        rows = [
+            [tracer.identity.name, *(f"{figures[key]:.1f}" for key in ("step", "agent", "top3", "within1", "within3"))]
+        ]
+        rows += [[title, f"{each['step']:.1f}", f"{each['agent']:.1f}"] for title, each in figures["baselines"].items()]
+        step, agent = figures["step_ci"], figures["agent_ci"]
+        _print_table(
+            f"Who&When {subset}, {figures['n']} runs, {figures['abstained']} abstained, right in %; 95 % intervals: "
+            f"step {step[0]:.1f} to {step[1]:.1f}, agent {agent[0]:.1f} to {agent[1]:.1f}",
+            ["", "step", "agent", "top 3", "within 1", "within 3"],
+            rows,
+        )
+    click.echo("best_*: chosen on these very labels, an upper bound for a constant", err=True)
+
+
+def _tracer(name: str) -> Tracer:
+    """Load the installed tracer *name*, or the weights file it is the path of."""
+    if name.endswith(".safetensors"):
+        from blamespan_tracer.lexical import LexicalTracer
+
+        return LexicalTracer.load(Path(name))
+    from blamespan.tracers import load_tracer
+
+    return load_tracer(name)
+
+
+def _attribute(tracer: Tracer, runs: Sequence[RecordedRun]) -> list[Attribution]:
+    from blamespan_tracer.progress import tracked
+
+    verdicts: list[Attribution] = []
+    for start in tracked(range(0, len(runs), _BATCH_RUNS), "attributing"):
+        verdicts += tracer.attribute([run.trace for run in runs[start : start + _BATCH_RUNS]])
+    return verdicts
+
+
+def _micro_macro(scores: Mapping[str, float]) -> str:
+    return f"{scores['micro_f1']:.1f} / {scores['macro_f1']:.1f}"
+
+
+@contextmanager
+def _talk(title: str) -> Iterator[None]:
+    """Send the package's log to stderr while a command runs, and say how long it took."""
+    from rich.console import Console
+    from rich.logging import RichHandler
+
+    console = Console(stderr=True)
+    handler = RichHandler(console=console, show_path=False, show_level=False, markup=False)
+    log = logging.getLogger("blamespan_tracer")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    start_s = time.perf_counter()
+    try:
+        yield
+        log.info("%s took %.1f s", title, time.perf_counter() - start_s)
+    finally:
+        log.removeHandler(handler)
+
+
+def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns, the first to the left; names out of a data set never come in here."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for place, column in enumerate(header):
+        table.add_column(column, justify="right" if place else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row, *[""] * (len(header) - len(row)))
+    console = Console(file=sys.stdout)
+    console.print(table)
+    console.print()

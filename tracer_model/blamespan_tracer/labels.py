@@ -1,0 +1,45 @@
+"""Labels of recorded runs, matched to the agents that their traces know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from blamespan.recorded import RecordedRun
+
+__all__ = ["labelled_pairs", "resolve"]
+
+
+def resolve(label: str, names: Sequence[str]) -> str:
+    """Find the agent of a run that *label* means.
+
+    Labels and traces of one data set may spell a name differently: the same name wins, then the only
+    one equal without case, then the only one equal without case and the label's trailing digits
+    (`ranker5` means `Ranker`), then without a ` (...)` suffix.
+
+    Returns:
+        A name out of *names*, or *label* as it stands where none fits: that agent never speaks.
+    """
+    if label in names:
+        return label
+    bare = re.sub(r"\s+\([^()]*\)$", "", label).casefold()
+    for wanted in (label.casefold(), bare.rstrip("0123456789"), bare):
+        found = [name for name in names if name.casefold() == wanted]
+        if len(found) == 1:
+            return found[0]
+    return label
+
+
+def labelled_pairs(run: RecordedRun, *, fold: bool = True) -> frozenset[tuple[str, str]]:
+    """List what a run is labelled with as (agent, mode code) pairs.
+
+    Args:
+        run: With labels; faults without a mode are left out.
+        fold: Whether to spell the agent as the trace does where `resolve` finds it.
+    """
+    names = [agent.name for agent in run.trace.agents]
+    return frozenset(
+        (resolve(fault.agent, names) if fold else fault.agent, fault.mode.code)
+        for fault in run.faults or ()
+        if fault.mode is not None
+    )
