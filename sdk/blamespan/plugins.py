@@ -17,6 +17,7 @@ _EXTRA_OF_PACKAGE = {
     "httpx": "collector",
     "langchain_core": "langgraph",
     "langgraph": "langgraph",
+    "numpy": "model",
     "safetensors": "model",
     "starlette": "collector",
     "torch": "model",

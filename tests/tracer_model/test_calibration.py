@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blamespan_tracer.calibration import expected_calibration_error, platt
+from blamespan_tracer.calibration import expected_calibration_error, platt, separation
 
 
 def test_scaling_undoes_a_known_distortion() -> None:
@@ -33,3 +33,11 @@ def test_calibration_error_is_the_gap_between_stated_and_seen() -> None:
 
     assert expected_calibration_error(np.full(100, 0.9, np.float32), labels) == pytest.approx(0.4)
     assert expected_calibration_error(np.full(100, 0.5, np.float32), labels) == pytest.approx(0)
+
+
+def test_separation_counts_pairs() -> None:
+    """It is the share of pairs in which the positive scores higher, ties counting half."""
+    positive, negative = np.array([3, 1, 2], np.float32), np.array([1, 0], np.float32)
+
+    pairs = [(p > n) + 0.5 * (p == n) for p in positive for n in negative]
+    assert separation(positive, negative) == pytest.approx(np.mean(pairs))

@@ -69,6 +69,13 @@ def test_only_decisions_are_blamed() -> None:
     assert [step.score > 0 for step in verdict.steps] == [False, True, False, True]
 
 
+def test_lone_agent_is_as_likely_sound_as_not() -> None:
+    """What was learnt from failures of lone agents says nothing on whether one failed."""
+    (verdict,) = TRACER.attribute([trace(("a", "I skip the verification"), ("a", "I guess it is done"))])
+
+    assert (verdict.failure_score, verdict.agents[0].agent) == (0.5, "a")
+
+
 @pytest.mark.parametrize(
     ("run", "reason"),
     [

@@ -11,7 +11,7 @@ import pytest
 
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.features import agent_features
-from blamespan_tracer.lexicon import SEAT_WEIGHT, AgentScores, Lexicon
+from blamespan_tracer.lexicon import FORMAT, SEAT_WEIGHT, AgentScores, Lexicon
 from tests.tracer_model.runs import trace
 
 RUN = trace(
@@ -19,9 +19,10 @@ RUN = trace(
 )
 
 
-@pytest.fixture
-def lexicon() -> Lexicon:
-    """A model of random weights that knows most features of `RUN`."""
+@pytest.fixture(params=[1e-9, 500.0], ids=["long texts", "short texts"])
+def lexicon(request: pytest.FixtureRequest) -> Lexicon:
+    """A model of random weights that knows most features of `RUN`, to which its texts are long or short."""
+    typical_length: float = request.param
     generator = np.random.default_rng(0)
     keys = np.unique(
         np.concatenate([part for agent in agent_features(RUN) for part in (*agent.text, agent.opening, agent.seat)])
@@ -35,6 +36,9 @@ def lexicon() -> Lexicon:
         bias=generator.normal(size=3).astype(np.float32),
         slope=np.array([1, 2, 0.5], np.float32),
         offset=np.array([0, 1, -1], np.float32),
+        typical_length=typical_length,
+        failure_slope=1.5,
+        failure_offset=-0.5,
         mode_threshold=0.2,
         agent_threshold=0.8,
         questions=frozenset({"00112233"}),
@@ -48,7 +52,7 @@ def slow_scores(lexicon: Lexicon, place: int) -> tuple[list[float], list[list[fl
     row = {int(key): index for index, key in enumerate(lexicon.keys)}
     steps = [[int(key) for key in part if int(key) in row] for part in (*agent.text, agent.opening)]
     distinct = {key for part in steps for key in part}
-    length = math.sqrt(sum(float(lexicon.idf[row[key]]) ** 2 for key in distinct))
+    length = max(math.sqrt(sum(float(lexicon.idf[row[key]]) ** 2 for key in distinct)), lexicon.typical_length)
     by_step = []
     for part in steps:
         added = [0.0] * 3
@@ -138,7 +142,7 @@ def test_damaged_weights_are_refused(lexicon: Lexicon, tmp_path: Path, damage: s
         case "noise":
             path.write_bytes(bytes(range(256)) * 40)
         case "other format":
-            path.write_bytes(content.replace(b"blamespan-lexicon-1", b"blamespan-lexicon-9"))
+            path.write_bytes(content.replace(FORMAT.encode(), b"blamespan-lexicon-9"))
         case "wrong shape":
             replace(lexicon, codes=("FM-1.1", "any")).save(path)
 

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from blamespan.errors import ConfigError
+from blamespan_tracer.calibration import separation
 from blamespan_tracer.fit import SparseRows, fit
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.recipe import DataRecipe, FitRecipe, Recipe
 from blamespan_tracer.table import is_held_out, labelled_runs, split
 from blamespan_tracer.train import train, train_on
-from tests.tracer_model.runs import labelled, recorded
+from tests.tracer_model.runs import SAYS_OF_MODE, labelled, recorded
 
 TINY = Recipe("tiny", data=DataRecipe(min_agents=1), fit=FitRecipe(penalties=(0.01,), iterations=60))
 
@@ -48,6 +49,27 @@ def test_what_was_learnt_holds_on_other_runs() -> None:
         for run, verdict in zip(fresh, verdicts, strict=True)
     ]
     assert sum(right) >= 27
+
+
+def test_sound_runs_score_below_failed_ones() -> None:
+    """Trained on failures alone, the failure score still tells new runs from the same runs gone well."""
+    lexicon, held_out = train_on(labelled(60), TINY)
+    failed = [run.trace for run in recorded(30, seed=9)]
+    sound = [
+        replace(run, steps=tuple(replace(step, content=well(step.content)) for step in run.steps)) for run in failed
+    ]
+
+    scores = [verdict.failure_score for verdict in LexicalTracer(lexicon).attribute([*failed, *sound])]
+
+    assert separation(np.array(scores[:30], np.float32), np.array(scores[30:], np.float32)) > 0.95
+    assert held_out.failure_separation > 0.95
+
+
+def well(said: str) -> str:
+    """Take the words that make an error out of what was said."""
+    for wrong in SAYS_OF_MODE.values():
+        said = said.replace(wrong, "all is well")
+    return said
 
 
 def test_same_seed_gives_the_same_bits(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["expected_calibration_error", "platt"]
+__all__ = ["expected_calibration_error", "platt", "separation"]
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -53,3 +53,10 @@ def expected_calibration_error(probabilities: Floats, labels: NDArray[np.bool_],
         if (place == one).any()
     ]
     return float(sum(gaps))
+
+
+def separation(positive: Floats, negative: Floats) -> float:
+    """Measure how often a positive scores above a negative, ties half (the area under the ROC curve), 0..1."""
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
+    return float(below.mean() / 2 / len(ordered))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,13 @@ MAX_EVIDENCE = 3
 """Quotes per verdict: the most blamed steps."""
 
 _LEAST = 1e-6
-"""Smallest probability and share: an agent that can be blamed is never wholly cleared, so no verdict divides by 0."""
+"""Smallest relative odds and share: an agent that can be blamed is never wholly cleared, so no verdict divides by 0."""
+
+_EDGES = " \t\r\n,.;:!?'\"`*_-"
+"""What a quote need not begin or end with."""
+
+_NO_IDEA = 0.5
+"""Failure score of a run of one agent: AEGIS's lone agents are all at fault, so nothing tells a sound one."""
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -48,12 +55,12 @@ class LexicalTracer:
 
     What its numbers mean:
 
-    - An agent's share of the blame is its calibrated probability of being at fault, scaled to add up
-      to 1 over the run's agents. The share of its steps follows `blamespan_tracer.shares`.
-    - `failure_score` is the largest of these probabilities: how likely the most suspected agent is at
-      fault, *given a run like AEGIS's, all of which failed by injected faults*. It was calibrated on
-      held-out questions of such runs. No run without a fault was ever seen, so it does not tell
-      failed from sound runs; do not raise alarms on it.
+    - An agent's share of the blame is how likely it is the culprit *if exactly one agent is*: its odds of
+      being at fault over the sum of everybody's. The share of its steps follows `blamespan_tracer.shares`.
+    - `failure_score` is how likely the run failed by an agent's fault, judged by its most suspected agent and
+      calibrated on held-out questions, failed runs against the same runs without their culprits, half of
+      each; 0.5 for a run of one agent. These are AEGIS's runs: on teams unlike its own it is a hint, not an alarm
+      (`docs/experiments.md` has the measured false alarms).
     - Modes are AEGIS's, named with their taxonomy.
 
     Deterministic: one run is scored by itself, in numpy, in a fixed order.
@@ -102,13 +109,15 @@ class LexicalTracer:
             return Attribution.abstain(trace, _why_unreadable(trace), self._identity)
         suspects = [self._suspect(agent) for agent in features]
         shares = [0.0] * len(trace.steps)
-        for suspect in suspects:
+        at_fault = [float(suspect.scores.logits[-1]) for suspect in suspects]
+        for suspect, log_odds in zip(suspects, at_fault, strict=True):
+            odds = max(math.exp(log_odds - max(at_fault)), _LEAST)
             for step, share in zip(suspect.scores.steps, suspect.shares, strict=True):
-                shares[step] = max(float(suspect.probabilities[-1]), _LEAST) * max(float(share), _LEAST)
+                shares[step] = odds * max(float(share), _LEAST)
         return Attribution.of(
             trace,
             shares,
-            failure_score=max(float(suspect.probabilities[-1]) for suspect in suspects),
+            failure_score=self._lexicon.failure_probability(max(at_fault)) if len(at_fault) > 1 else _NO_IDEA,
             tracer=self._identity,
             modes=self._modes(suspects),
             evidence=self._evidence(trace, suspects, shares),
@@ -151,7 +160,7 @@ class LexicalTracer:
             suspect.probabilities[-1],
         )
         start, end = heaviest_window(spans, weights)
-        return step.content[start:end]
+        return step.content[start:end].strip(_EDGES)
 
 
 def _why_unreadable(trace: MessageActionTrace) -> str:

@@ -12,6 +12,7 @@ Dims: V known features, K answers (every mode, then "at fault at all"), S steps 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -26,13 +27,13 @@ from blamespan.errors import TracerUnavailable
 from blamespan_tracer.features import AgentFeatures
 from blamespan_tracer.tokens import Hashes
 
-__all__ = ["SEAT_WEIGHT", "AgentScores", "Lexicon", "question_digest", "unit"]
+__all__ = ["SEAT_WEIGHT", "AgentScores", "Lexicon", "question_digest", "scaled"]
 
-FORMAT = "blamespan-lexicon-1"
+FORMAT = "blamespan-lexicon-2"
 """Changes whenever a file written before can no longer be read."""
 
 SEAT_WEIGHT = 0.05
-"""Value of a seat feature, where all text features of an agent have Euclidean length 1."""
+"""Value of a seat feature, where the text features of a typical agent have Euclidean length 1."""
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -66,6 +67,10 @@ class Lexicon:
         bias: (K,) float32.
         slope: (K,) float32 and
         offset: (K,) float32 turn raw scores into log-odds that held-out runs bear out.
+        typical_length: Euclidean length of the median training agent's text features. Longer texts are scaled to
+            length 1, shorter ones by this: few words are little evidence.
+        failure_slope: Turns the log-odds of a run's most suspected agent into those of a failure, with
+        failure_offset: see `LexicalTracer`.
         mode_threshold: A mode of an agent is reported from this probability on.
         agent_threshold: An agent at least this likely at fault is reported with its likeliest mode.
         questions: Eight-hex-digit digests of the training questions, to tell unseen ones.
@@ -80,6 +85,9 @@ class Lexicon:
     bias: Floats
     slope: Floats
     offset: Floats
+    typical_length: float
+    failure_slope: float
+    failure_offset: float
     mode_threshold: float
     agent_threshold: float
     questions: frozenset[str] = frozenset()
@@ -90,7 +98,8 @@ class Lexicon:
         """Score one agent; every sum runs in an order fixed by its features alone."""
         found = [self._find(hashes) for hashes in (*features.text, features.opening)]
         kept, place, counts = np.unique(np.concatenate(found), return_inverse=True, return_counts=True)
-        each = (unit(self.idf[kept]) / counts)[:, None] * self.weights[kept]  # (F, K): one occurrence of each feature
+        values = scaled(self.idf[kept], self.typical_length) / counts
+        each = values[:, None] * self.weights[kept]  # (F, K): one occurrence of each feature
         ends = np.cumsum([len(part) for part in found])
         parts = np.split(place, ends[:-1])
         by_part = np.stack([each[part].sum(axis=0) for part in parts]).astype(np.float32)  # (S + 1, K)
@@ -98,6 +107,10 @@ class Lexicon:
         raw = by_part.sum(axis=0) + seat + self.bias
         logits = (raw * self.slope + self.offset).astype(np.float32)
         return AgentScores(features.agent, features.steps, logits, by_part[:-1] * self.slope)
+
+    def failure_probability(self, log_odds: float) -> float:
+        """Turn the log-odds of the most suspected agent into the probability that the run failed by it."""
+        return 0.5 * (1 + math.tanh(0.5 * (log_odds * self.failure_slope + self.failure_offset)))
 
     def weigh(self, hashes: Hashes) -> Floats:
         """Weigh (n,) features one by one, (n, K), up to their agent's common factor; unknown ones weigh 0."""
@@ -128,6 +141,8 @@ class Lexicon:
             "format": FORMAT,
             "codes": json.dumps(self.codes),
             "thresholds": json.dumps([self.mode_threshold, self.agent_threshold]),
+            "typical_length": json.dumps(self.typical_length),
+            "failure": json.dumps([self.failure_slope, self.failure_offset]),
             "questions": " ".join(sorted(self.questions)),
             "notes": json.dumps(self.notes, sort_keys=True),
         }
@@ -158,7 +173,7 @@ class Lexicon:
 
     @classmethod
     def _of(cls, tensors: dict[str, NDArray[np.generic]], about: dict[str, str], digest: str) -> Lexicon:
-        thresholds = json.loads(about["thresholds"])
+        thresholds, failure = json.loads(about["thresholds"]), json.loads(about["failure"])
         lexicon = cls(
             codes=tuple(json.loads(about["codes"])),
             keys=tensors["keys"].astype(np.uint32),
@@ -167,6 +182,9 @@ class Lexicon:
             bias=tensors["bias"].astype(np.float32),
             slope=tensors["slope"].astype(np.float32),
             offset=tensors["offset"].astype(np.float32),
+            typical_length=float(json.loads(about["typical_length"])),
+            failure_slope=float(failure[0]),
+            failure_offset=float(failure[1]),
             mode_threshold=float(thresholds[0]),
             agent_threshold=float(thresholds[1]),
             questions=frozenset(about["questions"].split()),
@@ -179,9 +197,9 @@ class Lexicon:
         return lexicon
 
 
-def unit(values: Floats) -> Floats:
-    """Scale to Euclidean length 1; nothing stays nothing."""
-    return (values / max(float(np.sqrt((values * values).sum())), 1e-9)).astype(np.float32)
+def scaled(values: Floats, typical_length: float) -> Floats:
+    """Scale to Euclidean length 1, or below where the length is under the typical one."""
+    return (values / max(float(np.sqrt((values * values).sum())), typical_length)).astype(np.float32)
 
 
 def question_digest(question: str) -> str:

@@ -20,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
-from blamespan_tracer.calibration import expected_calibration_error, platt
+from blamespan_tracer.calibration import expected_calibration_error, platt, separation
 from blamespan_tracer.decision import Thresholds, choose_thresholds, decide, sigmoid
+from blamespan_tracer.features import AgentFeatures
 from blamespan_tracer.fit import SparseRows, fit
-from blamespan_tracer.lexicon import SEAT_WEIGHT, Lexicon, question_digest, unit
+from blamespan_tracer.lexicon import SEAT_WEIGHT, Lexicon, question_digest, scaled
 from blamespan_tracer.metrics import f1
 from blamespan_tracer.recipe import Recipe
 from blamespan_tracer.table import (
@@ -50,7 +51,8 @@ _log = logging.getLogger(__name__)
 class HeldOut:
     """Figures on the held-out questions, by the weights that have not seen them; F1 in percent.
 
-    The thresholds were chosen on the same runs, so these are slightly flattering.
+    The thresholds were chosen on the same runs, so these are slightly flattering. `failure_separation` is
+    how often a failed run scores above one without its culprits, 0..1: see `_failure_scores`.
     """
 
     n: int
@@ -58,6 +60,7 @@ class HeldOut:
     agent_f1: float
     mode_f1: float
     agent_calibration_error: float
+    failure_separation: float
     penalty: float
 
 
@@ -121,6 +124,8 @@ def train_on(runs: Sequence[LabelledRun], recipe: Recipe) -> tuple[Lexicon, Held
         final,
         slope=lexicon.slope,
         offset=lexicon.offset,
+        failure_slope=lexicon.failure_slope,
+        failure_offset=lexicon.failure_offset,
         mode_threshold=lexicon.mode_threshold,
         agent_threshold=lexicon.agent_threshold,
         questions=frozenset(question_digest(run.question) for run in runs),
@@ -139,14 +144,18 @@ def _trial(
     scaling = np.array([platt(np.concatenate(scores)[:, one], labels[:, one]) for one in range(len(CODES))], np.float32)
     probabilities = [sigmoid(each * scaling[:, 0] + scaling[:, 1]) for each in scores]
     thresholds = choose_thresholds(probabilities, [run.pairs for run in held])
+    failed, sound = _failure_scores(held, [each[:, AT_FAULT] for each in scores], scaling[AT_FAULT])
+    failure = platt(np.concatenate([failed, sound]), np.arange(len(failed) + len(sound)) < len(failed))
     lexicon = replace(
         raw,
         slope=scaling[:, 0],
         offset=scaling[:, 1],
+        failure_slope=failure[0],
+        failure_offset=failure[1],
         mode_threshold=thresholds.mode,
         agent_threshold=thresholds.agent,
     )
-    measured = _measure(held, probabilities, thresholds, labels, penalty)
+    measured = _measure(held, probabilities, thresholds, labels, penalty, separation(failed, sound))
     _log.info("penalty %g: %s in %.0f s, %s", penalty, measured, time.perf_counter() - start_s, thresholds)
     return lexicon, measured
 
@@ -154,7 +163,9 @@ def _trial(
 def _fitted(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> Lexicon:
     vocabulary = Vocabulary.of(runs, min_agents=recipe.data.min_agents)
     _log.info("%d features that at least %d agents have", len(vocabulary.keys), recipe.data.min_agents)
-    rows = SparseRows.of([_row(agent, vocabulary) for run in runs for agent in run.agents], len(vocabulary.keys))
+    agents = [agent for run in runs for agent in run.agents]
+    typical_length = float(np.median([_length(agent, vocabulary) for agent in agents]))
+    rows = SparseRows.of([_row(agent, vocabulary, typical_length) for agent in agents], len(vocabulary.keys))
     weights, bias = fit(rows, label_matrix(runs), penalty=penalty, iterations=recipe.fit.iterations)
     return Lexicon(
         codes=CODES,
@@ -164,20 +175,49 @@ def _fitted(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> Lexi
         bias=bias.numpy(),
         slope=np.ones(len(CODES), np.float32),
         offset=np.zeros(len(CODES), np.float32),
+        typical_length=typical_length,
+        failure_slope=1.0,
+        failure_offset=0.0,
         mode_threshold=0.5,
         agent_threshold=0.5,
     )
 
 
-def _row(agent: Any, vocabulary: Vocabulary) -> tuple[NDArray[np.int64], Floats]:
-    text = np.unique(vocabulary.find(np.concatenate((*agent.text, agent.opening))))
-    seat = vocabulary.find(agent.seat)
-    values = np.concatenate([unit(vocabulary.idf[text]), np.full(len(seat), SEAT_WEIGHT, np.float32)])
-    return np.concatenate([text, seat]), values
+def _text(agent: AgentFeatures, vocabulary: Vocabulary) -> NDArray[np.int64]:
+    return np.unique(vocabulary.find(np.concatenate((*agent.text, agent.opening))))
+
+
+def _length(agent: AgentFeatures, vocabulary: Vocabulary) -> float:
+    return float(np.sqrt((vocabulary.idf[_text(agent, vocabulary)] ** 2).sum()))
+
+
+def _row(agent: AgentFeatures, vocabulary: Vocabulary, typical_length: float) -> tuple[NDArray[np.int64], Floats]:
+    text, seat = _text(agent, vocabulary), vocabulary.find(agent.seat)
+    weighed = scaled(vocabulary.idf[text], typical_length)
+    return np.concatenate([text, seat]), np.concatenate([weighed, np.full(len(seat), SEAT_WEIGHT, np.float32)])
 
 
 def _logits(run: LabelledRun, lexicon: Lexicon) -> Floats:
     return np.stack([lexicon.score(agent).logits for agent in run.agents])
+
+
+def _failure_scores(held: Sequence[LabelledRun], scores: Sequence[Floats], scaling: Floats) -> tuple[Floats, Floats]:
+    """Score whole runs: as they failed, and as they would look without their culprits.
+
+    AEGIS holds no sound run. The agents of a failed run that are not at fault stand in for one; they may
+    still repeat what the culprits said, so the two are harder to tell apart than they should be.
+
+    Returns:
+        (N,) log-odds of the most suspected agent of each failed run, and (M,) of each run's other agents.
+    """
+    failed, sound = [], []
+    for run, raw in zip(held, scores, strict=True):
+        logits = raw * scaling[0] + scaling[1]
+        culprits = {row for row, _ in run.pairs}
+        others = [row for row in range(len(run.agents)) if row not in culprits]
+        failed.append(logits.max())
+        sound.extend([logits[others].max()] if others else [])
+    return np.array(failed, np.float32), np.array(sound, np.float32)
 
 
 def _measure(
@@ -186,6 +226,7 @@ def _measure(
     thresholds: Thresholds,
     labels: NDArray[np.bool_],
     penalty: float,
+    failure_separation: float,
 ) -> HeldOut:
     answers = [decide(each, thresholds) for each in probabilities]
     pairs = [run.pairs for run in held]
@@ -199,6 +240,7 @@ def _measure(
         agent_calibration_error=expected_calibration_error(
             np.concatenate(probabilities)[:, AT_FAULT], labels[:, AT_FAULT]
         ),
+        failure_separation=failure_separation,
         penalty=penalty,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +17,7 @@ __all__ = ["RunTable", "print_run"]
 _MAX_STEPS = 40
 """Rows of one run that are printed without being asked for more."""
 _SHARE_WORTH_A_ROW = 0.05
+_MORE_LIKELY_THAN_NOT = 0.5
 
 
 def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: Attribution, *, every: bool) -> None:
@@ -51,10 +54,9 @@ def _print_step(console: Console, row: StepRow, agent_width: int, *, indent: int
     said = _shortened(row.mode or row.content, room)
     console.print(Text(facts + said, style=style), no_wrap=True, crop=False)
     if row.mode:
-        quote = f"“{_shortened(row.evidence or row.content, room - 2)}”"
-        console.print(
-            Text(" " * indent + quote, style="dim" if not row.is_decisive else "red"), no_wrap=True, crop=False
-        )
+        quote = textwrap.wrap(f"“{row.evidence or row.content}”", room, max_lines=3, placeholder="…”")
+        lines = "\n".join(" " * indent + line for line in quote)
+        console.print(Text(lines, style="red" if row.is_decisive else "dim"), no_wrap=True, crop=False)
 
 
 class RunTable:
@@ -112,6 +114,8 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
+        if verdict.failure_score < _MORE_LIKELY_THAN_NOT:
+            facts.append("more likely sound; if it failed:")
     return "   ".join(facts)
 
 
