@@ -1,0 +1,86 @@
+"""What the documents say is true: their commands run, their links lead somewhere, their examples work."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from blamespan.cli import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    """No document points at a file that is not there."""
+    links = re.findall(r"\]\(([^)#]+)\)", document.read_text())
+
+    assert [link for link in links if "://" not in link and not (document.parent / link).exists()] == []
+
+
+def test_commands_of_the_readme_exist() -> None:
+    """Every `blamespan` command and option the README shows is one that the program has."""
+    text = (ROOT / "README.md").read_text()
+    shown = set(re.findall(r"blamespan (analyze|collect|demo|evaluate|train)\b", text))
+
+    assert shown == {"analyze", "collect", "demo", "evaluate", "train"}
+    for command in shown:
+        assert CliRunner().invoke(cli, [command, "--help"]).exit_code == 0
+    help_text = CliRunner().invoke(cli, ["collect", "--help"]).output
+    assert all(option in help_text for option in re.findall(r"blamespan collect (--[a-z-]+)", text))
+
+
+def test_scripts_of_the_readme_exist() -> None:
+    """The two commands that the README opens with are there and can be run."""
+    scripts = set(re.findall(r"^\$ (scripts/\w+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+
+    assert scripts == {"scripts/demo", "scripts/test"}
+    assert all((ROOT / script).stat().st_mode & 0o100 for script in scripts)
+
+
+def test_architecture_names_every_module_of_the_sdk() -> None:
+    """A stranger finds each file of the sdk on the map."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    modules = {path.name for path in (ROOT / "sdk" / "blamespan").glob("*.py")} - {"__init__.py", "__main__.py"}
+
+    assert {name for name in modules if name not in text and not name.startswith("_")} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("example", "blamed"), [("autogen_quickstart", "writer"), ("langgraph_quickstart", "writer")])
+def test_quick_starts_print_spans_with_verdicts(example: str, blamed: str) -> None:
+    """A stranger who runs an example sees who is to blame, without a collector, a key or a network."""
+    program = ROOT / "examples" / f"{example}.py"
+
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=False)
+
+    assert done.returncode == 0, done.stderr
+    spans = [line for line in done.stdout.splitlines() if line.startswith("invoke_")]
+    assert len([line for line in spans if "blamespan.blame.score" in line]) == 2, done.stdout
+    assert [line for line in spans if "blamespan.blame.agent" in line and blamed in line]
+
+
+@pytest.mark.slow
+def test_demo_shows_who_failed(tmp_path: Path) -> None:
+    """The demo blames the agent that went wrong in both failing runs, and finds the clean ones more likely sound."""
+    done = subprocess.run(
+        [sys.executable, "-m", "blamespan", "demo", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    runs = done.stdout.split("\n\n")
+    failing = [run for run in runs if "gone wrong" in run]
+    clean = [run for run in runs if ", clean" in run]
+    assert [re.findall(r"^ +>\d+  (\w+)", run, re.MULTILINE) for run in failing] == [["analyst"], ["writer"]]
+    assert ["more likely sound" in run for run in clean] == [True, True]
+    assert (tmp_path / "annotated.jsonl").read_text().count("\n") == 4
