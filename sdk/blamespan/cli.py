@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import cast
+from typing import NoReturn, cast
 
 import click
 
 from blamespan._version import __version__
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
-from blamespan.plugins import load_entry, plugins
+from blamespan.plugins import load_entry, missing_extra, plugins
 
 __all__ = ["cli", "main"]
 
@@ -63,11 +63,20 @@ def main() -> None:
     try:
         cli(prog_name="blamespan")
     except BlamespanError as error:
-        click.echo(f"blamespan: {error}", err=True)
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        _fail(error)
+    except ModuleNotFoundError as error:  # commands import what they need when they run
+        missing = missing_extra(error, "this command")
+        if missing is None:
+            raise
+        _fail(missing)
     except BrokenPipeError:  # the reader of our stdout has gone: not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _fail(error: BlamespanError) -> NoReturn:
+    click.echo(f"blamespan: {error}", err=True)
+    sys.exit(2 if isinstance(error, ConfigError) else 1)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.plugins import load_entry, load_plugin, plugins
+from blamespan.tracers import DEFAULT_TRACER
 
 __all__ = ["instrument", "uninstrument"]
 
@@ -131,8 +132,10 @@ def _provider(embedded: bool, exporter: SpanExporter | None, tracer: str | None)
 
 
 def _embedded(exporter: SpanExporter, tracer: str | None) -> SpanProcessor:
+    name = tracer if tracer is not None else DEFAULT_TRACER
+    load_plugin("blamespan.tracers", name)  # a wrong name or a missing package shows now, not in the background
     make = cast(Callable[..., SpanProcessor], load_plugin("blamespan.embedded", "embedded"))
-    return make(exporter, tracer_name=tracer) if tracer is not None else make(exporter)
+    return make(exporter, tracer_name=name)
 
 
 def _standard_exporters() -> list[SpanExporter]:

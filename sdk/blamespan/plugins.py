@@ -8,7 +8,7 @@ from typing import Any
 
 from blamespan.errors import ConfigError, MissingExtra
 
-__all__ = ["load_entry", "load_plugin", "plugins", "require"]
+__all__ = ["load_entry", "load_plugin", "missing_extra", "plugins", "require"]
 
 _EXTRA_OF_PACKAGE = {
     "autogen_agentchat": "autogen",
@@ -58,10 +58,21 @@ def load_entry(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRA_OF_PACKAGE:
+        missing = missing_extra(error, repr(entry.name))
+        if missing is None:
             raise
-        raise _missing(package, _EXTRA_OF_PACKAGE[package], repr(entry.name)) from error
+        raise missing from error
+
+
+def missing_extra(error: ModuleNotFoundError, who: str) -> MissingExtra | None:
+    """Turn a failed import into the `pip install` that mends it; None where no extra of ours would.
+
+    Args:
+        error: What the import raised.
+        who: What needs the package, for the message.
+    """
+    package = (error.name or "").partition(".")[0]
+    return _missing(package, _EXTRA_OF_PACKAGE[package], who) if package in _EXTRA_OF_PACKAGE else None
 
 
 def require(package: str, extra: str) -> None:

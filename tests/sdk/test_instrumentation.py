@@ -107,6 +107,13 @@ def test_exporter_beside_a_provider_needs_embedded() -> None:
     assert "ConfigError: exporter= needs embedded=True here" in done.stderr
 
 
+def test_unknown_tracer_is_refused_at_once() -> None:
+    """A wrong name is answered where it was written, not in a background thread."""
+    done = program("import blamespan\nblamespan.instrument(embedded=True, tracer='nope')")
+
+    assert "ConfigError: blamespan.tracers offers lexical; got 'nope'" in done.stderr
+
+
 def test_embedded_mode_annotates_and_leaves_other_spans_alone() -> None:
     """Agents' spans leave with a verdict; the program's other spans go their old way; all share the trace."""
     done = program(

@@ -88,6 +88,31 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
         CliRunner().invoke(cli, ["train", "--whatever", "x"], catch_exceptions=False)
 
 
+@pytest.mark.parametrize(
+    ("package", "arguments", "extra"),
+    [
+        ("numpy", ["analyze", "x.jsonl"], "model"),
+        ("numpy", ["evaluate", "aegis", "--data", "x"], "model"),
+        ("torch", ["train", "x.toml", "--data", "x"], "model"),
+        ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
+        ("langgraph", ["demo"], "demo"),
+    ],
+)
+def test_every_command_names_the_extra_it_lacks(package: str, arguments: list[str], extra: str) -> None:
+    """Without its packages a command says in one line what to install."""
+    done = python(f"""
+import sys
+sys.modules[{package!r}] = None  # what an import finds where the package is not installed
+sys.argv = ["blamespan", *{arguments!r}]
+from blamespan.cli import main
+main()
+""")
+
+    assert done.returncode == 1
+    assert f"pip install 'blamespan[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_broken_third_party_command_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that cannot be imported costs its own command only."""
     entry = EntryPoint("broken", "tests.sdk.nowhere:anything", "blamespan.commands")
