@@ -16,8 +16,8 @@ from blamespan.messages import Message, load_messages
 from blamespan.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent, Usage
-from blamespan_integrations.content import Capped, cap_messages, cap_text
 from blamespan_integrations.recording import Recorder
+from blamespan_integrations.recording.content import Capped, cap_messages, cap_text
 
 
 @pytest.fixture
