@@ -33,7 +33,7 @@ _BATCH_RUNS = 50
 def train(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
     """Train a tracer by RECIPE, a TOML file.
 
-    Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data
+    Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data/aegis
     """
     from dataclasses import replace
 

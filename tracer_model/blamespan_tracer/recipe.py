@@ -24,7 +24,7 @@ class DataRecipe:
         min_agents: A feature that fewer training agents have is dropped.
     """
 
-    train: str = "aegis/train.jsonl.xz"
+    train: str = "train.jsonl.xz"
     held_out_percent: int = 15
     min_agents: int = 20
 
