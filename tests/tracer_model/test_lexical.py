@@ -69,6 +69,21 @@ def test_only_decisions_are_blamed() -> None:
     assert [step.score > 0 for step in verdict.steps] == [False, True, False, True]
 
 
+def test_run_that_ended_with_an_error_is_not_blamed_on_others() -> None:
+    """A loud failure needs no reading of words, and must not be laid at the door of whoever spoke."""
+    quiet = trace(("a", "I guess, no need to verify"), ("b", "done"))
+    loud = replace(quiet, steps=(quiet.steps[0], replace(quiet.steps[1], content="", status="error", error="OSError")))
+    retried = replace(quiet, steps=(replace(quiet.steps[0], status="error", error="OSError"), quiet.steps[1]))
+
+    verdicts = TRACER.attribute([quiet, loud, retried])
+
+    assert [verdict.abstained for verdict in verdicts] == [
+        None,
+        "not a silent failure: b ended the run at step 1 with OSError",
+        None,
+    ]
+
+
 def test_lone_agent_is_as_likely_sound_as_not() -> None:
     """What was learnt from failures of lone agents says nothing on whether one failed."""
     (verdict,) = TRACER.attribute([trace(("a", "I skip the verification"), ("a", "I guess it is done"))])

@@ -61,6 +61,8 @@ class LexicalTracer:
       calibrated on held-out questions, failed runs against the same runs without their culprits, half of
       each; 0.5 for a run of one agent. These are AEGIS's runs: on teams unlike its own it is a hint, not an alarm
       (`docs/experiments.md` has the measured false alarms).
+    - A run that an agent ended with an error gets no verdict: the trace says itself who failed, and the
+      words of the others, all that is read here, say nothing about it.
     - Modes are AEGIS's, named with their taxonomy.
 
     Deterministic: one run is scored by itself, in numpy, in a fixed order.
@@ -105,8 +107,9 @@ class LexicalTracer:
 
     def _attribute(self, trace: MessageActionTrace) -> Attribution:
         features = agent_features(trace)
-        if not features:
-            return Attribution.abstain(trace, _why_unreadable(trace), self._identity)
+        reason = _why_loud(trace) or (None if features else _why_unreadable(trace))
+        if reason is not None:
+            return Attribution.abstain(trace, reason, self._identity)
         suspects = [self._suspect(agent) for agent in features]
         shares = [0.0] * len(trace.steps)
         at_fault = [float(suspect.scores.logits[-1]) for suspect in suspects]
@@ -161,6 +164,14 @@ class LexicalTracer:
         )
         start, end = heaviest_window(spans, weights)
         return step.content[start:end].strip(_EDGES)
+
+
+def _why_loud(trace: MessageActionTrace) -> str | None:
+    """Say who ended the run with an error: that failure is no silent one, and words are no evidence against others."""
+    said = [step for step in trace.steps if step.kind not in ("tool_call", "tool_result")]
+    if not said or said[-1].status != "error":
+        return None
+    return f"not a silent failure: {said[-1].agent} ended the run at step {said[-1].index} with {said[-1].error}"
 
 
 def _why_unreadable(trace: MessageActionTrace) -> str:
