@@ -1,6 +1,6 @@
 """How fast `blamespan collect` takes spans in: run it, read the figures. Not collected by pytest.
 
-    python tests/benchmarks/bench_collector.py [--protocol http|grpc] [--spans-per-s 1000]
+    PYTHONPATH=. python tests/benchmarks/bench_collector.py [--protocol http|grpc] [--spans-per-s 1000]
 
 A collector in a process of its own, with a tracer that costs nothing, writing to a file; senders in this
 process, each waiting for the answer to one request before the next. A trace has 12 spans of about 1 KB of
