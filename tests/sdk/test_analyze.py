@@ -60,6 +60,13 @@ def test_trace_spread_over_lines_is_one_run(tmp_path: Path) -> None:
     assert len(lines(run(tmp_path, "--json"))) == 1
 
 
+def test_document_over_several_lines_is_read(tmp_path: Path) -> None:
+    """A file that a person has formatted is the same file."""
+    (tmp_path / "a.json").write_text(json.dumps(json.loads(otlp_line(emit(small_run()))), indent=2))
+
+    assert len(lines(run(tmp_path, "--json"))) == 1
+
+
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_compressed_files_are_read(tmp_path: Path, suffix: str, pack: Any) -> None:
     """Archives need no unpacking."""

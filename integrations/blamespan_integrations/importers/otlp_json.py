@@ -1,7 +1,8 @@
 """OTLP-JSON lines, as the OpenTelemetry Collector's file exporter and `blamespan collect --out` write them.
 
-Each line is one `{"resourceSpans": [...]}`; the spans of a trace may be spread over many lines. The
-format keeps everything a span has.
+Each line is one `{"resourceSpans": [...]}`; the spans of a trace may be spread over many lines. A file
+that is one such document over several lines, as people save them, is read too. The format keeps
+everything a span has.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from blamespan.errors import BlamespanError, UnreadableInput
-from blamespan.files import read_lines
+from blamespan.files import read_bytes, read_lines
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.rebuild import rebuild_run
 from blamespan.recorded import RecordedRun
@@ -41,12 +42,12 @@ class OtlpJsonImporter:
             UnreadableInput: if the file cannot be opened or is cut off.
         """
         traces: dict[str, list[Span]] = defaultdict(list)
-        for number, line in read_lines(path):
+        for source, document in _documents(path):
             try:
-                for span in spans_from_proto(request_from_json(line).resource_spans):
+                for span in spans_from_proto(request_from_json(document).resource_spans):
                     traces[span.trace_id].append(span)
             except BlamespanError as error:
-                yield UnreadableInput(f"{path}:{number}: {error}")
+                yield UnreadableInput(f"{source}: {error}")
         for trace_id, spans in traces.items():
             yield from self._runs(f"{path}:{trace_id}", spans)
 
@@ -56,3 +57,12 @@ class OtlpJsonImporter:
                 yield RecordedRun(source, rebuild_run(run))
         except BlamespanError as error:
             yield UnreadableInput(f"{source}: {error}")
+
+
+def _documents(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield every document with its place: each line, or the whole file where its first line is not one."""
+    for number, line in read_lines(path):
+        if number == 1 and line.strip() in (b"{", b"["):
+            yield str(path), read_bytes(path)
+            return
+        yield f"{path}:{number}", line
