@@ -20,7 +20,7 @@ _EXTRA_OF_PACKAGE = {
     "numpy": "model",
     "safetensors": "model",
     "starlette": "collector",
-    "torch": "model",
+    "torch": "train",
     "uvicorn": "collector",
 }
 """Which extra brings a package that an entry point may fail to import."""

@@ -74,7 +74,7 @@ def test_help_lists_every_command() -> None:
 
 def test_missing_package_names_its_pip_install() -> None:
     """Who lacks an extra is told which."""
-    with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[model\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[train\]'"):
         plugins.load_entry(EntryPoint("lexical", "tests.sdk.needs_torch:anything", "blamespan.tracers"))
 
 
@@ -83,8 +83,8 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
     entry = EntryPoint("train", "tests.sdk.needs_torch:anything", "blamespan.commands")
     monkeypatch.setattr("blamespan.cli.plugins", lambda group: {"train": entry})
 
-    assert "pip install 'blamespan[model]'" in " ".join(CliRunner().invoke(cli, ["--help"]).output.split())
-    with pytest.raises(MissingExtra, match=r"blamespan\[model\]"):
+    assert "pip install 'blamespan[train]'" in " ".join(CliRunner().invoke(cli, ["--help"]).output.split())
+    with pytest.raises(MissingExtra, match=r"blamespan\[train\]"):
         CliRunner().invoke(cli, ["train", "--whatever", "x"], catch_exceptions=False)
 
 
@@ -93,7 +93,7 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
     [
         ("numpy", ["analyze", "x.jsonl"], "model"),
         ("numpy", ["evaluate", "aegis", "--data", "x"], "model"),
-        ("torch", ["train", "x.toml", "--data", "x"], "model"),
+        ("torch", ["train", "x.toml", "--data", "x"], "train"),
         ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
         ("langgraph", ["demo"], "demo"),
     ],

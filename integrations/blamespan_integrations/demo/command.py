@@ -54,7 +54,7 @@ def demo(folder: Path) -> None:
     Starts a collector, runs both programs against it over OTLP, each once clean and once with one
     agent gone wrong, and prints what the collector wrote on the spans. No network, no key.
     """
-    for package in ("autogen_agentchat", "autogen_ext", "langgraph", "grpc", "torch"):
+    for package in ("autogen_agentchat", "autogen_ext", "langgraph", "grpc", "numpy"):
         require(package, "demo")
     folder.mkdir(parents=True, exist_ok=True)
     out = folder / "annotated.jsonl"
