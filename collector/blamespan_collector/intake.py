@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from blamespan.annotate import cut
 from blamespan.errors import BlamespanError, MalformedSpan
 from blamespan.otlp import request_from_json, spans_from_proto
-from blamespan.otlp.proto import ProtoOrigin
+from blamespan.otlp.proto import ProtoOrigin, resource_header, scope_header
 from blamespan_collector.assembler import Arrival
 
 __all__ = ["Busy", "Encoding", "Intake", "Request", "RequestReader"]
@@ -114,25 +114,15 @@ class RequestReader:
             copy.CopyFrom(origin.span)
             size_bytes = copy.ByteSize()
             if id(origin.resource) not in resources:
-                resources[id(origin.resource)] = origin.resource, self._resource(origin.resource)
+                header = _shared(self._resources, resource_header(origin.resource))
+                resources[id(origin.resource)] = origin.resource, header
                 size_bytes += resources[id(origin.resource)][1].ByteSize()
             if id(origin.scope) not in scopes:
-                scopes[id(origin.scope)] = origin.scope, self._scope(origin.scope)
+                scopes[id(origin.scope)] = origin.scope, _shared(self._scopes, scope_header(origin.scope))
                 size_bytes += scopes[id(origin.scope)][1].ByteSize()
-            detached = ProtoOrigin(copy, resources[id(origin.resource)][1], scopes[id(origin.scope)][1])
+            headers = resources[id(origin.resource)][1], scopes[id(origin.scope)][1]
+            detached = ProtoOrigin(copy, *headers, origin.attributes)
             yield Arrival(replace(span, origin=detached), size_bytes, _parent_is_remote(copy))
-
-    def _resource(self, group: ResourceSpans) -> ResourceSpans:
-        header = ResourceSpans(schema_url=group.schema_url)
-        if group.HasField("resource"):
-            header.resource.CopyFrom(group.resource)
-        return _shared(self._resources, header)
-
-    def _scope(self, group: ScopeSpans) -> ScopeSpans:
-        header = ScopeSpans(schema_url=group.schema_url)
-        if group.HasField("scope"):
-            header.scope.CopyFrom(group.scope)
-        return _shared(self._scopes, header)
 
 
 def _shared(known: dict[bytes, _Header], header: _Header) -> _Header:

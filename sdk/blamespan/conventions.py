@@ -26,11 +26,8 @@ INPUT_MESSAGES: Final = _gen_ai.GEN_AI_INPUT_MESSAGES
 """JSON of the messages received; on agent spans only those new since the agent last spoke."""
 OUTPUT_MESSAGES: Final = _gen_ai.GEN_AI_OUTPUT_MESSAGES
 """JSON of the messages produced."""
-SYSTEM_INSTRUCTIONS: Final = _gen_ai.GEN_AI_SYSTEM_INSTRUCTIONS
-"""JSON of the agent's standing instructions."""
 TOOL_NAME: Final = _gen_ai.GEN_AI_TOOL_NAME
 TOOL_DESCRIPTION: Final = _gen_ai.GEN_AI_TOOL_DESCRIPTION
-TOOL_TYPE: Final = _gen_ai.GEN_AI_TOOL_TYPE
 TOOL_CALL_ID: Final = _gen_ai.GEN_AI_TOOL_CALL_ID
 TOOL_ARGUMENTS: Final = _gen_ai.GEN_AI_TOOL_CALL_ARGUMENTS
 """JSON of the arguments a tool was called with."""

@@ -188,8 +188,26 @@ class Node:
         return self.span.context if self.span is not None else self.graph.context
 
 
+class _Call:
+    """What a call of a tool and one of a model have in common."""
+
+    __slots__ = ()
+    span: ToolSpan | ChatSpan
+    place: Place
+
+    @property
+    def run(self) -> Run:
+        """The run it belongs to."""
+        return self.place.run
+
+    @property
+    def context(self) -> Context:
+        """Under which its children's spans start."""
+        return self.span.context
+
+
 @dataclass(slots=True)
-class Tool:
+class Tool(_Call):
     """A tool at work.
 
     Attributes:
@@ -206,34 +224,14 @@ class Tool:
     call_id: str | None
     executor: Node | None
 
-    @property
-    def run(self) -> Run:
-        """The run it belongs to."""
-        return self.place.run
-
-    @property
-    def context(self) -> Context:
-        """Under which its children's spans start."""
-        return self.span.context
-
 
 @dataclass(slots=True)
-class Chat:
+class Chat(_Call):
     """A model call going on, and on whose behalf."""
 
     span: ChatSpan
     place: Place
     agent: str | None
-
-    @property
-    def run(self) -> Run:
-        """The run it belongs to."""
-        return self.place.run
-
-    @property
-    def context(self) -> Context:
-        """Under which its children's spans start."""
-        return self.span.context
 
 
 @dataclass(slots=True)

@@ -38,11 +38,12 @@ _STATUS_NUMBERS: dict[StepStatus, trace_pb2.Status.StatusCode.ValueType] = {
 
 @dataclass(frozen=True, slots=True)
 class ProtoOrigin:
-    """Where a span was read from: its own message, and the headers it stood under."""
+    """Where a span was read from: its own message, the headers it stood under, its attributes as first read."""
 
     span: trace_pb2.Span
     resource: trace_pb2.ResourceSpans
     scope: trace_pb2.ScopeSpans
+    attributes: Attributes
 
 
 def spans_from_proto(
@@ -64,7 +65,7 @@ def spans_from_proto(
             scope = Scope(scoped.scope.name, scoped.scope.version)
             for span in scoped.spans:
                 try:
-                    read = _read(span, resource, scope, ProtoOrigin(span, group, scoped))
+                    read = _read(span, resource, scope, ProtoOrigin(span, group, scoped, _mapping(span.attributes)))
                 except MalformedSpan as error:
                     if refused is None:
                         raise
@@ -113,6 +114,22 @@ def any_value(value: AttributeValue) -> AnyValue:
     return AnyValue()
 
 
+def resource_header(group: trace_pb2.ResourceSpans) -> trace_pb2.ResourceSpans:
+    """Copy *group* without its spans."""
+    header = trace_pb2.ResourceSpans(schema_url=group.schema_url)
+    if group.HasField("resource"):
+        header.resource.CopyFrom(group.resource)
+    return header
+
+
+def scope_header(group: trace_pb2.ScopeSpans) -> trace_pb2.ScopeSpans:
+    """Copy *group* without its spans."""
+    header = trace_pb2.ScopeSpans(schema_url=group.schema_url)
+    if group.HasField("scope"):
+        header.scope.CopyFrom(group.scope)
+    return header
+
+
 def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: ProtoOrigin) -> Span:
     if len(span.trace_id) != 16 or len(span.span_id) != 8:
         raise MalformedSpan(
@@ -127,7 +144,7 @@ def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: Prot
         kind=_KINDS.get(span.kind, SpanKind.INTERNAL),
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano,
-        attributes=_mapping(span.attributes),
+        attributes=origin.attributes,
         status=_STATUSES.get(span.status.code, "unset"),
         status_message=span.status.message,
         events=tuple(SpanEvent(event.name, event.time_unix_nano, _mapping(event.attributes)) for event in span.events),
@@ -162,7 +179,9 @@ def _key_values(attributes: Attributes) -> list[KeyValue]:
 
 def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
     """Copy the span's own message with the attributes that changed since it was read."""
-    before = _mapping(origin.span.attributes)
+    before = origin.attributes
+    if span.attributes is before:
+        return origin.span
     changed = {key: value for key, value in span.attributes.items() if key not in before or before[key] != value}
     if not changed:
         return origin.span
@@ -204,19 +223,13 @@ def _write(span: Span) -> trace_pb2.Span:
 def _resource_header(span: Span, origin: ProtoOrigin | None) -> trace_pb2.ResourceSpans:
     if origin is None:
         return trace_pb2.ResourceSpans(resource=Resource(attributes=_key_values(span.resource)))
-    header = trace_pb2.ResourceSpans(schema_url=origin.resource.schema_url)
-    if origin.resource.HasField("resource"):
-        header.resource.CopyFrom(origin.resource.resource)
-    return header
+    return resource_header(origin.resource)
 
 
 def _scope_header(span: Span, origin: ProtoOrigin | None) -> trace_pb2.ScopeSpans:
     if origin is None:
         return trace_pb2.ScopeSpans(scope=InstrumentationScope(name=span.scope.name, version=span.scope.version))
-    header = trace_pb2.ScopeSpans(schema_url=origin.scope.schema_url)
-    if origin.scope.HasField("scope"):
-        header.scope.CopyFrom(origin.scope.scope)
-    return header
+    return scope_header(origin.scope)
 
 
 def _frozen(attributes: Attributes) -> str:
