@@ -17,7 +17,7 @@ def test_no_stretch_within_the_limit_weighs_more(given_tokens: list[tuple[int, i
     """Agree with trying every stretch."""
     ends = np.cumsum([length + 1 for length, _ in given_tokens]).tolist()
     spans = [(end - length - 1, end - 1) for end, (length, _) in zip(ends, given_tokens, strict=True)]
-    weights = np.array([weight for _, weight in given_tokens], np.float32)
+    weights = np.array([weight for _, weight in given_tokens], np.float64)
     every = [
         weights[first : last + 1].sum()
         for first in range(len(spans))
@@ -25,7 +25,7 @@ def test_no_stretch_within_the_limit_weighs_more(given_tokens: list[tuple[int, i
         if spans[last][1] - spans[first][0] <= max_chars
     ]
 
-    start, end = heaviest_window(spans, weights, max_chars=max_chars)
+    start, end = heaviest_window(*np.array(spans).T, weights, max_chars=max_chars)
 
     inside = [weight for (left, right), weight in zip(spans, weights, strict=True) if left >= start and right <= end]
     assert end - start <= max_chars
@@ -34,4 +34,4 @@ def test_no_stretch_within_the_limit_weighs_more(given_tokens: list[tuple[int, i
 
 def test_longer_token_is_cut() -> None:
     """One token longer than a quote may be still gives a quote."""
-    assert heaviest_window([(3, 500)], np.ones(1, np.float32), max_chars=200) == (3, 203)
+    assert heaviest_window(np.array([3]), np.array([500]), np.ones(1), max_chars=200) == (3, 203)

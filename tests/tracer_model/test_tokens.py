@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from itertools import pairwise
+import zlib
 
-import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan_tracer.tokens import MAX_TEXT_CHARS, joint_hash, token_hashes, token_spans
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, Tokens, joint_hash, token_hashes, tokens_of
 
 
 def test_hashes_are_those_of_every_machine() -> None:
@@ -47,17 +48,40 @@ def test_long_text_is_read_at_both_ends() -> None:
     assert kept == set(token_hashes("a z").tolist())
 
 
-@given(st.text(max_size=300))
-def test_spans_point_at_the_tokens(text: str) -> None:
-    """Spans ascend without overlap, and each holds the token whose hash it carries."""
-    spans = list(token_spans(text))
+def slow_tokens(text: str) -> list[tuple[int, int, int]]:
+    """Find the tokens of a text no longer than is read, one by one, as the documentation says it."""
+    pattern = re.compile(r"[^\W\d_]{1,40}|\d{1,40}|[^\w\s]")
+    found = [(match.span(), match.group().lower()) for match in pattern.finditer(text)]
+    return [
+        (*span, zlib.crc32(b"0" if token[0].isdigit() else token.encode("utf-8", "replace"))) for span, token in found
+    ]
 
-    assert all(start < end for start, end, _ in spans)
-    assert all(one[1] <= other[0] for one, other in pairwise(spans))
-    assert all(token_hashes(text[start:end])[0] == found for start, end, found in spans if text[start:end].isascii())
+
+def listed(tokens: Tokens) -> list[list[tuple[int, int, int]]]:
+    """List the tokens of each text: start, end and hash."""
+    each = iter(zip(tokens.starts.tolist(), tokens.ends.tolist(), tokens.hashes.tolist(), strict=True))
+    return [[next(each) for _ in range(size)] for size in tokens.sizes.tolist()]
 
 
-@given(st.text(alphabet=st.characters(), max_size=200))
-def test_any_text_can_be_hashed(text: str) -> None:
-    """Lone surrogates, marks and scripts of any kind are only text."""
-    assert token_hashes(text).dtype == np.uint32
+ascii_texts = st.text(st.characters(max_codepoint=127), max_size=120)
+any_texts = st.text(alphabet=st.characters(), max_size=60)  # lone surrogates, marks and scripts of any kind
+
+
+@given(st.lists(st.one_of(ascii_texts, any_texts), max_size=6))
+def test_many_texts_read_at_once_agree_with_a_slow_reference(texts: list[str]) -> None:
+    """What numpy finds, character by character of all texts, is what the regular expression finds in each."""
+    assert listed(tokens_of(texts)) == [slow_tokens(text) for text in texts]
+
+
+@pytest.mark.parametrize("text", ["a" * 100, "9" * 81, "x" * 40 + "Y", "\u0130" * 50, "\u00b2x \U0001d7d8", "a\ud800b"])
+def test_awkward_runs_agree_with_a_slow_reference(text: str) -> None:
+    """Long runs are cut at 40; letters that grow as they become small and odd digits count as they stand."""
+    assert listed(tokens_of(["x", text, "y"])) == [slow_tokens("x"), slow_tokens(text), slow_tokens("y")]
+
+
+def test_places_behind_the_cut_are_those_of_the_whole_text() -> None:
+    """Of a long text the tokens at its end stand where they stand, in any script."""
+    for text in ("ab " * 4_000 + "end", "\u00fc " * 5_000 + "end", "\U0001f600 " * 5_000 + "end"):
+        (tokens,) = listed(tokens_of([text]))
+
+        assert [text[start:end] for start, end, _ in tokens[-1:]] == ["end"]

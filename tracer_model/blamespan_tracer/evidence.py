@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan_tracer.tokens import Places
+
 __all__ = ["MAX_QUOTE_CHARS", "heaviest_window"]
+
+_TIE = 1e-9
+"""Sums that differ by less are equal: they differ by rounding."""
 
 MAX_QUOTE_CHARS = 200
 """Longest quote: a sentence or two, well under what backends cut."""
 
-Floats: TypeAlias = NDArray[np.float32]
-
 
 def heaviest_window(
-    spans: Sequence[tuple[int, int]], weights: Floats, *, max_chars: int = MAX_QUOTE_CHARS
+    starts: Places, ends: Places, weights: NDArray[np.float64], *, max_chars: int = MAX_QUOTE_CHARS
 ) -> tuple[int, int]:
     """Find the stretch of a text, at most *max_chars* long, whose tokens weigh most together.
 
     Dims: T tokens, at least one.
 
     Args:
-        spans: (T,) where each token stands, ascending.
+        starts: (T,) where each token begins, ascending.
+        ends: (T,) where it ends.
         weights: (T,) what each speaks for; negative where it speaks against.
         max_chars: A single longer token is cut to it.
 
     Returns:
-        (start, end) in the text, on token borders; the shortest of the heaviest, the earliest on a tie.
+        (start, end) in the text, on token borders; the earliest of the heaviest to end, from where its leading
+        tokens no longer speak against it.
     """
-    best, best_weight = (0, 0), -np.inf
-    before = np.concatenate([[0.0], np.cumsum(weights, dtype=np.float64)])  # before[i]: all tokens below i
-    first = 0
-    for last in range(len(spans)):
-        while first < last and spans[last][1] - spans[first][0] > max_chars:
-            first += 1
-        start = first + int(before[first : last + 1].argmin())  # drop leading tokens that speak against
-        weight = before[last + 1] - before[start]
-        if weight > best_weight + 1e-9:
-            best, best_weight = (start, last), weight
-    start, end = spans[best[0]][0], spans[best[1]][1]
-    return start, min(end, start + max_chars)
+    before = np.zeros(len(weights) + 1)  # before[i]: all tokens below i
+    np.cumsum(weights, out=before[1:])
+    last = np.arange(len(weights))
+    first = np.minimum(np.searchsorted(starts, ends - max_chars), last)
+    heaviest = before[1:] - _least(before, first, last + 1)
+    end = int(np.argmax(heaviest >= heaviest.max() - _TIE))
+    start = first[end] + int(before[first[end] : end + 1].argmin())
+    return int(starts[start]), min(int(ends[end]), int(starts[start]) + max_chars)
+
+
+def _least(values: NDArray[np.float64], first: Places, end: Places) -> NDArray[np.float64]:
+    """Find the least of values[first[i]:end[i]] for every i, none empty: of two overlapping powers of two each."""
+    power = np.frexp((end - first).astype(np.float64))[1] - 1  # the largest 2 ** power that fits
+    least = np.empty(len(first))
+    level = values
+    for exponent in range(int(power.max()) + 1):
+        if exponent:
+            level = np.minimum(level[: -(1 << exponent - 1)], level[1 << exponent - 1 :])
+        here = power == exponent
+        least[here] = np.minimum(level[first[here]], level[end[here] - (1 << exponent)])
+    return least

@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeAlias
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
-from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes, token_spans
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.tokens import Hashes, Places, Tokens, joint_hash, tokens_of
 
-__all__ = ["AgentFeatures", "agent_features", "token_features"]
+__all__ = ["AgentFeatures", "agent_features", "batch_features", "token_features"]
 
 _WORD, _SEATED_WORD, _OWN_WORD, _OPENING_WORD, _CONSTANT_WORD = 1, 2, 3, 4, 5
 """Namespaces of text features, kept apart under one hash: a word; a word said in this seat; a word nobody else
 says; a word of the agent's first step; a word of every step it takes, if it takes several."""
 
+_STEP_SPACES = _WORD, _SEATED_WORD, _OWN_WORD, _CONSTANT_WORD
+"""Those a feature of any step can be of, in the order of `token_features`."""
+
 _MAX_SEAT, _MAX_AGENTS, _MAX_STEPS = 7, 8, 20
 """Larger runs share the last class: AEGIS holds too few of them to tell apart."""
+
+Keys: TypeAlias = NDArray[np.uint64]
+Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,97 +59,231 @@ class AgentFeatures:
 
 
 def agent_features(trace: MessageActionTrace) -> list[AgentFeatures]:
-    """Read the features of every agent that can be blamed for a step, in order of first speaking.
+    """Read the features of one run; see `batch_features`."""
+    return batch_features([trace])[0]
 
-    Agents without any token in these steps are left out: there is nothing to judge them by.
+
+def batch_features(traces: Sequence[MessageActionTrace]) -> list[list[AgentFeatures]]:
+    """Read, per run, the features of every agent that can be blamed for a step, in order of first speaking.
+
+    Agents without any token in these steps are left out: there is nothing to judge them by. The runs do
+    not touch each other: they are read together because numpy is fast on long arrays only.
     """
-    by_agent: dict[str, list[Step]] = {}
-    for step in trace.steps:
-        if trace.can_be_blamed(step):
-            by_agent.setdefault(step.agent, []).append(step)
-    read = [token_hashes(step.content) for step in trace.steps]
-    task = np.unique(token_hashes(trace.task))
-    words = [np.setdiff1d(tokens, task) for tokens in read]
-    own = _own_words(trace, words)
-    found = []
-    for row, (agent, steps) in enumerate(by_agent.items()):
-        sizes = [len(read[step.index]) for step in steps]
-        place = (min(row, _MAX_SEAT), min(len(by_agent), _MAX_AGENTS))
-        if any(sizes):
-            found.append(
+    batch = _Batch()
+    for trace in traces:
+        batch.add(trace)
+    said = tokens_of(batch.texts)
+    sizes = said.sizes.tolist()
+    text, opening = _text_hashes(batch, said)
+    found: list[list[AgentFeatures]] = [[] for _ in traces]
+    for agent in batch.agents:
+        n_words = [sizes[place] for place in agent.places]
+        if any(n_words):
+            first = batch.first_step[agent.run]
+            found[agent.run].append(
                 AgentFeatures(
-                    agent,
-                    tuple(step.index for step in steps),
-                    _text_hashes([words[step.index] for step in steps], own, place),
-                    np.unique(_hashes(words[steps[0].index], 0, _OPENING_WORD)),
-                    place,
-                    _seat_hashes(trace, agent, sizes, place),
+                    agent.name,
+                    tuple(place - first for place in agent.places),
+                    tuple(text[place] for place in agent.places),
+                    opening[agent.places[0]],
+                    agent.place,
+                    _seat_hashes(*_facts(traces[agent.run], agent, n_words)),
                 )
             )
     return found
 
 
-def token_features(text: str, agent: AgentFeatures, known: Hashes) -> tuple[list[tuple[int, int]], Hashes]:
-    """Read where the T tokens of a step's *text* stand and which features each gives rise to.
+def token_features(tokens: Tokens, places: Sequence[tuple[int, int]], known: Sequence[Hashes]) -> tuple[Places, Hashes]:
+    """Read which features each of the T tokens of N steps gives rise to.
 
     Args:
-        text: Content of one of the agent's steps.
-        agent: Features of who said it.
-        known: The step's entry in `agent.text`.
+        tokens: Of the contents of these steps.
+        places: (N,) `AgentFeatures.place` of who took each step.
+        known: (N,) the step's entry in `AgentFeatures.text`.
 
     Returns:
-        T spans (start, end), and (T, 4) hashes, one per namespace that every step has; 0 where a
-        token has no such feature in *known*.
+        (F,) the token, 0..T-1, and (F,) the hash of each feature, one per kind that the step has.
     """
-    read = list(token_spans(text))
-    words = np.array([token for _, _, token in read], dtype=np.uint32)
-    each = np.stack([_hashes(words, beside, space) for beside, space in _spaces(agent.place)], axis=1)
-    return [(start, end) for start, end, _ in read], np.where(np.isin(each, known), each, np.uint32(0))
+    step = tokens.texts
+    seats = np.array([_seat_code(place) for place in places], np.uint32)[step]
+    sizes = [len(hashes) for hashes in known]
+    every = _keyed(np.repeat(np.arange(len(known)), sizes), np.concatenate(known))  # ascending, as each part is
+    found: list[tuple[Places, Hashes]] = []
+    for space in _STEP_SPACES if len(every) else ():
+        features = _joint(tokens.hashes, seats if space == _SEATED_WORD else np.uint32(0), space)
+        asked = _keyed(step, features)
+        token = np.flatnonzero(every[np.searchsorted(every, asked).clip(max=len(every) - 1)] == asked)
+        found.append((token, features[token]))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
+    return np.concatenate([token for token, _ in found]), np.concatenate([features for _, features in found])
 
 
-def _own_words(trace: MessageActionTrace, words: Sequence[Hashes]) -> Hashes:
-    """Find the words that one speaker alone uses; what tools and users say is another's word, whoever called them."""
-    spoken: dict[tuple[bool, str], list[Hashes]] = {}
-    for step in trace.steps:
-        spoken.setdefault((trace.can_be_blamed(step), step.agent), []).append(words[step.index])
-    if not spoken:
-        return np.zeros(0, dtype=np.uint32)
-    vocabularies = [np.unique(np.concatenate(said)) for said in spoken.values()]
-    kept, speakers = np.unique(np.concatenate(vocabularies), return_counts=True)
-    own: Hashes = kept[speakers == 1]
-    return own
+@dataclass(slots=True)
+class _Agent:
+    """One agent of one run of a batch, by the places of its steps that can be blamed."""
+
+    run: int
+    name: str
+    speaker: int
+    place: tuple[int, int]
+    places: list[int] = field(default_factory=list)
 
 
-def _text_hashes(words: Sequence[Hashes], own: Hashes, place: tuple[int, int]) -> tuple[Hashes, ...]:
-    """Hash the features of each step of one agent, given the distinct *words* of each."""
-    constant = reduce(np.intersect1d, words) if len(words) > 1 else words[0][:0]
-    found = []
-    for said in words:
-        parts = (said, said, said[np.isin(said, own)], constant)
-        spaces = zip(parts, _spaces(place), strict=True)
-        found.append(np.unique(np.concatenate([_hashes(part, beside, space) for part, (beside, space) in spaces])))
-    return tuple(found)
+@dataclass(slots=True)
+class _Batch:
+    """The steps of several runs, one after the other.
+
+    Dims: N steps of all runs, each at its place 0..N-1.
+
+    Attributes:
+        texts: (N,) the content of each step.
+        run: (N,) which run each step belongs to.
+        speaker: (N,) who speaks, numbered over the whole batch: what tools and users say is another's word,
+            whoever called them.
+        first_step: Per run the place of its first step.
+        tasks: Per run what it was asked.
+        agents: Everybody who can be blamed for a step.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    run: list[int] = field(default_factory=list)
+    speaker: list[int] = field(default_factory=list)
+    first_step: list[int] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    agents: list[_Agent] = field(default_factory=list)
+    n_speakers: int = 0
+
+    def add(self, trace: MessageActionTrace) -> None:
+        """Append one run."""
+        run = len(self.tasks)
+        self.first_step.append(len(self.texts))
+        self.tasks.append(trace.task)
+        blamed: dict[str, _Agent] = {}
+        speakers: dict[tuple[bool, str], int] = {}
+        for step in trace.steps:
+            can_be_blamed = trace.can_be_blamed(step)
+            speaker = speakers.setdefault((can_be_blamed, step.agent), self.n_speakers + len(speakers))
+            if can_be_blamed:
+                agent = blamed.setdefault(step.agent, _Agent(run, step.agent, speaker, (0, 0)))
+                agent.places.append(len(self.texts))
+            self.texts.append(step.content)
+            self.run.append(run)
+            self.speaker.append(speaker)
+        self.n_speakers += len(speakers)
+        for row, agent in enumerate(blamed.values()):
+            agent.place = (min(row, _MAX_SEAT), min(len(blamed), _MAX_AGENTS))
+        self.agents += blamed.values()
 
 
-def _spaces(place: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """List, per kind of text feature, what is hashed beside the word and in which namespace."""
-    seat = place[0] * 256 + place[1]
-    return (0, _WORD), (seat, _SEATED_WORD), (0, _OWN_WORD), (0, _CONSTANT_WORD)
+def _text_hashes(batch: _Batch, said: Tokens) -> tuple[dict[int, Hashes], dict[int, Hashes]]:
+    """Hash the features of the batch's steps that can be blamed.
+
+    Returns:
+        By the step's place its distinct text features, ascending; likewise the opening features of every
+        agent's first step.
+    """
+    at, words = _distinct_words(batch, said)
+    own, constant = _own_and_constant(batch, at, words)
+    seats = np.zeros(len(batch.texts), np.uint32)
+    is_blamed, is_opening = np.zeros((2, len(batch.texts)), bool)
+    for agent in batch.agents:
+        seats[agent.places] = _seat_code(agent.place)
+        is_blamed[agent.places] = True
+        is_opening[agent.places[0]] = True
+    chosen = is_blamed[at]
+    own, constant, opens = own & chosen, constant & chosen, is_opening[at]
+    none = np.uint32(0)
+    features = [
+        _keyed(at[chosen], _joint(words[chosen], none, _WORD)),
+        _keyed(at[chosen], _joint(words[chosen], seats[at[chosen]], _SEATED_WORD)),
+        _keyed(at[own], _joint(words[own], none, _OWN_WORD)),
+        _keyed(at[constant], _joint(words[constant], none, _CONSTANT_WORD)),
+    ]
+    text = _by_place(np.concatenate(features), np.flatnonzero(is_blamed))
+    opening = _by_place(_keyed(at[opens], _joint(words[opens], none, _OPENING_WORD)), np.flatnonzero(is_opening))
+    return text, opening
 
 
-def _hashes(words: Hashes, beside: int, namespace: int) -> Hashes:
-    return joint_hash(words, np.full_like(words, beside), namespace)
+def _distinct_words(batch: _Batch, said: Tokens) -> tuple[Places, Hashes]:
+    """List each step's distinct words but the task's: (W,) places, ascending, and (W,) hashes."""
+    at, words = _parted(_distinct(_keyed(said.texts, said.hashes)))
+    asked = tokens_of(batch.tasks)
+    of_tasks = _distinct(_keyed(asked.texts, asked.hashes))
+    if len(of_tasks):
+        of_steps = _keyed(np.array(batch.run, np.int64)[at], words)
+        kept = of_tasks[np.searchsorted(of_tasks, of_steps).clip(max=len(of_tasks) - 1)] != of_steps
+        at, words = at[kept], words[kept]
+    return at, words
 
 
-def _seat_hashes(trace: MessageActionTrace, agent: str, sizes: Sequence[int], place: tuple[int, int]) -> Hashes:
+def _own_and_constant(batch: _Batch, at: Places, words: Hashes) -> tuple[Mask, Mask]:
+    """Tell of each word of each step whether its speaker alone says it, and whether it says it in every step."""
+    speaker = np.array(batch.speaker, np.int64)
+    run_of_speaker = np.zeros(batch.n_speakers, np.int64)
+    run_of_speaker[speaker] = np.array(batch.run, np.int64)
+    n_steps = np.bincount(speaker, minlength=batch.n_speakers)
+    said, of_word, times = np.unique(_keyed(speaker[at], words), return_inverse=True, return_counts=True)
+    who, what = _parted(said)
+    _, of_said, speakers = np.unique(_keyed(run_of_speaker[who], what), return_inverse=True, return_counts=True)
+    own = (speakers == 1)[of_said][of_word]
+    constant = ((times == n_steps[who]) & (n_steps[who] > 1))[of_word]
+    return own, constant
+
+
+def _by_place(keyed: Keys, places: Places) -> dict[int, Hashes]:
+    """Give each of *places* its distinct hashes, ascending."""
+    at, hashes = _parted(_distinct(keyed))
+    starts = np.searchsorted(at, places, side="left").tolist()
+    ends = np.searchsorted(at, places, side="right").tolist()
+    return {place: hashes[start:end] for place, start, end in zip(places.tolist(), starts, ends, strict=True)}
+
+
+def _distinct(keys: Keys) -> Keys:
+    """Sort and leave out what is there already; `numpy.unique` without positions hashes, at ten times the cost."""
+    ordered = np.sort(keys)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
+def _keyed(at: Places, hashes: Hashes) -> Keys:
+    """Join places and hashes into numbers that sort by place, then by hash."""
+    return (at.astype(np.uint64) << np.uint64(32)) | hashes
+
+
+def _parted(keyed: Keys) -> tuple[Places, Hashes]:
+    """Undo `_keyed`."""
+    return (keyed >> np.uint64(32)).astype(np.int64), keyed.astype(np.uint32)
+
+
+def _joint(words: Hashes, beside: Hashes | np.uint32, namespace: int) -> Hashes:
+    return joint_hash(words, np.broadcast_to(beside, words.shape), namespace)
+
+
+def _seat_code(place: tuple[int, int]) -> int:
+    return place[0] * 256 + place[1]
+
+
+def _facts(trace: MessageActionTrace, agent: _Agent, sizes: Sequence[int]) -> tuple[object, ...]:
+    return (
+        agent.place,
+        min(len(sizes), _MAX_AGENTS),
+        int(2 * math.log2(sum(sizes) / len(sizes) + 1)),
+        trace.steps[-1].agent == agent.name,
+        trace.steps[0].agent == agent.name,
+        min(len(trace.steps), _MAX_STEPS) // 2,
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def _seat_hashes(place: tuple[int, int], steps: int, words: int, is_last: bool, is_first: bool, run: int) -> Hashes:
     facts: Iterable[tuple[str, object]] = (
         ("seat", place[0]),
         ("agents", place[1]),
         ("seat of agents", place),
-        ("steps", min(len(sizes), _MAX_AGENTS)),
-        ("words per step", int(2 * math.log2(sum(sizes) / len(sizes) + 1))),
-        ("speaks last", trace.steps[-1].agent == agent),
-        ("speaks first", trace.steps[0].agent == agent),
-        ("steps of the run", min(len(trace.steps), _MAX_STEPS) // 2),
+        ("steps", steps),
+        ("words per step", words),
+        ("speaks last", is_last),
+        ("speaks first", is_first),
+        ("steps of the run", run),
     )
     return np.array([crc32(repr(fact).encode()) for fact in facts], dtype=np.uint32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from blamespan import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
-from blamespan.trace import MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.decision import Thresholds, decide, sigmoid
 from blamespan_tracer.evidence import heaviest_window
-from blamespan_tracer.features import AgentFeatures, agent_features, token_features
+from blamespan_tracer.features import AgentFeatures, batch_features, token_features
 from blamespan_tracer.lexicon import AgentScores, Lexicon
-from blamespan_tracer.shares import begin_shares, suspicion
+from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, tokens_of
 
 __all__ = ["LexicalTracer"]
 
@@ -34,20 +35,70 @@ _LEAST = 1e-6
 _EDGES = " \t\r\n,.;:!?'\"`*_-"
 """What a quote need not begin or end with."""
 
+_BATCH_CHARS = 500_000
+"""Texts read together: past it nothing is gained, and a million characters take some 100 MB."""
+
 _NO_IDEA = 0.5
 """Failure score of a run of one agent: AEGIS's lone agents are all at fault, so nothing tells a sound one."""
 
 Floats: TypeAlias = NDArray[np.float32]
 
+_NO_ANSWERS: Floats = np.zeros((0, 0), np.float32)
+
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """One agent's scores, as probabilities and as shares of its own steps."""
+    """One agent's scores, as probabilities, as what they count, and as shares of its own steps."""
 
     features: AgentFeatures
     scores: AgentScores
     probabilities: Floats  # (K,)
-    shares: Floats  # (S,)
+    answers: Floats  # (K,)
+    shares: list[float]  # (S,)
+
+    def text_of(self, step: int) -> Hashes:
+        """Give the text features of one of its steps."""
+        return self.features.text[self.features.steps.index(step)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One run before its verdict.
+
+    Attributes:
+        trace: The run.
+        suspects: Who can be blamed.
+        shares: Of every step, up to a common factor; empty where there is no verdict.
+        worst: The steps to quote, the most blamed first.
+        by_step: Who took each step that can be blamed.
+        log_odds: Of the most suspected agent being at fault.
+        why_not: Why there is no verdict.
+    """
+
+    trace: MessageActionTrace
+    suspects: Sequence[_Suspect]
+    shares: list[float]
+    worst: list[int]
+    by_step: dict[int, _Suspect]
+    log_odds: float
+    why_not: str | None
+
+    @classmethod
+    def of(cls, trace: MessageActionTrace, suspects: Sequence[_Suspect]) -> _Case:
+        """Share the blame over the steps of *suspects*."""
+        why_not = _why_loud(trace) or (None if suspects else _why_unreadable(trace))
+        if why_not is not None:
+            return cls(trace, suspects, [], [], {}, 0.0, why_not)
+        shares = [0.0] * len(trace.steps)
+        by_step: dict[int, _Suspect] = {}
+        log_odds = max(float(suspect.scores.logits[-1]) for suspect in suspects)
+        for suspect in suspects:
+            odds = max(math.exp(float(suspect.scores.logits[-1]) - log_odds), _LEAST)
+            for step, share in zip(suspect.scores.steps, suspect.shares, strict=True):
+                shares[step] = odds * max(share, _LEAST)
+                by_step[step] = suspect
+        worst = sorted(by_step, key=lambda step: -shares[step])[:MAX_EVIDENCE]
+        return cls(trace, suspects, shares, worst, by_step, log_odds, None)
 
 
 class LexicalTracer:
@@ -65,7 +116,7 @@ class LexicalTracer:
       words of the others, all that is read here, say nothing about it.
     - Modes are AEGIS's, named with their taxonomy.
 
-    Deterministic: one run is scored by itself, in numpy, in a fixed order.
+    Deterministic: runs are read many at once, but every sum is of one run alone, in a fixed order.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
@@ -103,67 +154,79 @@ class LexicalTracer:
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        return [self._attribute(trace) for trace in traces]
+        return [verdict for batch in _batches(traces) for verdict in self._attribute(batch)]
 
-    def _attribute(self, trace: MessageActionTrace) -> Attribution:
-        features = agent_features(trace)
-        reason = _why_loud(trace) or (None if features else _why_unreadable(trace))
-        if reason is not None:
-            return Attribution.abstain(trace, reason, self._identity)
-        suspects = [self._suspect(agent) for agent in features]
-        shares = [0.0] * len(trace.steps)
-        at_fault = [float(suspect.scores.logits[-1]) for suspect in suspects]
-        for suspect, log_odds in zip(suspects, at_fault, strict=True):
-            odds = max(math.exp(log_odds - max(at_fault)), _LEAST)
-            for step, share in zip(suspect.scores.steps, suspect.shares, strict=True):
-                shares[step] = odds * max(float(share), _LEAST)
+    def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        of_trace = batch_features(traces)
+        suspects = iter(self._suspects([agent for features in of_trace for agent in features]))
+        accused = [[next(suspects) for _ in features] for features in of_trace]
+        cases = [_Case.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
+        quotes = self._quotes([(case, step) for case in cases for step in case.worst])
+        return [self._verdict(case, [next(quotes) for _ in case.worst]) for case in cases]
+
+    def _suspects(self, agents: Sequence[AgentFeatures]) -> list[_Suspect]:
+        if not agents:
+            return []
+        scores = self._lexicon.score_all(agents)
+        probabilities = sigmoid(np.stack([score.logits for score in scores]))
+        answers = answer_weights(probabilities)
+        owner = np.repeat(np.arange(len(agents)), [len(agent.steps) for agent in agents])
+        by_step = iter(suspicion(np.concatenate([score.by_step for score in scores]), answers[owner]).tolist())
+        return [
+            _Suspect(*each, begin_shares([next(by_step) for _ in each[0].steps]))
+            for each in zip(agents, scores, probabilities, answers, strict=True)
+        ]
+
+    def _verdict(self, case: _Case, quotes: Sequence[str]) -> Attribution:
+        if case.why_not is not None:
+            return Attribution.abstain(case.trace, case.why_not, self._identity)
+        total = sum(case.shares)
         return Attribution.of(
-            trace,
-            shares,
-            failure_score=self._lexicon.failure_probability(max(at_fault)) if len(at_fault) > 1 else _NO_IDEA,
+            case.trace,
+            case.shares,
+            failure_score=self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA,
             tracer=self._identity,
-            modes=self._modes(suspects),
-            evidence=self._evidence(trace, suspects, shares),
+            modes=self._modes(case.suspects),
+            evidence=[
+                Evidence(step, quote, case.shares[step] / total)
+                for step, quote in zip(case.worst, quotes, strict=True)
+                if quote
+            ],
         )
-
-    def _suspect(self, features: AgentFeatures) -> _Suspect:
-        scores = self._lexicon.score(features)
-        probabilities = sigmoid(scores.logits)
-        case = suspicion(scores.by_step, probabilities[:-1], probabilities[-1])
-        return _Suspect(features, scores, probabilities, begin_shares(case))
 
     def _modes(self, suspects: Sequence[_Suspect]) -> list[ModeBlame]:
         table = np.stack([suspect.probabilities for suspect in suspects])
         return [
-            ModeBlame(AEGIS[self._lexicon.codes[mode]], suspects[row].scores.agent, float(table[row, mode]))
+            ModeBlame(AEGIS[self._lexicon.codes[mode]], suspects[row].features.agent, float(table[row, mode]))
             for row, mode in sorted(decide(table, self._thresholds))
         ]
 
-    def _evidence(
-        self, trace: MessageActionTrace, suspects: Sequence[_Suspect], shares: Sequence[float]
-    ) -> list[Evidence]:
-        by_agent = {suspect.scores.agent: suspect for suspect in suspects}
-        ranked = sorted((step for step in trace.steps if shares[step.index] > 0), key=lambda step: -shares[step.index])
-        total = sum(shares)
-        found = []
-        for step in ranked[:MAX_EVIDENCE]:
-            quote = self._quote(step, by_agent[step.agent])
-            if quote:
-                found.append(Evidence(step.index, quote, shares[step.index] / total))
-        return found
+    def _quotes(self, wanted: Sequence[tuple[_Case, int]]) -> Iterator[str]:
+        """Quote, for each case and step, the words that speak most for the step's blame; "" where it has none."""
+        contents = [case.trace.steps[step].content for case, step in wanted]
+        suspects = [case.by_step[step] for case, step in wanted]
+        known = [suspect.text_of(step) for suspect, (_, step) in zip(suspects, wanted, strict=True)]
+        tokens = tokens_of(contents)
+        token, hashes = token_features(tokens, [suspect.features.place for suspect in suspects], known)
+        answers = np.stack([suspect.answers for suspect in suspects])[tokens.texts[token]] if suspects else _NO_ANSWERS
+        weighed = np.bincount(token, self._lexicon.weigh(hashes, answers), minlength=len(tokens.hashes))
+        weights = weighed.astype(np.float64, copy=False)  # they are, but numpy's types say otherwise
+        end = 0
+        for content, size in zip(contents, tokens.sizes.tolist(), strict=True):
+            here = slice(end, end + size)
+            end += size
+            window = heaviest_window(tokens.starts[here], tokens.ends[here], weights[here]) if size else (0, 0)
+            yield content[slice(*window)].strip(_EDGES)
 
-    def _quote(self, step: Step, suspect: _Suspect) -> str:
-        known = suspect.features.text[suspect.features.steps.index(step.index)]
-        spans, hashes = token_features(step.content, suspect.features, known)
-        if not spans:
-            return ""
-        weights = suspicion(
-            self._lexicon.weigh(hashes.ravel()).reshape(*hashes.shape, -1).sum(axis=1),
-            suspect.probabilities[:-1],
-            suspect.probabilities[-1],
-        )
-        start, end = heaviest_window(spans, weights)
-        return step.content[start:end].strip(_EDGES)
+
+def _batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageActionTrace]]:
+    """Part *traces* so that numpy has long arrays to work on and memory stays bounded."""
+    start = n_chars = 0
+    for end, trace in enumerate(traces, 1):
+        n_chars += sum(min(len(step.content), MAX_TEXT_CHARS) for step in trace.steps)
+        if n_chars >= _BATCH_CHARS or end == len(traces):
+            yield traces[start:end]
+            start, n_chars = end, 0
 
 
 def _why_loud(trace: MessageActionTrace) -> str | None:

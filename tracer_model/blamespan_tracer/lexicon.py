@@ -3,8 +3,8 @@
 An agent's score is linear in which words it uses (how often, and which pairs of words, only adds
 noise: 35.1 pair micro-F1 on held-out questions against 31.3), so it is *exactly* the sum of what each
 of its steps adds, how it opens and where it sits: labels that only name an agent still teach which
-steps speak against it, and every score can be traced back to words. Scoring needs numpy alone and
-sees one agent at a time, so neither padding nor what shares a batch can change it.
+steps speak against it, and every score can be traced back to words. Scoring needs numpy alone, and every
+sum is of one agent alone, in an order of its own: what shares a batch cannot change it.
 
 Dims: V known features, K answers (every mode, then "at fault at all"), S steps of an agent.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,7 @@ from safetensors.numpy import load, save
 
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.features import AgentFeatures
+from blamespan_tracer.hash_index import HashIndex
 from blamespan_tracer.tokens import Hashes
 
 __all__ = ["SEAT_WEIGHT", "AgentScores", "Lexicon", "question_digest", "scaled"]
@@ -93,39 +95,71 @@ class Lexicon:
     questions: frozenset[str] = frozenset()
     digest: str = ""
     notes: dict[str, str] = field(default_factory=dict)
+    _index: HashIndex = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_index", HashIndex(self.keys))
 
     def score(self, features: AgentFeatures) -> AgentScores:
-        """Score one agent; every sum runs in an order fixed by its features alone."""
-        found = [self._find(hashes) for hashes in (*features.text, features.opening)]
-        kept, place, counts = np.unique(np.concatenate(found), return_inverse=True, return_counts=True)
-        values = scaled(self.idf[kept], self.typical_length) / counts
-        each = values[:, None] * self.weights[kept]  # (F, K): one occurrence of each feature
-        ends = np.cumsum([len(part) for part in found])
-        parts = np.split(place, ends[:-1])
-        by_part = np.stack([each[part].sum(axis=0) for part in parts]).astype(np.float32)  # (S + 1, K)
-        seat = SEAT_WEIGHT * self.weights[self._find(features.seat)].sum(axis=0)
-        raw = by_part.sum(axis=0) + seat + self.bias
-        logits = (raw * self.slope + self.offset).astype(np.float32)
-        return AgentScores(features.agent, features.steps, logits, by_part[:-1] * self.slope)
+        """Score one agent; see `score_all`."""
+        return self.score_all([features])[0]
+
+    def score_all(self, agents: Sequence[AgentFeatures]) -> list[AgentScores]:
+        """Score each agent by itself; every sum runs in an order fixed by its features alone.
+
+        Dims: A agents, P parts of all of them (each agent's steps, then its opening), F known features of all.
+        """
+        if not agents:
+            return []
+        n_parts = np.array([len(agent.text) + 1 for agent in agents])
+        found, part = self._find([part for agent in agents for part in (*agent.text, agent.opening)])
+        agent_of_part = np.repeat(np.arange(len(agents)), n_parts)
+        distinct, place, counts = np.unique(
+            (agent_of_part[part] << 32) | found, return_inverse=True, return_counts=True
+        )
+        owner, kept = distinct >> 32, distinct & 0xFFFFFFFF
+        idf = self.idf[kept]
+        length = np.sqrt(_summed(idf * idf, owner, len(agents)))
+        values = idf / np.maximum(length, np.float32(self.typical_length))[owner] / counts.astype(np.float32)
+        by_part = _summed(values[place][:, None] * self.weights[found], part, len(agent_of_part))  # (P, K)
+        rows, sitter = self._find([agent.seat for agent in agents])
+        seat = np.float32(SEAT_WEIGHT) * _summed(self.weights[rows], sitter, len(agents))
+        raw = _summed(by_part, agent_of_part, len(agents)) + seat + self.bias
+        logits = raw * self.slope + self.offset
+        by_part *= self.slope
+        ends = np.cumsum(n_parts)
+        return [
+            AgentScores(agent.agent, agent.steps, logits[row], by_part[end - len(agent.text) - 1 : end - 1])
+            for row, (agent, end) in enumerate(zip(agents, ends.tolist(), strict=True))
+        ]
 
     def failure_probability(self, log_odds: float) -> float:
         """Turn the log-odds of the most suspected agent into the probability that the run failed by it."""
         return 0.5 * (1 + math.tanh(0.5 * (log_odds * self.failure_slope + self.failure_offset)))
 
-    def weigh(self, hashes: Hashes) -> Floats:
-        """Weigh (n,) features one by one, (n, K), up to their agent's common factor; unknown ones weigh 0."""
-        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
-        known = self.keys[place] == hashes
-        return np.where(known[:, None], self.weights[place] * self.idf[place][:, None], np.float32(0))
+    def weigh(self, hashes: Hashes, answers: Floats) -> Floats:
+        """Weigh features one by one, up to their agent's common factor; unknown ones weigh 0.
+
+        Args:
+            hashes: (F,) features.
+            answers: (F, K) how much each answer counts.
+
+        Returns:
+            (F,) what each adds to the answers, weighed and summed up.
+        """
+        known, rows = self._index.find(hashes)
+        weighed = np.zeros(len(hashes), np.float32)
+        weighed[known] = (self.weights[rows] * answers[known]).sum(axis=1) * self.idf[rows]
+        return weighed
 
     def has_seen(self, question: str) -> bool:
         """Tell whether *question* was among the training questions."""
         return question_digest(question) in self.questions
 
-    def _find(self, hashes: Hashes) -> NDArray[np.int64]:
-        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
-        found: NDArray[np.int64] = place[self.keys[place] == hashes]
-        return found
+    def _find(self, parts: Sequence[Hashes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Look up the features of each part: the known ones' rows, and the part each is of, ascending."""
+        known, rows = self._index.find(np.concatenate(parts))
+        return rows, np.repeat(np.arange(len(parts)), [len(part) for part in parts])[known]
 
     def save(self, path: Path) -> str:
         """Write the model to *path*, weights in 16 bits; return the digest that identifies it."""
@@ -200,6 +234,15 @@ class Lexicon:
 def scaled(values: Floats, typical_length: float) -> Floats:
     """Scale to Euclidean length 1, or below where the length is under the typical one."""
     return (values / max(float(np.sqrt((values * values).sum())), typical_length)).astype(np.float32)
+
+
+def _summed(rows: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
+    """Add up the (F, ...) *rows* of each of the (F,) ascending groups, one after the other; 0 where there is none."""
+    total = np.zeros((n_groups, *rows.shape[1:]), np.float32)
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    if len(starts):
+        total[group[starts]] = np.add.reduceat(rows, starts, axis=0, dtype=np.float32)
+    return total
 
 
 def question_digest(question: str) -> str:

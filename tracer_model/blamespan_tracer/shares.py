@@ -7,12 +7,14 @@ before, and a step's share is the chance that the fault *begins* there.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["begin_shares", "suspicion"]
+__all__ = ["answer_weights", "begin_shares", "suspicion"]
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -20,44 +22,57 @@ _FLOOR = 1e-6
 """Smallest spread of suspicion that still tells steps apart."""
 
 
-def suspicion(by_step: Floats, modes: Floats, at_fault: Floats) -> Floats:
+def suspicion(by_step: Floats, weight: Floats) -> Floats:
     """Sum up what each step's words add to the case against its agent.
 
-    Dims: S steps, M modes.
+    Dims: S steps, K answers (every mode, then being at fault at all).
 
     Args:
-        by_step: (S, M + 1) what each step adds to the log-odds, the last column for being at fault at all.
-        modes: (M,) probability of each mode for this agent, all steps together.
-        at_fault: () probability that the agent is at fault at all.
+        by_step: (S, K) what each step adds to the log-odds.
+        weight: (S, K) the `answer_weights` of who took it.
 
     Returns:
         (S,) the modes' contributions, each weighed by how likely the mode is, plus those to `at fault`.
     """
-    weight = modes / max(float(modes.sum()), _FLOOR)
-    case: Floats = ((by_step[:, :-1] * weight).sum(axis=1) + at_fault * by_step[:, -1]).astype(np.float32)
+    case: Floats = (by_step * weight).sum(axis=1)
     return case
 
 
-def begin_shares(scores: Floats) -> Floats:
+def answer_weights(probabilities: Floats) -> Floats:
+    """Tell how much each answer counts in the case against an agent.
+
+    Args:
+        probabilities: (A, K) of each of A agents, all its steps together; the last for being at fault at all.
+
+    Returns:
+        (A, K) the modes' probabilities, scaled to add up to 1, and that of being at fault as it is.
+    """
+    weights = probabilities.copy()
+    weights[:, :-1] /= np.maximum(probabilities[:, :-1].sum(axis=1, keepdims=True), np.float32(_FLOOR))
+    return weights
+
+
+def begin_shares(scores: Sequence[float]) -> list[float]:
     """Share one agent's blame over its steps, in order.
 
     Before any evidence each of S steps has hazard 1 / S: one of them is expected to begin the fault.
     A step that looks worse than the agent's others by one standard deviation has e times the odds.
 
-    Dims: S steps, at least one.
-
     Args:
-        scores: (S,) suspicion of each step; only how they compare matters, not their scale.
+        scores: (S,) suspicion of each step, at least one; only how they compare matters, not their scale.
 
     Returns:
         (S,) adding up to 1.
     """
-    if len(scores) == 1:
-        return np.ones(1, np.float32)
-    centred = (scores - scores.mean()).astype(np.float64) / max(float(scores.std()), _FLOOR)
-    log_odds = centred - np.log(len(scores) - 1)
-    hazard = 0.5 * (1 + np.tanh(0.5 * log_odds))
-    nothing_before = np.concatenate([[1.0], np.cumprod(1 - hazard)[:-1]])
-    begins = hazard * nothing_before
-    shares: Floats = (begins / begins.sum()).astype(np.float32)
-    return shares
+    n_steps = len(scores)
+    if n_steps == 1:
+        return [1.0]
+    mean = sum(scores) / n_steps
+    spread = max(math.sqrt(sum((score - mean) ** 2 for score in scores) / n_steps), _FLOOR)
+    begins, nothing_before = [], 1.0
+    for score in scores:
+        hazard = 0.5 * (1 + math.tanh(0.5 * ((score - mean) / spread - math.log(n_steps - 1))))
+        begins.append(hazard * nothing_before)
+        nothing_before *= 1 - hazard
+    total = sum(begins)
+    return [share / total for share in begins]
