@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
+from tests.constructs import PAGE, constructs, page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -84,3 +86,32 @@ def test_demo_shows_who_failed(tmp_path: Path) -> None:
     assert [re.findall(r"^ +>\d+  (\w+)", run, re.MULTILINE) for run in failing] == [["analyst"], ["writer"]]
     assert ["more likely sound" in run for run in clean] == [True, True]
     assert (tmp_path / "annotated.jsonl").read_text().count("\n") == 4
+
+
+def test_constructs_are_as_the_tests_say() -> None:
+    """docs/constructs.md is what `scripts/constructs` writes."""
+    written = PAGE.read_text() if PAGE.exists() else ""
+
+    assert written == page(constructs(ROOT / "tests" / "integrations")), "out of date: run scripts/constructs"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_scripts_that_documents_name_can_be_run(document: Path) -> None:
+    """No document tells a reader to run a script or benchmark that is not there."""
+    text = document.read_text()
+    named = {f"scripts/{name}" for name in re.findall(r"\bscripts/([a-z]+(?:-[a-z]+)*)\b(?![./])", text)}
+    benches = {f"tests/benchmarks/bench_{name}.py" for name in re.findall(r"\bscripts/bench ([a-z]+)", text)}
+
+    assert {name for name in named if not os.access(ROOT / name, os.X_OK)} == set()
+    assert {name for name in benches if not (ROOT / name).exists()} == set()
+
+
+def test_versions_of_peers_fit_ours() -> None:
+    """The recorders we are measured beside never ask for another version of what constraints.txt pins."""
+    ours, peers = (_pins(ROOT / name) for name in ("constraints.txt", "tests/benchmarks/peers.txt"))
+
+    assert {name: (ours[name], peers[name]) for name in ours.keys() & peers.keys() if ours[name] != peers[name]} == {}
+
+
+def _pins(path: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", path.read_text(), re.MULTILINE))

@@ -26,16 +26,18 @@ from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.trace import format_span_id, format_trace_id
 from opentelemetry.util import types
 
+from blamespan import conventions as words
 from blamespan.guard import guard
 from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
 from blamespan.runs import is_step
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
-from blamespan_collector.annotator import Annotator
-from blamespan_collector.assembler import Arrival, Assembler, Part
+from blamespan_collector.assembling.assembler import Assembler
+from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
+from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
+from blamespan_collector.judging.annotator import Annotator, Verdict
 from blamespan_collector.settings import Limits
 
 __all__ = ["EmbeddedProcessor"]
@@ -47,14 +49,17 @@ _BATCH_SPANS = 512
 _BATCH_BYTES = 3 * 1024 * 1024
 """Spans and their bytes per export call: as the SDK's own processor, and below gRPC's 4 MiB."""
 _BATCH_TRACES = 32
+_MAX_TRACES = 10_000
+_MAX_BYTES = 128 * 1024 * 1024
+"""Held in the program's memory at most, unless told otherwise."""
 _TELL_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    trace_id: str
-    span_id: str
-    parent_id: str | None
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class _Flush:
 
 _Result = TypeVar("_Result")
 _Inbox: TypeAlias = "queue.SimpleQueue[Span | ReadableSpan | _Started | _Flush]"
-_Outbox: TypeAlias = "queue.SimpleQueue[Part | _Flush | None]"
+_Outbox: TypeAlias = "queue.SimpleQueue[Part[OurSpan] | _Flush | None]"
 
 
 class EmbeddedProcessor(SpanProcessor):
@@ -99,7 +104,7 @@ class EmbeddedProcessor(SpanProcessor):
         self._load: Callable[[], Tracer] = (
             (lambda: tracer) if tracer is not None else (lambda: load_tracer(tracer_name))
         )
-        self._limits = limits or Limits.of_environment(quiet_s=0.0)
+        self._limits = limits or Limits.of_environment(quiet_s=0.0, max_traces=_MAX_TRACES, max_bytes=_MAX_BYTES)
         self._is_shut_down = False
         self._lock = threading.Lock()
         self._renew()
@@ -119,8 +124,8 @@ class EmbeddedProcessor(SpanProcessor):
         with guard("embedded: note a span's start"):
             context = span.get_span_context()
             if context is not None and context.trace_flags.sampled and not self._is_shut_down:
-                parent = format_span_id(span.parent.span_id) if span.parent else None
-                self._put(_Started(format_trace_id(context.trace_id), format_span_id(context.span_id), parent))
+                parent = span.parent.span_id.to_bytes(8, "big") if span.parent else None
+                self._put(_Started(context.trace_id.to_bytes(16, "big"), context.span_id.to_bytes(8, "big"), parent))
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take an ended span. Only puts it into a queue: also from a finalizer or a signal handler."""
@@ -183,7 +188,7 @@ class _Worker:
         self._exporter = exporter
         self._annotator = annotator
         self._limits = limits
-        self._assembler = Assembler(limits, sees_starts=True)
+        self._assembler: Assembler[OurSpan] = Assembler(limits, RecentTraces(), sees_starts=True)
         self._waiting_lock = threading.Lock()
         self._waiting_bytes = 0
         self._saw_step = False
@@ -219,21 +224,21 @@ class _Worker:
         except queue.Empty:
             return None
 
-    def _arrival(self, span: ReadableSpan) -> Arrival:
+    def _arrival(self, span: ReadableSpan) -> Arrival[OurSpan]:
         ours = span_from_sdk(span)
         if not self._saw_step and is_step(ours):
             self._saw_step = True
             self._outbox.put(None)  # a sign to load the tracer while the run goes on
-        return Arrival(ours, _size_bytes(span))
+        return Arrival(bytes.fromhex(ours.trace_id), [_key(ours)], ours, _size_bytes(span))
 
-    def _release(self, parts: Sequence[Part]) -> None:
+    def _release(self, parts: Sequence[Part[OurSpan]]) -> None:
         for part in parts:
             with self._waiting_lock:
                 is_full = self._waiting_bytes > 2 * self._limits.max_bytes
                 if not is_full:
                     self._waiting_bytes += part.size_bytes
             if is_full:
-                self._drop(len(part.spans))
+                self._drop(len(part.items))
             else:
                 self._outbox.put(part)
 
@@ -259,10 +264,10 @@ class _Worker:
                 is_last = other.is_last
                 other.done.set()
 
-    def _next_parts(self) -> tuple[list[Part], Part | _Flush | None]:
+    def _next_parts(self) -> tuple[list[Part[OurSpan]], Part[OurSpan] | _Flush | None]:
         """Take parts until one batch is full, none is left, or something else comes; give that, too."""
         item = self._outbox.get()
-        parts: list[Part] = []
+        parts: list[Part[OurSpan]] = []
         while isinstance(item, Part):
             parts.append(item)
             if len(parts) == _BATCH_TRACES:
@@ -273,10 +278,17 @@ class _Worker:
                 break
         return parts, item
 
-    def _export(self, parts: Sequence[Part]) -> None:
+    def _export(self, parts: Sequence[Part[OurSpan]]) -> None:
         if not parts:
             return
-        spans = [span for of_trace in self._annotator.annotate(parts) for span in of_trace]
+        # Here nothing is kept to be judged later: what grew too old is judged as far as it came
+        chosen = [part for part in parts if part.is_worth_a_verdict or part.reason == "aged"]
+        verdicts = dict(zip(map(id, chosen), self._annotator.attribute([part.items for part in chosen]), strict=True))
+        spans = [
+            span
+            for part in parts
+            for span in verdicts.get(id(part), Verdict()).on(part.items, is_complete=part.reason == "complete")
+        ]
         for batch in _batches(spans):
             with suppress_instrumentation():
                 result = _attempt("export to", self._exporter, partial(self._exporter.export, batch))
@@ -305,6 +317,11 @@ def _batches(spans: Sequence[OurSpan]) -> Iterator[list[ReadableSpan]]:
         size_bytes = grown_bytes
     if batch:
         yield batch
+
+
+def _key(span: OurSpan) -> SpanKey:
+    flags = STEP * is_step(span) + RUN_COMPLETE * (span.attributes.get(words.RUN_COMPLETE) is True)
+    return SpanKey(bytes.fromhex(span.span_id), bytes.fromhex(span.parent_id or "0" * 16), flags)
 
 
 def _size_bytes(span: ReadableSpan) -> int:

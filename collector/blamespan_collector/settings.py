@@ -1,21 +1,37 @@
-"""What can be set, and how it is read: an argument wins over a `BLAMESPAN_*` variable, that over the default."""
+"""What can be set: one record per concern, one field per setting, whose metadata is its flag's help.
+
+`options.py` reads them: a flag wins over a `BLAMESPAN_*` variable, that over the file, that over the default.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
-__all__ = ["Address", "CannotListen", "CollectorSettings", "Limits"]
+__all__ = ["Address", "CannotListen", "CollectorSettings", "Limits", "LogFormat", "Sync"]
 
 DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """The most that OpenTelemetry's Python exporter sends in one request; what it sends, we take."""
+MAX_FORWARD_BYTES = 4 * 1024 * 1024 - 64 * 1024
+"""gRPC servers take 4 MiB unless told otherwise; the rest is for headers."""
+
+Sync: TypeAlias = Literal["full", "normal"]
+"""When something is acknowledged: once it survives a power cut, or once it survives our end."""
+LogFormat: TypeAlias = Literal["text", "json"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
 class CannotListen(BlamespanError):
     """An address is taken or not ours; the same command may work later, or with another address."""
+
+
+def _told(metavar: str, help_text: str) -> dict[str, str]:
+    return {"metavar": metavar, "help": help_text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +44,23 @@ class Limits:
             model thinks or a person is asked, nothing comes.
         max_age_s: Seconds after its first span at which any trace is let go.
         max_traces: Traces held at most.
-        max_bytes: Bytes held at most, as the spans came. In memory they take 4 times that with contents of
-            10 KB, 9 times with contents of 100 bytes (measured).
+        max_bytes: Bytes held at most, as the spans came. Embedded, they take 4 times that in memory with contents
+            of 10 KB, 9 times with contents of 100 bytes (measured); `blamespan collect` holds them on disk.
 
     Raises:
         ConfigError: if one is not positive.
     """
 
-    quiet_s: float = 1.0
-    idle_s: float = 300.0
-    max_age_s: float = 3600.0
-    max_traces: int = 10_000
-    max_bytes: int = 128 * 1024 * 1024
+    quiet_s: float = field(default=1.0, metadata=_told("SECONDS", "Silence that completes an ended trace."))
+    idle_s: float = field(default=300.0, metadata=_told("SECONDS", "Silence after which any trace is let go."))
+    max_age_s: float = field(default=3600.0, metadata=_told("SECONDS", "Age at which any trace is let go."))
+    max_traces: int = field(default=10_000, metadata=_told("NUMBER", "Traces held at most."))
+    max_bytes: int = field(default=128 * 1024 * 1024, metadata=_told("BYTES", "Bytes of spans held at most."))
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            may_be_zero = field.name == "quiet_s"
-            if not (value > 0 or (may_be_zero and value == 0)):
-                raise ConfigError(
-                    f"{field.name} must be {'at least' if may_be_zero else 'above'} 0, got {value!r}. "
-                    f"Leave it out for the default, {field.default!r}"
-                )
+        for setting in fields(self):
+            may_be_zero = setting.name == "quiet_s"
+            _check_positive(setting.name, getattr(self, setting.name), setting.default, may_be_zero=may_be_zero)
 
     @classmethod
     def of_environment(cls, **defaults: float) -> Limits:
@@ -59,11 +70,11 @@ class Limits:
             ConfigError: if one is not a number, or not positive.
         """
         found: dict[str, float] = dict(defaults)
-        for field in fields(cls):
-            name = f"BLAMESPAN_{field.name.upper()}"
+        for setting in fields(cls):
+            name = f"BLAMESPAN_{setting.name.upper()}"
             said = os.environ.get(name)
             if said:
-                found[field.name] = _number(name, said, whole=isinstance(field.default, int))
+                found[setting.name] = _number(name, said, whole=isinstance(setting.default, int))
         return cls(**found)  # type: ignore[arg-type]  # whole numbers where the fields are
 
 
@@ -81,6 +92,11 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether only this machine can reach it."""
+        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
 
     @classmethod
     def parse(cls, text: str) -> Address | None:
@@ -100,30 +116,98 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class CollectorSettings:
-    """What `blamespan collect` can be told.
+    """What `blamespan collect` can be told; `metadata["help"]` of each field says what it is.
 
-    Attributes:
-        grpc: Where to listen for OTLP/gRPC; None: not at all.
-        http: Where to listen for OTLP/HTTP; None: not at all.
-        forward: URLs of the backends that get the annotated spans.
-        headers: Sent with every forwarded request, e.g. for authorization.
-        out: File that gets the annotated traces as OTLP-JSON lines; `-` for stdout.
-        tracer: Name of the tracer.
-        limits: How long to wait and how much to hold.
-        max_request_bytes: Largest request taken, after decompression.
+    Paths are as given; secrets are left out of its `repr`.
 
     Raises:
-        ConfigError: if there is nowhere to listen or nowhere to send.
+        ConfigError: if there is nowhere to listen or nowhere to send, a number is not positive, or one file of a
+            TLS pair is missing.
     """
 
-    grpc: Address | None = Address("127.0.0.1", 4317)
-    http: Address | None = Address("127.0.0.1", 4318)
-    forward: tuple[str, ...] = ()
-    headers: tuple[tuple[str, str], ...] = ()
-    out: str | None = None
-    tracer: str = DEFAULT_TRACER
-    limits: Limits = Limits()
-    max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
+    journal: Path = field(metadata=_told("DIR", "Folder that holds what was acknowledged until it is delivered."))
+    grpc: Address | None = field(
+        default=Address("127.0.0.1", 4317), metadata=_told("HOST:PORT", "OTLP/gRPC; `none`: off.")
+    )
+    http: Address | None = field(
+        default=Address("127.0.0.1", 4318), metadata=_told("HOST:PORT", "OTLP/HTTP; `none`: off.")
+    )
+    monitor: Address | None = field(
+        default=None,
+        metadata=_told("HOST:PORT", "Own address of /healthz, /readyz and /metrics; `none`: on the one of OTLP/HTTP."),
+    )
+    tls_cert: Path | None = field(default=None, metadata=_told("FILE", "Certificate chain (PEM) of both receivers."))
+    tls_key: Path | None = field(default=None, metadata=_told("FILE", "Its key (PEM)."))
+    tls_client_ca: Path | None = field(
+        default=None, metadata=_told("FILE", "Take only clients with a certificate of this CA (PEM).")
+    )
+    token_file: Path | None = field(
+        default=None, metadata=_told("FILE", "Bearer tokens senders must bring one of, one a line.")
+    )
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    """What `token_file` and `BLAMESPAN_TOKEN` hold; empty: anybody who can reach us may send."""
+
+    forward: tuple[str, ...] = field(
+        default=(),
+        metadata=_told("URL", "Backend: http(s)://HOST:PORT[/PATH] or grpc(s)://HOST:PORT. May be given again."),
+    )
+    headers: tuple[tuple[str, str], ...] = field(
+        default=(),
+        repr=False,
+        metadata={"flag": "--header", "metavar": "NAME=VALUE", "help": "Sent with what is forwarded."},
+    )
+    forward_ca: Path | None = field(
+        default=None, metadata=_told("FILE", "Trust backends with a certificate of this CA (PEM).")
+    )
+    forward_cert: Path | None = field(default=None, metadata=_told("FILE", "Certificate (PEM) we show to backends."))
+    forward_key: Path | None = field(default=None, metadata=_told("FILE", "Its key (PEM)."))
+    out: str | None = field(default=None, metadata=_told("FILE", "Append traces as OTLP-JSON lines; `-`: stdout."))
+    evaluations: tuple[str, ...] = field(
+        default=(),
+        metadata=_told("URL", "OTLP logs backend that gets verdicts as gen_ai.evaluation.result. May be given again."),
+    )
+    phoenix: str | None = field(
+        default=None, metadata=_told("URL", "Phoenix that gets verdicts as span annotations; key: PHOENIX_API_KEY.")
+    )
+    langfuse: str | None = field(
+        default=None,
+        metadata=_told("URL", "Langfuse that gets verdicts as scores; keys: LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY."),
+    )
+    max_forward_bytes: int = field(
+        default=MAX_FORWARD_BYTES, metadata=_told("BYTES", "Largest request sent to a backend.")
+    )
+
+    tracer: str = field(default=DEFAULT_TRACER, metadata=_told("NAME", "Who gives the verdicts."))
+    deadline_s: float = field(
+        default=60.0,
+        metadata=_told(
+            "SECONDS", "Time a verdict may take; after it the trace goes on, and the verdict follows as a revision."
+        ),
+    )
+    limits: Limits = field(default_factory=lambda: Limits(max_traces=100_000, max_bytes=4 * 1024**3))
+
+    journal_sync: Sync = field(
+        default="full", metadata=_told("full|normal", "Acknowledge what survives a power cut, or a crash of ours.")
+    )
+    max_journal_bytes: int = field(
+        default=10 * 1024**3, metadata=_told("BYTES", "Size of the journal at which senders must wait.")
+    )
+    max_request_bytes: int = field(
+        default=DEFAULT_MAX_REQUEST_BYTES, metadata=_told("BYTES", "Largest request taken, decompressed.")
+    )
+    max_request_spans: int = field(default=50_000, metadata=_told("NUMBER", "Most spans in one request."))
+    max_span_attributes: int = field(
+        default=1024, metadata=_told("NUMBER", "Most attributes, events or links of one span.")
+    )
+
+    drain_s: float = field(
+        default=7.0, metadata=_told("SECONDS", "Time to deliver after SIGTERM; the rest waits in the journal.")
+    )
+    log_format: LogFormat = field(default="text", metadata=_told("text|json", "How the log on stderr is written."))
+    log_level: LogLevel = field(default="warning", metadata=_told("debug|info|warning|error", "How much is logged."))
+    self_tracing: str | None = field(
+        default=None, metadata=_told("URL", "OTLP/HTTP backend that gets the collector's own spans.")
+    )
 
     def __post_init__(self) -> None:
         if self.grpc is None and self.http is None:
@@ -133,8 +217,38 @@ class CollectorSettings:
                 "expected somewhere to send annotated traces, got neither --forward nor --out. Add "
                 "--forward http://localhost:14318 (any OTLP backend) or --out traces.jsonl"
             )
-        if self.max_request_bytes <= 0:
-            raise ConfigError(f"max_request_bytes must be above 0, got {self.max_request_bytes!r}")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(value, int | float):
+                _check_positive(setting.name, value, setting.default, may_be_zero=setting.name == "drain_s")
+        self._check_choice("journal_sync", self.journal_sync, get_args(Sync))
+        self._check_choice("log_format", self.log_format, get_args(LogFormat))
+        self._check_choice("log_level", self.log_level, get_args(LogLevel))
+        self._check_pair("tls_cert", "tls_key")
+        self._check_pair("forward_cert", "forward_key")
+        if self.tls_client_ca and not self.tls_cert:
+            raise ConfigError("--tls-client-ca needs --tls-cert and --tls-key: clients are asked inside TLS only")
+
+    def _check_choice(self, name: str, value: str, choices: tuple[str, ...]) -> None:
+        if value not in choices:
+            raise ConfigError(f"{_flag(name)} must be one of {', '.join(choices)}, got {value!r}")
+
+    def _check_pair(self, cert: str, key: str) -> None:
+        if bool(getattr(self, cert)) != bool(getattr(self, key)):
+            given, missing = (cert, key) if getattr(self, cert) else (key, cert)
+            raise ConfigError(f"{_flag(given)} needs {_flag(missing)} beside it: TLS takes a certificate and its key")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _check_positive(name: str, value: float, default: object, *, may_be_zero: bool = False) -> None:
+    if isinstance(value, bool) or not (value > 0 or (may_be_zero and value == 0)):
+        raise ConfigError(
+            f"{name} must be {'at least' if may_be_zero else 'above'} 0, got {value!r}. "
+            f"Leave it out for the default, {default!r}"
+        )
 
 
 def _number(name: str, said: str, *, whole: bool) -> float:

@@ -12,6 +12,7 @@ from blamespan._version import __version__
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, StepBlame, TracerIdentity
 from blamespan.emit import emit
 from blamespan.errors import BlamespanError
+from blamespan.injection import inject
 from blamespan.instrumentation import instrument, uninstrument
 from blamespan.rebuild import rebuild
 from blamespan.spans import Span
@@ -36,6 +37,7 @@ __all__ = [
     "Usage",
     "__version__",
     "emit",
+    "inject",
     "instrument",
     "load_tracer",
     "rebuild",

@@ -5,6 +5,7 @@ A silent failure's span stays OK: flipping it would corrupt everybody's error-ra
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,13 +15,14 @@ from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdenti
 from blamespan.errors import ConfigError
 from blamespan.rebuild import rebuild_run
 from blamespan.runs import Run
-from blamespan.spans import Attributes, Span
+from blamespan.spans import Attributes, Scope, Span, SpanLink
 from blamespan.taxonomy import mode
 from blamespan.trace import AttributeValue, MessageActionTrace
 
-__all__ = ["annotate", "read_verdict"]
+__all__ = ["annotate", "cut", "is_verdict", "read_verdict", "step_numbers", "verdict_attributes", "verdict_span"]
 
 
+_NO_ID_YET = "f" * 16
 _IDENTITY = (words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS)
 
 
@@ -32,16 +34,70 @@ def annotate(run: Run, attribution: Attribution) -> list[Span]:
     span of its own, the summary stands on the decisive step's. After an abstention only the run's
     span says so. A tool span stands for its call: a result is nobody's decision.
 
+    Steps go by the numbers that their spans give them. Part of a run, rebuilt, counts from 0 again: where a span
+    says which step it is, that stays and the verdict names it so.
+
     Returns:
         All spans of the run, in their order; those without a part in the verdict are the same objects.
     """
-    by_span: dict[str, dict[str, AttributeValue]] = {}
+    by_span = verdict_attributes(run, attribution)
+    return [span.with_attributes(by_span.get(span.span_id, {})) for span in run.spans]
+
+
+def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attributes]:
+    """List what `annotate` writes, by span id; spans without a part in the verdict are left out."""
+    by_span: dict[str, Attributes] = {}
+    numbers = step_numbers(run)
     if attribution.abstained is None:
-        by_span = _step_attributes(attribution)
+        by_span.update(_step_attributes(attribution, numbers))
+        for span in run.spans:
+            if span.span_id in by_span and words.STEP_INDEX in span.attributes:
+                said = by_span[span.span_id]
+                by_span[span.span_id] = {key: value for key, value in said.items() if key != words.STEP_INDEX}
     summary_at = run.root.span_id if run.root else _decisive_span(attribution)
     if summary_at:
-        by_span[summary_at] = {**by_span.get(summary_at, {}), **_summary(attribution)}
-    return [span.with_attributes(by_span.get(span.span_id, {})) for span in run.spans]
+        by_span[summary_at] = {**by_span.get(summary_at, {}), **_summary(attribution, numbers)}
+    return by_span
+
+
+def step_numbers(run: Run) -> dict[str, int]:
+    """List the numbers that a run's spans give their steps, by span id; those that give none are left out."""
+    found = {span.span_id: span.integer(words.STEP_INDEX) for span in run.spans}
+    return {span_id: number for span_id, number in found.items() if number is not None}
+
+
+def verdict_span(run: Run, attribution: Attribution) -> Span:
+    """Make a span that stands for a verdict on spans that are out already: they must not be sent again.
+
+    It lies below the decisive step's span, with a link to it, and repeats all that would stand on that span and
+    on the run's. Where there is no decisive step it lies below the run's span, and says why. Its id follows from
+    the trace, the run, the tracer and the revision alone, so that the same verdict is the same span.
+    """
+    target_id = _decisive_span(attribution) if attribution.abstained is None or run.root is None else run.root.span_id
+    target = next((span for span in run.spans if span.span_id == target_id), run.root or run.spans[0])
+    numbers = step_numbers(run)
+    said = _step_attributes(attribution, numbers).get(target.span_id, {}) if attribution.abstained is None else {}
+    agent = (
+        cut(attribution.steps[attribution.decisive_step].agent, 200) if attribution.decisive_step is not None else ""
+    )
+    made = Span(
+        trace_id=target.trace_id,
+        span_id=_NO_ID_YET,
+        parent_id=target.span_id,
+        name=f"verdict {agent}".rstrip(),
+        start_ns=target.start_ns,
+        end_ns=max(target.start_ns, target.end_ns),
+        attributes={**said, **_summary(attribution, numbers), words.BLAME_SPAN_NAME: cut(target.name)},
+        links=(SpanLink(target.trace_id, target.span_id),),
+        resource=target.resource,
+        scope=Scope(words.VERDICT_SCOPE, attribution.tracer.version),
+    )
+    return replace(made, span_id=_id_of(made, run))
+
+
+def is_verdict(span: Span) -> bool:
+    """Tell whether a span was made by `verdict_span`."""
+    return span.scope.name == words.VERDICT_SCOPE and words.TRACER_NAME in span.attributes
 
 
 def read_verdict(run: Run) -> Attribution | None:
@@ -52,7 +108,7 @@ def read_verdict(run: Run) -> Attribution | None:
     """
     trace = rebuild_run(run)
     spans = {span.span_id: span for span in run.spans}
-    said = [span for span in run.spans if words.TRACER_NAME in span.attributes]
+    said = [span for span in run.spans if words.TRACER_NAME in span.attributes and not is_verdict(span)]
     if not said:
         return None
     tracer = TracerIdentity(*(said[0].text(key) or "" for key in _IDENTITY))
@@ -85,7 +141,7 @@ def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
     return encoded[: max_bytes - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
-def _step_attributes(attribution: Attribution) -> dict[str, dict[str, AttributeValue]]:
+def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> dict[str, dict[str, AttributeValue]]:
     suspects = [step for step in attribution.steps if step.index in {*attribution.step_set, attribution.decisive_step}]
     suspects.sort(key=lambda step: (step.index != attribution.decisive_step, -step.score, step.index))
     ranks = {step.index: rank for rank, step in enumerate(suspects, start=1)}
@@ -93,7 +149,10 @@ def _step_attributes(attribution: Attribution) -> dict[str, dict[str, AttributeV
     for step in attribution.steps:
         if step.span_id in found:
             continue  # the result on its call's span
-        said: dict[str, AttributeValue] = {words.STEP_INDEX: step.index, words.BLAME_SCORE: _rounded(step.score)}
+        said: dict[str, AttributeValue] = {
+            words.STEP_INDEX: numbers.get(step.span_id, step.index),
+            words.BLAME_SCORE: _rounded(step.score),
+        }
         if step.index in ranks:
             said[words.BLAME_RANK] = ranks[step.index]
             said[words.BLAME_DECISIVE] = step.index == attribution.decisive_step
@@ -102,7 +161,7 @@ def _step_attributes(attribution: Attribution) -> dict[str, dict[str, AttributeV
     return found
 
 
-def _summary(attribution: Attribution) -> Attributes:
+def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes:
     found: dict[str, AttributeValue] = {
         words.TRACER_NAME: cut(attribution.tracer.name),
         words.TRACER_VERSION: cut(attribution.tracer.version),
@@ -117,11 +176,17 @@ def _summary(attribution: Attribution) -> Attributes:
         decisive = attribution.steps[attribution.decisive_step]
         found |= {
             words.BLAME_AGENT: cut(decisive.agent),
-            words.BLAME_STEP: decisive.index,
+            words.BLAME_STEP: numbers.get(decisive.span_id, decisive.index),
             words.BLAME_SPAN_ID: decisive.span_id,
             **_error(_mode_of(attribution, decisive.agent)),
         }
     return found
+
+
+def _id_of(made: Span, run: Run) -> str:
+    """Derive an id from all that a span says, and the run it speaks of."""
+    top = run.root.span_id if run.root else min(span.span_id for span in run.spans)
+    return hashlib.sha256(f"{top}/{made!r}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _decisive_span(attribution: Attribution) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
@@ -21,7 +22,9 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from blamespan.errors import ConfigError, MissingExtra
+from blamespan.injection import inject_from_environment
 from blamespan.plugins import load_entry, load_plugin, plugins
+from blamespan.settings import ContentSettings, Mask
 from blamespan.tracers import DEFAULT_TRACER
 
 __all__ = ["instrument", "uninstrument"]
@@ -29,6 +32,9 @@ __all__ = ["instrument", "uninstrument"]
 _logger = logging.getLogger("blamespan")
 _GROUP = "opentelemetry_instrumentor"
 _EXPORTERS_GROUP = "opentelemetry_traces_exporter"
+
+_switching = threading.RLock()
+"""Held while recording is switched on or off: two threads that call `instrument()` at once switch it on once."""
 
 _embedded_provider: TracerProvider | None = None
 """Made by `instrument(embedded=True)`, shut down by `uninstrument()`."""
@@ -40,6 +46,11 @@ def instrument(
     embedded: bool = False,
     exporter: SpanExporter | None = None,
     tracer: str | None = None,
+    capture_content: bool | None = None,
+    mask_secrets: bool | None = None,
+    mask_keys: Collection[str] | None = None,
+    mask: Mask | None = None,
+    max_content_bytes: int | None = None,
 ) -> list[str]:
     """Record every AutoGen and LangGraph run of this program as OpenTelemetry spans.
 
@@ -55,6 +66,16 @@ def instrument(
         exporter: Where finished spans go, instead of what the `OTEL_*` variables say. With a
             TracerProvider of the program's own, give it the program's exporter when *embedded*.
         tracer: Name of the tracer that *embedded* uses; `lexical` by default.
+        capture_content: Whether texts, arguments, results, descriptions and error messages are recorded;
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` if None, and they are where that is not set.
+            Without them, who acted, when and on what remains, and tracers that read texts abstain.
+        mask_secrets: Whether keys, tokens, passwords, e-mail addresses and card numbers are masked;
+            `BLAMESPAN_MASK_SECRETS` if None, and they are where that is not set.
+        mask_keys: JSON keys whose values are masked at any depth; `BLAMESPAN_MASK_KEYS` if None.
+        mask: Gives a text back as it may be recorded. It sees every text but names, after the other masks,
+            before it is cut; of one that is far over *max_content_bytes* only the start. Where it raises,
+            the text is withheld. Called wherever the program runs: from several threads, perhaps.
+        max_content_bytes: Most bytes of one content attribute; `BLAMESPAN_MAX_CONTENT_BYTES` or 32 KiB if None.
 
     Returns:
         Names of the instrumented frameworks; a framework that is not installed is left out.
@@ -65,29 +86,39 @@ def instrument(
     """
     if tracer_provider is not None and (embedded or exporter is not None):
         raise ConfigError("expected tracer_provider alone, or embedded/exporter, got both. Leave one out")
+    content: dict[str, object] = {"capture_content": capture_content, "max_content_bytes": max_content_bytes}
+    content |= {"mask_secrets": mask_secrets, "mask_keys": mask_keys, "mask": mask}
+    ContentSettings.among(content)  # what is wrong shows now
+    inject_from_environment()
     if os.environ.get(OTEL_SDK_DISABLED, "").strip().lower() == "true":
         return []
-    if all(instrumentor.is_instrumented_by_opentelemetry for _, instrumentor in _instrumentors()):
-        return [name for name, _ in _instrumentors()]
-    provider = tracer_provider or _provider(embedded, exporter, tracer)
-    done = [name for name, instrumentor in _instrumentors() if _switched_on(instrumentor, provider)]
+    with _switching:
+        if all(instrumentor.is_instrumented_by_opentelemetry for _, instrumentor in _instrumentors()):
+            return [name for name, _ in _instrumentors()]
+        provider = tracer_provider or _provider(embedded, exporter, tracer)
+        done = [name for name, instrumentor in _instrumentors() if _switched_on(instrumentor, provider, content)]
     if not done:
-        _logger.warning(
-            "expected AutoGen AgentChat >= 0.7.5 or LangGraph >= 1.0 in this environment, got neither: nothing is "
-            "recorded. Install one with: pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'"
-        )
+        _warn_of_nothing()
     return done
 
 
 def uninstrument() -> None:
     """Stop recording and give the frameworks back as they were; spans held in process are flushed."""
     global _embedded_provider
-    for _, instrumentor in _instrumentors():
-        if instrumentor.is_instrumented_by_opentelemetry:
-            instrumentor.uninstrument()
-    if _embedded_provider is not None:
-        _embedded_provider.shutdown()
-        _embedded_provider = None
+    with _switching:
+        for _, instrumentor in _instrumentors():
+            if instrumentor.is_instrumented_by_opentelemetry:
+                instrumentor.uninstrument()
+        embedded, _embedded_provider = _embedded_provider, None
+    if embedded is not None:
+        embedded.shutdown()
+
+
+def _warn_of_nothing() -> None:
+    _logger.warning(
+        "expected AutoGen AgentChat >= 0.7.5 or LangGraph >= 1.0 in this environment, got neither: nothing is "
+        "recorded. Install one with: pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'"
+    )
 
 
 def _instrumentors() -> Iterator[tuple[str, BaseInstrumentor]]:
@@ -100,10 +131,10 @@ def _instrumentors() -> Iterator[tuple[str, BaseInstrumentor]]:
             _logger.debug("%s", missing)
 
 
-def _switched_on(instrumentor: BaseInstrumentor, provider: trace.TracerProvider) -> bool:
+def _switched_on(instrumentor: BaseInstrumentor, provider: trace.TracerProvider, content: Mapping[str, object]) -> bool:
     if not instrumentor.is_instrumented_by_opentelemetry:
         try:
-            instrumentor.instrument(tracer_provider=provider, raise_exception_on_conflict=True)
+            instrumentor.instrument(tracer_provider=provider, raise_exception_on_conflict=True, **content)
         except DependencyConflictError as conflict:
             if conflict.conflict and conflict.conflict.found:  # installed, but not a version we know
                 _logger.warning("%s is left alone: %s", type(instrumentor).__name__, conflict)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from blamespan.json_text import parse_json
 from blamespan.trace import AttributeValue
 
 __all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of"]
@@ -47,7 +48,7 @@ def load_messages(value: AttributeValue) -> tuple[Message, ...] | None:
     """
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError:
             return None
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):

@@ -13,7 +13,7 @@ from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 
-__all__ = ["AttributedRun", "annotate_traces", "attribute_runs"]
+__all__ = ["AttributedRun", "annotate_traces", "attribute_runs", "attribute_traces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,19 @@ def attribute_runs(runs: Sequence[Run], tracer: Tracer, *, revision: int = 0) ->
     ]
 
 
+def attribute_traces(
+    traces: Sequence[Sequence[Span]], tracer: Tracer, *, revision: int = 0
+) -> list[list[AttributedRun]]:
+    """Attribute every run in every trace, in one batch.
+
+    Returns:
+        Per trace its runs, first to start first; empty where it has none.
+    """
+    runs = [split_runs(spans) for spans in traces]
+    done = iter(attribute_runs([run for of_trace in runs for run in of_trace], tracer, revision=revision))
+    return [[next(done) for _ in of_trace] for of_trace in runs]
+
+
 def annotate_traces(traces: Iterable[Iterable[Span]], tracer: Tracer) -> list[list[Span]]:
     """Attribute every run in every trace, in one batch, and write the verdicts onto the spans.
 
@@ -42,7 +55,9 @@ def annotate_traces(traces: Iterable[Iterable[Span]], tracer: Tracer) -> list[li
         Per trace its spans in their order. A trace without a run comes back as it was.
     """
     held = [list(spans) for spans in traces]
-    runs = [split_runs(spans) for spans in held]
-    done = attribute_runs([run for of_trace in runs for run in of_trace], tracer)
-    annotated = {(span.trace_id, span.span_id): span for item in done for span in annotate(item.run, item.attribution)}
-    return [[annotated.get((span.trace_id, span.span_id), span) for span in spans] for spans in held]
+    done = attribute_traces(held, tracer)
+    found: list[list[Span]] = []
+    for spans, runs in zip(held, done, strict=True):
+        annotated = {span.span_id: span for item in runs for span in annotate(item.run, item.attribution)}
+        found.append([annotated.get(span.span_id, span) for span in spans])
+    return found

@@ -1,8 +1,8 @@
 """From spans to the message-action trace: pure, and the inverse of `blamespan.emit`.
 
-Spans of blamespan's own integrations say everything themselves. Spans of another GenAI instrumentation
-are read as far as they go: agent spans become messages, tool spans become a call and its result, and
-the order is taken from the clock.
+Spans of blamespan's own integrations say everything themselves. Spans of another instrumentation are read
+in its dialect (`blamespan.dialects`). What no dialect knows is read as far as it goes: agent spans become
+messages, tool spans become a call and its result, and the order is taken from the clock.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, cast, get_args
 
 from blamespan import conventions as words
 from blamespan.errors import NoAgentSteps
+from blamespan.json_text import parse_json
 from blamespan.messages import text_of
-from blamespan.runs import Run, is_step, split_runs
+from blamespan.runs import Run, is_told_step, split_runs
 from blamespan.spans import Span
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, Usage
 
@@ -71,20 +72,22 @@ def rebuild(spans: Iterable[Span]) -> MessageActionTrace:
 
 def rebuild_run(run: Run) -> MessageActionTrace:
     """Rebuild one run as `blamespan.runs.split_runs` gave it."""
-    drafts = _ordered([draft for span in run.spans if is_step(span) for draft in _drafts(span)])
+    spans = run.spans if run.meanings is None else run.meanings
+    root = next((span for span in spans if run.root and span.span_id == run.root.span_id), None)
+    drafts = _ordered([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
     own_clock = all(draft.place is not None for draft in drafts)
-    places = _Places(drafts, run.spans)
-    usage = {} if own_clock else _model_usage(run.spans)
+    places = _Places(drafts, spans)
+    usage = {} if own_clock else _model_usage(spans)
     steps = tuple(
         _step(draft, index, places.inputs(draft, index, own_clock), usage) for index, draft in enumerate(drafts)
     )
     return MessageActionTrace(
-        trace_id=run.spans[0].trace_id,
-        task=text_of(run.root.attributes.get(words.INPUT_MESSAGES)) if run.root and not is_step(run.root) else "",
+        trace_id=spans[0].trace_id,
+        task=_task(run, root),
         steps=steps,
-        agents=_agents(run, steps, drafts),
-        outcome=_outcome(run.root),
-        resource=(run.root or run.spans[0]).resource,
+        agents=_agents(root, steps, drafts),
+        outcome=_outcome(root),
+        resource=(root or spans[0]).resource,
     )
 
 
@@ -123,7 +126,7 @@ def _drafts(span: Span) -> list[_Draft]:
     answered = span.integer(words.STEP_RESULT_INDEX)
     if answered is None and (place is not None or words.TOOL_RESULT not in span.attributes):
         return [call]
-    return [call, _Draft(span, "tool_result", answered, span.end_ns)]
+    return [call, _Draft(span, "tool_result", answered, max(span.start_ns, span.end_ns))]  # clocks may run backwards
 
 
 def _is_pair_result(span: Span, kind: StepKind) -> bool:
@@ -199,20 +202,27 @@ def _model_usage(spans: Sequence[Span]) -> dict[str, Usage]:
     by_id = {span.span_id: span for span in spans}
     total: dict[str, Usage] = {}
     for span in spans:
-        usage = None if is_step(span) else _usage(span)
+        usage = None if is_told_step(span) else _usage(span)
         at = by_id.get(span.parent_id or "")
         for _ in range(len(by_id)):  # bounded: a hostile trace may hold a cycle
-            if at is None or is_step(at):
+            if at is None or is_told_step(at):
                 break
             at = by_id.get(at.parent_id or "")
-        if usage and at is not None and is_step(at):
+        if usage and at is not None and is_told_step(at):
             had = total.get(at.span_id, Usage())
             total[at.span_id] = Usage(had.input_tokens + usage.input_tokens, had.output_tokens + usage.output_tokens)
     return total
 
 
-def _agents(run: Run, steps: Sequence[Step], drafts: Sequence[_Draft]) -> tuple[Agent, ...]:
-    found = {agent.name: agent for agent in _announced(run.root)}
+def _task(run: Run, root: Span | None) -> str:
+    """Read what the run was asked to do; a step of our own that stands as root says so of itself, not of a run."""
+    if root is None or (is_told_step(root) and run.meanings is None):
+        return ""
+    return text_of(root.attributes.get(words.INPUT_MESSAGES))
+
+
+def _agents(root: Span | None, steps: Sequence[Step], drafts: Sequence[_Draft]) -> tuple[Agent, ...]:
+    found = {agent.name: agent for agent in _announced(root)}
     for step, draft in zip(steps, drafts, strict=True):
         if step.agent not in found:
             id_, description = draft.span.text(words.AGENT_ID), draft.span.text(words.AGENT_DESCRIPTION)
@@ -223,7 +233,7 @@ def _agents(run: Run, steps: Sequence[Step], drafts: Sequence[_Draft]) -> tuple[
 def _announced(root: Span | None) -> list[Agent]:
     """Read the participants that the run's span lists; what is not well-formed there is left out."""
     try:
-        listed = json.loads(root.text(words.RUN_AGENTS) or "[]") if root else []
+        listed = parse_json(root.text(words.RUN_AGENTS) or "[]") if root else []
     except ValueError:
         return []
     agents: list[Agent] = []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -16,11 +14,7 @@ from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_collector.collector import Collector
-from blamespan_collector.receiver_grpc import GrpcReceiver
-from blamespan_collector.receiver_http import HttpReceiver
-from blamespan_collector.settings import Address, Limits
-from blamespan_collector.sinks import Patience, Sink, Undelivered
+from blamespan_collector.settings import Limits
 
 SOON = Limits(quiet_s=0.05, idle_s=0.4, max_age_s=60)
 POISON = "poison"
@@ -83,69 +77,6 @@ def request(spans: Sequence[Span]) -> ExportTraceServiceRequest:
 
 def spans_of(requests: Sequence[ExportTraceServiceRequest]) -> list[Span]:
     return [span for one in requests for span in spans_from_proto(one.resource_spans)]
-
-
-@dataclass(eq=False)
-class MemorySink:
-    """Keeps what it gets; may be slow, or refuse."""
-
-    name: str = "memory"
-    traces: list[list[Span]] = field(default_factory=list)
-    refuses: bool = False
-    gate: asyncio.Event | None = None
-    is_closed: bool = False
-
-    async def deliver(self, traces: Sequence[Sequence[Span]], patience: Patience) -> None:
-        if self.gate:
-            await self.gate.wait()
-        if self.refuses:
-            raise Undelivered("refused", sum(len(spans) for spans in traces))
-        self.traces += [list(spans) for spans in traces]
-
-    async def close(self) -> None:
-        self.is_closed = True
-
-    @property
-    def spans(self) -> list[Span]:
-        return [span for trace in self.traces for span in trace]
-
-
-@dataclass
-class Running:
-    """A collector with both receivers on free ports."""
-
-    collector: Collector
-    grpc: GrpcReceiver
-    http: HttpReceiver
-
-    @property
-    def http_url(self) -> str:
-        return f"http://{self.http.address}"
-
-    async def stop_receiving(self) -> None:
-        await asyncio.gather(self.grpc.stop(), self.http.stop())
-
-
-@asynccontextmanager
-async def collecting(
-    *sinks: Sink,
-    tracer: FirstStepTracer | None = None,
-    limits: Limits = SOON,
-    max_request_bytes: int = 4 * 1024 * 1024,
-) -> AsyncIterator[Running]:
-    verdicts = tracer or FirstStepTracer()
-    collector = Collector(lambda: verdicts, sinks, limits=limits)
-    grpc = GrpcReceiver(collector, Address("127.0.0.1", 0), max_request_bytes)
-    http = HttpReceiver(collector, Address("127.0.0.1", 0), max_request_bytes)
-    await collector.start()
-    await grpc.start()
-    await http.start()
-    running = Running(collector, grpc, http)
-    try:
-        yield running
-    finally:
-        await running.stop_receiving()
-        await collector.stop(2)
 
 
 async def until(condition: object, timeout_s: float = 10) -> None:

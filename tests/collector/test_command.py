@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,29 +31,42 @@ from tests.collector.fakes import run, spans_of
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
 HERE = Path(__file__).parents[2]
-MAIN = """
-    import sys
-    import blamespan_collector.command as command
-    from tests.collector.fakes import FirstStepTracer
-    from blamespan.cli import main
-    command.load_tracer = lambda name: FirstStepTracer()
-    sys.argv[0] = "blamespan"
-    main()
-"""
+
+
+@pytest.fixture(autouse=True)
+def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_first_step_tracer(tmp_path, monkeypatch)
+
+
+def use_first_step_tracer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every collector of a test a journal of its own, and a tracer as somebody would install one."""
+    installed = tmp_path / "installed" / "first_step-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: first-step\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(
+        "[blamespan.tracers]\nfirst-step = tests.collector.fakes:FirstStepTracer\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(installed.parent), str(HERE))))
+    monkeypatch.setenv("BLAMESPAN_TRACER", "first-step")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", textwrap.dedent(MAIN), "collect", *arguments]
+    return [sys.executable, "-m", "blamespan", "collect", *arguments]
 
 
 def finished(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False, cwd=HERE)
 
 
+_numbers = itertools.count()
+
+
 @contextmanager
-def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """Start a collector on free ports and read its ready line."""
-    free = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+def started(*arguments: str, journal: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """Start a collector on free ports, with a journal of its own, and read its ready line."""
+    folder = journal or Path(os.environ["XDG_STATE_HOME"]) / f"journal{next(_numbers)}"
+    free = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--journal", str(folder)]
     process = subprocess.Popen(
         command(*free, *arguments), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE
     )
@@ -101,18 +116,135 @@ def test_complete_trace_is_forwarded_to_the_next_collector(tmp_path: Path) -> No
         assert [span.span_id for span in written(path)[0]] == [span.span_id for span in run(1)]
 
 
-def test_unreachable_backend_is_an_exit_code(tmp_path: Path) -> None:
-    """Spans that reach no backend by the end are counted, and the exit code says so."""
-    with started("--forward", "http://127.0.0.1:9", "--quiet-s", "0.1") as (process, told):
+def test_unreachable_backend_costs_nothing(tmp_path: Path) -> None:
+    """What reaches no backend by the end waits in the journal, which is said, and reaches it after the next start."""
+    journal, path = tmp_path / "journal", tmp_path / "traces.jsonl"
+    with started("--forward", "http://127.0.0.1:9", "--quiet-s", "0.1", "--drain-s", "1", journal=journal) as (
+        process,
+        told,
+    ):
         HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
         process.terminate()
         code = process.wait(15)
         assert process.stderr
         said = process.stderr.read()
+    with started("--out", str(path), "--quiet-s", "0.1") as (_, second):
+        forward = f"http://{second['http']}"
+        with started("--forward", forward, "--quiet-s", "0.1", journal=journal) as (first, _):
+            first.terminate()
+            first.wait(15)
+    assert code == 0
+    assert f"blamespan: 4 deliveries of spans wait in {journal}" in said
 
-    assert code == 1
-    assert "4 of 4 spans did not reach http://127.0.0.1:9: ConnectError" in said
-    assert "blamespan: 4 deliveries of spans failed" in said
+
+def test_killed_collector_loses_nothing(tmp_path: Path) -> None:
+    """After `kill -9` right after the answer, the next start delivers every span, once."""
+    journal, path = tmp_path / "journal", tmp_path / "traces.jsonl"
+    with started("--out", str(path), journal=journal) as (process, told):
+        HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
+        process.kill()
+    with started("--out", str(path), "--quiet-s", "0.1", journal=journal) as (process, _):
+        process.terminate()
+        code = process.wait(15)
+        assert process.stderr
+        said = process.stderr.read()
+
+    assert (code, "everything that was acknowledged is delivered" in said) == (0, True)
+    assert [span.span_id for spans in written(path) for span in spans] == [span.span_id for span in run(1)]
+
+
+def test_second_signal_ends_at_once() -> None:
+    """Who does not want to wait for the drain signals twice."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        backend = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with started("--forward", backend, "--quiet-s", "60", "--drain-s", "9") as (process, told):
+            HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
+            process.terminate()
+            time.sleep(1)
+            process.terminate()
+            began = time.monotonic()
+            code = process.wait(15)
+            took_s = time.monotonic() - began
+
+    assert code == -signal.SIGTERM
+    assert took_s < 2
+
+
+def test_second_collector_on_one_journal_is_refused(tmp_path: Path) -> None:
+    """Two collectors cannot share a journal, and the message says so."""
+    with started("--out", "-", journal=tmp_path / "journal"):
+        free = ["--grpc", "none", "--http", "127.0.0.1:0"]
+        done = finished("--out", "-", *free, "--journal", str(tmp_path / "journal"))
+
+    assert done.returncode == 1
+    assert "another collector uses" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_non_loopback_address_is_warned_of(tmp_path: Path) -> None:
+    """Listening to the world without TLS or tokens is allowed and said."""
+    done = subprocess.Popen(
+        command("--out", "-", "--grpc", "none", "--http", "0.0.0.0:0", "--journal", str(tmp_path / "journal")),
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=HERE,
+    )
+    assert done.stderr
+    said = [done.stderr.readline(), done.stderr.readline()]
+    done.kill()
+    done.communicate()
+
+    assert "--http 0.0.0.0:0 is reachable from elsewhere without TLS" in said[0]
+    assert "takes spans from anybody who reaches it: set --token-file" in said[1]
+
+
+def test_json_log_holds_nothing_else(tmp_path: Path) -> None:
+    """With `--log-format json` every line on stderr is an object, the ready line and the last words too."""
+    options = ["--out", str(tmp_path / "out"), "--log-format", "json", "--journal", str(tmp_path / "journal")]
+    process = subprocess.Popen(
+        command(*options, "--grpc", "none", "--http", "127.0.0.1:0"), stderr=subprocess.PIPE, text=True, cwd=HERE
+    )
+    assert process.stderr
+    first = process.stderr.readline()
+    process.terminate()
+    rest = process.communicate()[1]
+    said = [json.loads(line)["message"] for line in [first, *rest.splitlines()]]
+
+    assert said[0].startswith("ready http=127.0.0.1:")
+    assert said[-1] == "everything that was acknowledged is delivered"
+
+
+def test_check_tells_what_counts_without_starting(tmp_path: Path) -> None:
+    """`--check` prints every setting but no secret, tries everything, and says that it would work."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("# ours\na-long-secret\n")
+    options = ["--out", str(tmp_path / "out"), "--token-file", str(tokens), "--header", "authorization=hush"]
+    done = finished(*options, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--check")
+
+    assert (done.returncode, done.stderr) == (
+        0,
+        "tracer loaded: first-step/1\nblamespan: everything is in order\n",
+    )
+    assert f"token-file = {tokens}\n" in done.stdout
+    assert "header = authorization=***\n" in done.stdout
+    assert "tokens = 1 known\n" in done.stdout
+    assert "hush" not in done.stdout
+    assert "a-long-secret" not in done.stdout
+
+
+def test_check_tells_everything_that_is_wrong(tmp_path: Path) -> None:
+    """`--check` does not stop at the first problem, and its exit code says that there is one."""
+    (tmp_path / "cert").write_text("no certificate")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        tls = ["--tls-cert", str(tmp_path / "cert"), "--tls-key", str(tmp_path / "cert")]
+        done = finished("--check", "--forward", "localhost:4317", "--http", f"127.0.0.1:{port}", "--grpc", "none", *tls)
+
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert "expected a certificate and its key as PEM" in done.stderr
+    assert "expected a backend's URL" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_stdout_gets_data_only() -> None:
@@ -153,6 +285,12 @@ def test_taken_port_is_named(kind: str) -> None:
         (["--forward", "localhost:4317"], "expected a backend's URL"),
         (["--out", "-", "--idle-s", "0"], "idle_s must be above 0"),
         (["--out", "-", "--header", "secret"], "expected a header as NAME=VALUE"),
+        (["--out", "-", "--tracer", "nobody"], "expected --tracer to be one of first-step, lexical"),
+        (["--out", "-", "--tls-cert", "x"], "--tls-cert needs --tls-key beside it"),
+        (["--out", "-", "--tls-client-ca", "x"], "--tls-client-ca needs --tls-cert and --tls-key"),
+        (["--out", "-", "--token-file", "/nonexistent"], "expected a file of tokens, one a line"),
+        (["--out", "-", "--journal-sync", "never"], "--journal-sync must be one of full, normal, got 'never'"),
+        (["--out", "-", "--config", "/nonexistent"], "expected a TOML file at '/nonexistent'"),
         (["--out", "/nonexistent/x"], "expected a file to append traces to"),
     ],
 )
@@ -180,7 +318,8 @@ def test_settings_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.
 
 def test_help_needs_nothing_installed() -> None:
     """The help is there without gRPC, and names every variable."""
-    blocked = "import sys; sys.modules.update({'grpc': None, 'uvicorn': None, 'starlette': None, 'httpx': None});"
+    missing = ("grpc", "uvicorn", "starlette", "httpx", "platformdirs", "prometheus_client")
+    blocked = f"import sys; sys.modules.update(dict.fromkeys({missing!r}));"
     code = f"{blocked} from blamespan_collector.command import collect; collect(['--help'])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, cwd=HERE
@@ -188,7 +327,8 @@ def test_help_needs_nothing_installed() -> None:
     shown = CliRunner().invoke(collect, ["--help"]).output
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert all(f"BLAMESPAN_{name}" in shown for name in ("GRPC", "HTTP", "FORWARD", "OUT", "MAX_REQUEST_BYTES"))
+    names = ("GRPC", "HTTP", "FORWARD", "HEADER", "OUT", "MAX_REQUEST_BYTES", "QUIET_S", "JOURNAL", "CONFIG")
+    assert all(f"BLAMESPAN_{name}" in shown for name in names)
 
 
 def test_missing_extra_names_its_install() -> None:

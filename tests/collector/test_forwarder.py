@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import grpc.aio
 import pytest
-import uvicorn
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -29,12 +31,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from blamespan.errors import ConfigError
-from blamespan_collector import forwarder as module
-from blamespan_collector.forwarder import forwarder
-from blamespan_collector.receiver_http import _listening, _Server
-from blamespan_collector.settings import Address
-from blamespan_collector.sinks import Patience, Undelivered
-from tests.collector.fakes import run, spans_of, until
+from blamespan_collector.delivering import delivery as delivery_module
+from blamespan_collector.delivering import forwarder as module
+from blamespan_collector.delivering.delivery import Delivery
+from blamespan_collector.delivering.encoded import encode, pieces
+from blamespan_collector.delivering.forwarder import Client, forwarder
+from blamespan_collector.delivering.outbox import Outbox
+from blamespan_collector.worker.state import Kind, Outgoing, State
+from tests.collector.fakes import run, spans_of
+from tests.collector.serving import serving_app
 
 
 @dataclass
@@ -52,7 +57,9 @@ class HttpBackend:
         self.attempts += 1
         self.paths.append(request.url.path)
         self.headers.append(dict(request.headers))
-        content = gzip.decompress(await request.body())
+        content = await request.body()
+        if request.headers.get("content-encoding") == "gzip":
+            content = gzip.decompress(content)
         if self.statuses:
             status, headers = self.statuses.pop(0)
             return Response(b"no", status, headers)
@@ -62,14 +69,9 @@ class HttpBackend:
 
 @asynccontextmanager
 async def serving(backend: HttpBackend) -> AsyncIterator[str]:
-    socket = _listening(Address("127.0.0.1", 0))
     routes = [Route("/{path:path}", backend.__call__, methods=["POST"])]
-    server = _Server(uvicorn.Config(Starlette(routes=routes), lifespan="off", log_config=None))
-    task = asyncio.create_task(server.serve(sockets=[socket]))
-    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
-    server.should_exit = True
-    await task
-    socket.close()
+    async with serving_app(Starlette(routes=routes)) as url:
+        yield url
 
 
 class GrpcBackend(TraceServiceServicer):
@@ -104,147 +106,232 @@ async def grpc_serving(backend: GrpcBackend) -> AsyncIterator[str]:
     await server.stop(0)
 
 
-def patience(for_s: float = 20, *, stopping: bool = False) -> Patience:
-    event = asyncio.Event()
-    if stopping:
-        event.set()
-    return Patience(event, asyncio.get_running_loop().time() + for_s)
-
-
-async def deliver(url: str, *, for_s: float = 20, stopping: bool = False, size: int = 1, steps: int = 3) -> None:
-    sink = forwarder(url, [("x-key", "secret")])
+async def delivered(
+    folder: Path, url: str, *, for_s: float = 20, size: int = 1, steps: int = 3, rows: int = 1, kinds: str = "traces"
+) -> Delivery:
+    """Deliver runs, one row of the outbox each, for at most so long."""
+    state = State(folder / "state.db", sync="normal")
+    client = Client(headers=(("x-key", "secret"),))
+    with state.commit():
+        for number in range(1, rows + 1):
+            raw = encode(run(number, content="x" * size, steps=steps))
+            state.enqueue(Outgoing("traces", *piece) for piece in pieces(raw, client.max_bytes))
+    delivery = Delivery(lambda sinks: Outbox(folder / "state.db", sinks, sync="normal"), [forwarder(url, client)])
+    await asyncio.to_thread(delivery.start)
     try:
-        await sink.deliver([run(1, content="x" * size, steps=steps)], patience(for_s, stopping=stopping))
+        async with asyncio.timeout(for_s):
+            while delivery.counts[delivery_lane(delivery)].waiting:  # noqa: ASYNC110  # a count of another thread
+                await asyncio.sleep(0.01)
     finally:
-        await sink.close()
+        await asyncio.to_thread(delivery.stop, 5)
+        state.close()
+    return delivery
 
 
-async def test_traces_go_to_the_standard_path_with_headers() -> None:
+def delivery_lane(delivery: Delivery) -> tuple[str, Kind]:
+    return next(lane for lane in delivery.counts if lane[1] == "traces")
+
+
+def refused(delivery: Delivery) -> int:
+    return delivery.counts[delivery_lane(delivery)].refused
+
+
+def why(folder: Path) -> list[tuple[str, int]]:
+    state = State(folder / "state.db", sync="normal")
+    rows = state.database.execute("SELECT reason, spans FROM set_aside ORDER BY row").fetchall()
+    state.close()
+    return rows
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a hundredth as long between attempts."""
+    monkeypatch.setattr(delivery_module, "_FIRST_DELAY_S", 0.005)
+    monkeypatch.setattr(delivery_module, "_LONGEST_DELAY_S", 0.05)
+
+
+async def test_traces_go_to_the_standard_path_with_headers(tmp_path: Path) -> None:
     """A URL without a path means `/v1/traces`; the headers given are sent."""
     backend = HttpBackend()
     async with serving(backend) as url:
-        await deliver(url)
-        await deliver(f"{url}/otlp/v1/traces")
+        await delivered(tmp_path, url)
+        await delivered(tmp_path, f"{url}/otlp/v1/traces")
 
     assert backend.paths == ["/v1/traces", "/otlp/v1/traces"]
     assert backend.headers[0]["x-key"] == "secret"
     assert [span.span_id for span in spans_of(backend.requests[:1])] == [span.span_id for span in run(1)]
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
-async def test_overloaded_backend_is_tried_again(status: int) -> None:
-    """What may pass is tried again after the time the backend asks for, and arrives once."""
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 502, 503, 504])
+async def test_overloaded_or_misconfigured_backend_is_tried_again(tmp_path: Path, status: int) -> None:
+    """What may pass, and what speaks of us rather than of the spans, is tried until it works, and arrives once."""
     backend = HttpBackend([(status, {"retry-after": "0"}), (status, {"retry-after": "nonsense"})])
     async with serving(backend) as url:
-        await deliver(url)
+        await delivered(tmp_path, url)
 
     assert (backend.attempts, len(backend.requests)) == (3, 1)
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 500])
-async def test_refusal_is_not_tried_again(status: int) -> None:
-    """What cannot pass is lost at once, with the backend's reason."""
+@pytest.mark.parametrize("said", ["5", "Fri, 01 Jan 2100 00:00:00 GMT"])
+async def test_time_asked_for_is_waited(tmp_path: Path, said: str) -> None:
+    """`Retry-After`, in seconds or as a date, is honoured."""
+    backend = HttpBackend([(503, {"retry-after": said})])
+    async with serving(backend) as url:
+        with pytest.raises(TimeoutError):
+            await delivered(tmp_path, url, for_s=0.5)
+
+
+@pytest.mark.parametrize("status", [400, 405, 415, 501])
+async def test_refusal_is_not_tried_again(tmp_path: Path, status: int) -> None:
+    """What cannot pass is set aside at once, with the backend's reason and the bytes."""
     backend = HttpBackend([(status, {})])
     async with serving(backend) as url:
-        with pytest.raises(Undelivered, match=f"HTTP {status}: 'no'") as lost:
-            await deliver(url)
+        delivery = await delivered(tmp_path, url)
 
-    assert (backend.attempts, lost.value.spans) == (1, 4)
+    assert (backend.attempts, refused(delivery)) == (1, 4)
+    assert why(tmp_path) == [(f"HTTP {status}: 'no'", 4)]
 
 
-async def test_patience_ends() -> None:
-    """A backend that stays away costs the batch, after the stated time."""
-    backend = HttpBackend([(503, {"retry-after": "100"})])
+async def test_one_refused_trace_spoils_no_other(tmp_path: Path) -> None:
+    """A batch that is refused is sent in halves until the one that is meant stands alone."""
+    bad = run(3)[0].trace_id
+
+    class Picky(HttpBackend):
+        async def __call__(self, request: Request) -> Response:
+            found = ExportTraceServiceRequest.FromString(await request.body())
+            if any(span.trace_id == bad for span in spans_of([found])):
+                return Response(b"bad id", 400)
+            self.requests.append(found)
+            return Response(b"", 200)
+
+    backend = Picky()
     async with serving(backend) as url:
-        with pytest.raises(Undelivered, match="HTTP 503"):
-            await deliver(url, for_s=20)
+        delivery = await delivered(tmp_path, url, rows=5)
 
-    assert backend.attempts == 1
+    expected = [span.span_id for number in (1, 2, 4, 5) for span in run(number)]
+    assert [span.span_id for span in spans_of(backend.requests)] == expected
+    assert (refused(delivery), why(tmp_path)) == (4, [("HTTP 400: 'bad id'", 4)])
+
+
+async def test_trace_on_which_a_backend_fails_is_told_from_a_backend_that_is_down(tmp_path: Path) -> None:
+    """500 for one trace, again and again, while the next one passes: that trace is set aside."""
+    bad = run(2)[0].trace_id
+
+    class Failing(HttpBackend):
+        async def __call__(self, request: Request) -> Response:
+            found = ExportTraceServiceRequest.FromString(await request.body())
+            if any(span.trace_id == bad for span in spans_of([found])):
+                return Response(b"oops", 500)
+            self.requests.append(found)
+            return Response(b"", 200)
+
+    backend = Failing()
+    async with serving(backend) as url:
+        delivery = await delivered(tmp_path, url, rows=3)
+
+    assert [span.span_id for span in spans_of(backend.requests)] == [s.span_id for n in (1, 3) for s in run(n)]
+    assert refused(delivery) == 4
+
+
+async def test_backend_that_fails_on_everything_is_waited_for(tmp_path: Path) -> None:
+    """500 for all of it is an outage: nothing is set aside."""
+    backend = HttpBackend([(500, {})] * 30)
+    async with serving(backend) as url:
+        delivery = await delivered(tmp_path, url, rows=3)
+
+    assert refused(delivery) == 0
+    assert sorted(span.span_id for span in spans_of(backend.requests)) == sorted(
+        span.span_id for number in (1, 2, 3) for span in run(number)
+    )
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-async def test_stopping_leaves_one_attempt(scheme: str) -> None:
-    """Once the collector stops, an unreachable backend is not waited for."""
-    with pytest.raises(Undelivered) as lost:
-        await asyncio.wait_for(deliver(f"{scheme}://127.0.0.1:9", stopping=True), 5)
+async def test_stopping_leaves_what_cannot_be_delivered_for_the_next_start(tmp_path: Path, scheme: str) -> None:
+    """An unreachable backend is not waited for at the end; its spans stay on disk."""
+    with contextlib.suppress(TimeoutError):
+        await delivered(tmp_path, f"{scheme}://127.0.0.1:9", for_s=0.5)
+    state = State(tmp_path / "state.db", sync="normal")
+    (rows,) = state.database.execute("SELECT count(*) FROM outbox").fetchone()
+    state.close()
 
-    assert lost.value.spans == 4
-
-
-async def test_stopping_interrupts_the_wait() -> None:
-    """A batch that waits for its next attempt gets it at once when the collector stops."""
-    backend = HttpBackend([(503, {"retry-after": "15"})])
-    stopping = asyncio.Event()
-    async with serving(backend) as url:
-        sink = forwarder(url)
-        work = asyncio.create_task(sink.deliver([run(1)], Patience(stopping, asyncio.get_running_loop().time() + 20)))
-        await until(lambda: backend.attempts)
-        stopping.set()
-        await asyncio.wait_for(work, 5)
-        await sink.close()
-
-    assert len(backend.requests) == 1
+    assert rows == 1
 
 
-@pytest.mark.parametrize("make", [lambda url: url, lambda url: url.replace("http", "grpc")], ids=["http", "grpc"])
-async def test_large_traces_are_cut_below_four_mebibytes(make: Callable[[str], str]) -> None:
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+async def test_large_traces_are_cut_below_four_mebibytes(tmp_path: Path, scheme: str) -> None:
     """gRPC servers take 4 MiB unless told otherwise: larger traces go in pieces, in order, complete."""
-    if make("http://") == "http://":
-        backend = HttpBackend()
-        async with serving(backend) as url:
-            await deliver(url, size=400_000, steps=30)
-        requests = backend.requests
-    else:
-        grpc_backend = GrpcBackend()
-        async with grpc_serving(grpc_backend) as url:
-            await deliver(url, size=400_000, steps=30)
-        requests = grpc_backend.requests
+    backend: HttpBackend | GrpcBackend = HttpBackend() if scheme == "http" else GrpcBackend()
+    opened = serving(backend) if isinstance(backend, HttpBackend) else grpc_serving(backend)
+    async with opened as url:
+        await delivered(tmp_path, url, size=400_000, steps=30)
+    requests = backend.requests
 
     assert len(requests) > 1
     assert max(one.ByteSize() for one in requests) <= module.MAX_BATCH_BYTES
     assert [span.span_id for span in spans_of(requests)] == [span.span_id for span in run(1, steps=30)]
 
 
-async def test_backend_with_a_smaller_limit_gets_smaller_requests() -> None:
-    """A request refused as too large is sent in halves; only what cannot be halved is lost."""
+async def test_backend_with_a_smaller_limit_gets_smaller_requests(tmp_path: Path) -> None:
+    """A request refused as too large is sent in halves; only what cannot be halved is set aside."""
     backend = HttpBackend([(413, {}), (413, {}), (413, {})])
     async with serving(backend) as url:
-        with pytest.raises(Undelivered, match="too large") as lost:
-            await deliver(url)
+        delivery = await delivered(tmp_path, url)
 
-    assert lost.value.spans == 1
+    assert refused(delivery) == 1
     assert [span.span_id for span in spans_of(backend.requests)] == [span.span_id for span in run(1)[1:]]
 
 
-async def test_partial_success_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_partial_success_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Spans that the backend refuses within a good request are counted in the log."""
     answer = ExportTraceServiceResponse()
     answer.partial_success.rejected_spans = 2
     answer.partial_success.error_message = "bad \n ids"
     async with serving(HttpBackend(answer=answer.SerializeToString())) as url:
-        await deliver(url)
+        await delivered(tmp_path, url)
 
     assert caplog.messages == [f"{url} refused 2 spans: 'bad \\n ids'"]
 
 
-async def test_grpc_backend_is_tried_again_when_it_asks() -> None:
+async def test_grpc_backend_is_tried_again_when_it_asks(tmp_path: Path) -> None:
     """UNAVAILABLE, and RESOURCE_EXHAUSTED with a time to come back, are tried again."""
     backend = GrpcBackend((grpc.StatusCode.UNAVAILABLE, 0.01), (grpc.StatusCode.RESOURCE_EXHAUSTED, 0.01))
     async with grpc_serving(backend) as url:
-        await deliver(url)
+        await delivered(tmp_path, url)
 
     assert [span.span_id for span in spans_of(backend.requests)] == [span.span_id for span in run(1)]
     assert backend.metadata["x-key"] == "secret"
 
 
-async def test_grpc_refusal_is_not_tried_again() -> None:
-    """What cannot pass is lost at once, with the backend's reason."""
-    backend = GrpcBackend((grpc.StatusCode.PERMISSION_DENIED, None))
+async def test_grpc_refusal_is_not_tried_again(tmp_path: Path) -> None:
+    """What cannot pass is set aside at once, with the backend's reason."""
+    backend = GrpcBackend((grpc.StatusCode.INVALID_ARGUMENT, None))
     async with grpc_serving(backend) as url:
-        with pytest.raises(Undelivered, match="PERMISSION_DENIED: 'no'") as lost:
-            await deliver(url)
+        delivery = await delivered(tmp_path, url)
 
-    assert lost.value.spans == 4
+    assert (refused(delivery), why(tmp_path)) == (4, [("INVALID_ARGUMENT: 'no'", 4)])
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "path"),
+    [
+        ("http://h:1", "logs", "/v1/logs"),
+        ("http://h:1/", "metrics", "/v1/metrics"),
+        ("http://h:1/otlp/v1/traces", "logs", "/otlp/v1/logs"),
+        ("http://h:1/otlp", "traces", "/otlp"),
+        ("http://h:1/otlp", "logs", "/otlp/v1/logs"),
+    ],
+)
+def test_other_signals_go_beside_the_traces(given: str, kind: Kind, path: str) -> None:
+    """Logs and metrics find their path beside that of the traces."""
+    assert module._path(urlsplit(given).path, kind) == path
+
+
+async def test_forwarder_names_no_credentials() -> None:
+    """What is printed about a backend holds neither its password nor its query."""
+    sink = forwarder("https://user:secret@example.com/otlp?token=secret")
+
+    assert sink.name == "https://example.com/otlp"
+    await sink.close()
 
 
 @pytest.mark.parametrize(

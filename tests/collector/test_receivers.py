@@ -8,32 +8,31 @@ import gzip
 import json
 import zlib
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import grpc
 import grpc.aio
 import httpx
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from blamespan.errors import MalformedSpan
 from blamespan.otlp import request_to_json
 from blamespan.otlp.sdk import span_to_sdk
-from blamespan_collector.intake import RequestReader
-from blamespan_collector.receiver_grpc import GrpcReceiver
-from blamespan_collector.receiver_http import HttpReceiver
-from blamespan_collector.settings import Address, CannotListen, Limits
-from tests.collector.fakes import MemorySink, Running, collecting, request, run, until
+from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
+from blamespan_collector.receiving.otlp_http import HttpReceiver
+from blamespan_collector.receiving.request_reader import RequestReader
+from blamespan_collector.receiving.signals import SERVICES
+from blamespan_collector.settings import Address, CannotListen
+from tests.collector.fakes import request, run
+from tests.collector.receiving import Receiving, receiving
 
 PROTOBUF = {"content-type": "application/x-protobuf"}
 JSON = {"content-type": "application/json"}
@@ -42,18 +41,13 @@ EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
 @pytest.fixture
-async def sink() -> MemorySink:
-    return MemorySink()
-
-
-@pytest.fixture
-async def running(sink: MemorySink) -> AsyncIterator[Running]:
-    async with collecting(sink, max_request_bytes=LIMIT) as running:
+async def running(tmp_path: Path) -> AsyncIterator[Receiving]:
+    async with receiving(tmp_path, max_request_bytes=LIMIT) as running:
         yield running
 
 
 @pytest.fixture
-async def client(running: Running) -> AsyncIterator[httpx.AsyncClient]:
+async def client(running: Receiving) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=running.http_url, trust_env=False) as client:
         yield client
 
@@ -74,47 +68,49 @@ def body(number: int = 1, **options: Any) -> bytes:
     ids=["http", "http-gzip", "http-deflate", "grpc", "grpc-gzip"],
 )
 async def test_opentelemetrys_exporters_are_understood(
-    running: Running, sink: MemorySink, make: Callable[[Running], SpanExporter]
+    running: Receiving, make: Callable[[Receiving], SpanExporter]
 ) -> None:
     """What the SDK's own exporters send arrives, whole."""
     exporter = make(running)
     result = await asyncio.to_thread(exporter.export, [span_to_sdk(span) for span in run(1)])
-    await until(lambda: sink.traces)
     await asyncio.to_thread(exporter.shutdown)
 
     assert result is SpanExportResult.SUCCESS
-    assert [span.span_id for span in sink.spans] == [span.span_id for span in run(1)]
+    assert [span.span_id for span in running.spans] == [span.span_id for span in run(1)]
 
 
-async def test_json_is_understood(client: httpx.AsyncClient, sink: MemorySink) -> None:
+async def test_json_is_understood(client: httpx.AsyncClient, running: Receiving) -> None:
     """OTLP-JSON is taken and answered in JSON."""
     answer = await client.post("/v1/traces", content=request_to_json(request(run(1))), headers=JSON)
-    await until(lambda: sink.traces)
 
     assert (answer.status_code, answer.json()) == (200, {})
-    assert len(sink.spans) == 4
+    assert len(running.spans) == 4
 
 
-async def test_explicitly_empty_json_request_is_accepted(client: httpx.AsyncClient) -> None:
-    """An OTLP request that says it has no spans is one; only nothing at all is refused."""
-    answer = await client.post("/v1/traces", content=b'{"resourceSpans":[]}', headers=JSON)
+@pytest.mark.parametrize(("content", "headers"), [(b'{"resourceSpans":[]}', JSON), (b"", PROTOBUF)])
+async def test_request_without_data_is_accepted(
+    client: httpx.AsyncClient, running: Receiving, content: bytes, headers: dict[str, str]
+) -> None:
+    """A request that carries nothing is answered with success, as OTLP asks, and not journalled."""
+    answer = await client.post("/v1/traces", content=content, headers=headers)
+    async with grpc.aio.insecure_channel(str(running.grpc.address)) as channel:
+        over_grpc = await channel.unary_unary(EXPORT)(b"")
 
-    assert answer.status_code == 200
+    assert (answer.status_code, over_grpc, running.entries) == (200, b"", [])
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "empty body"),
         (body()[:-7], "cut off"),
         (b"<html>hello</html>", "something else"),
         (b"\x12\x03abc", "without any"),
         (b"\xff" * 64, "something else"),
     ],
-    ids=["empty", "truncated", "html", "other-protobuf", "noise"],
+    ids=["truncated", "html", "other-protobuf", "noise"],
 )
 async def test_bodies_that_are_no_request_are_refused_with_a_reason(
-    client: httpx.AsyncClient, running: Running, content: bytes, reason: str
+    client: httpx.AsyncClient, running: Receiving, content: bytes, reason: str
 ) -> None:
     """HTTP 400 with a protobuf status, gRPC INVALID_ARGUMENT: both say what was wrong."""
     answer = await client.post("/v1/traces", content=content, headers=PROTOBUF)
@@ -162,7 +158,7 @@ async def test_json_that_is_no_request_is_refused_with_a_reason(client: httpx.As
     assert answer.json()["message"].startswith("expected an OTLP") or "expected OTLP" in answer.json()["message"]
 
 
-async def test_spans_with_bad_ids_are_refused_alone(client: httpx.AsyncClient, sink: MemorySink) -> None:
+async def test_spans_with_bad_ids_are_refused_alone(client: httpx.AsyncClient, running: Receiving) -> None:
     """The good spans of a request are taken; the answer counts the others and says why."""
     message = request(run(1))
     spans = message.resource_spans[0].scope_spans[0].spans
@@ -171,12 +167,11 @@ async def test_spans_with_bad_ids_are_refused_alone(client: httpx.AsyncClient, s
         spans.add(name=name, trace_id=trace_id, span_id=span_id)
     spans.add(name="parent", trace_id=b"x" * 16, span_id=b"x" * 8, parent_span_id=b"xx")
     answer = await client.post("/v1/traces", content=message.SerializeToString(), headers=PROTOBUF)
-    await until(lambda: sink.traces)
 
     partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
     assert (answer.status_code, partial.rejected_spans) == (200, 4)
     assert "4 spans refused, the first one: span 'no trace': expected a trace id of 16 bytes" in partial.error_message
-    assert len(sink.spans) == 4
+    assert len(running.spans) == 4
 
 
 @pytest.mark.parametrize(
@@ -188,11 +183,10 @@ async def test_spans_with_bad_ids_are_refused_alone(client: httpx.AsyncClient, s
         ("POST", "/v1/traces", {**PROTOBUF, "content-encoding": "gzip"}, b"no gzip", 400),
         ("POST", "/v1/traces", {**PROTOBUF, "content-encoding": "gzip"}, gzip.compress(body())[:-4], 400),
         ("POST", "/v1/traces", {**PROTOBUF, "content-encoding": "gzip"}, gzip.compress(body()) + b"junk", 400),
-        ("POST", "/v1/traces", {**PROTOBUF, "content-encoding": "gzip"}, b"", 400),
         ("GET", "/v1/traces", {}, b"", 405),
         ("PUT", "/v1/traces", PROTOBUF, b"x", 405),
-        ("POST", "/v1/logs", JSON, b"{}", 404),
-        ("POST", "/v1/metrics", PROTOBUF, b"x", 404),
+        ("POST", "/v1/logs", JSON, b"{}", 400),
+        ("POST", "/v1/metrics", PROTOBUF, b"x", 400),
         ("POST", "/elsewhere", JSON, b"{}", 404),
         ("POST", "/v1/traces", PROTOBUF, bytes(LIMIT + 1), 413),
         ("POST", "/v1/traces", {**PROTOBUF, "content-encoding": "gzip"}, gzip.compress(bytes(64 * LIMIT)), 413),
@@ -227,18 +221,17 @@ async def test_body_without_a_length_is_limited_too(client: httpx.AsyncClient) -
     assert status == 413
 
 
-async def test_gzip_of_several_members_is_understood(client: httpx.AsyncClient, sink: MemorySink) -> None:
+async def test_gzip_of_several_members_is_understood(client: httpx.AsyncClient, running: Receiving) -> None:
     """RFC 1952 lets a gzip file hold several members."""
     whole = body(content="x" * 5000)
     content = gzip.compress(whole[:1000]) + gzip.compress(b"") + gzip.compress(whole[1000:])
     answer = await client.post("/v1/traces", content=content, headers={**PROTOBUF, "content-encoding": "gzip"})
-    await until(lambda: sink.traces)
 
     assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
-async def test_too_large_message_is_refused_over_grpc(running: Running, compression: grpc.Compression) -> None:
+async def test_too_large_message_is_refused_over_grpc(running: Receiving, compression: grpc.Compression) -> None:
     """gRPC's limit holds for what comes out of the decompressor, too."""
     options = [("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(
@@ -250,43 +243,127 @@ async def test_too_large_message_is_refused_over_grpc(running: Running, compress
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_full_collector_asks_to_come_back(client: httpx.AsyncClient) -> None:
-    """While a backend does not take spans and memory is used up, senders are asked to keep theirs."""
-    slow = MemorySink(gate=asyncio.Event())
-    limits = Limits(quiet_s=0.01, idle_s=1, max_bytes=3000)
+async def test_full_journal_asks_to_come_back(tmp_path: Path) -> None:
+    """While the journal is at its limit senders are asked to keep theirs, before they send it; then it goes on."""
     async with (
-        collecting(slow, limits=limits) as running,
+        receiving(tmp_path, max_bytes=100_000) as running,
         httpx.AsyncClient(base_url=running.http_url, trust_env=False) as client,
         grpc.aio.insecure_channel(str(running.grpc.address)) as channel,
     ):
-        assert slow.gate
-        await client.post("/v1/traces", content=body(1, steps=30, content="x" * 100), headers=PROTOBUF)
-        await until(lambda: running.collector.counts()["bytes_on_their_way"] > 3000)
+        hog = tmp_path / "hog"
+        hog.write_bytes(bytes(100_000))
+        await asyncio.sleep(0.6)  # the folder is measured every half second
         answer = await client.post("/v1/traces", content=body(2), headers=PROTOBUF)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await channel.unary_unary(EXPORT)(body(2))
-        slow.gate.set()
-        await until(lambda: running.collector.counts()["bytes_on_their_way"] == 0)
+        hog.unlink()
+        await asyncio.sleep(0.6)
         again = await client.post("/v1/traces", content=body(2), headers=PROTOBUF)
-        await until(lambda: len(slow.traces) == 2)
 
-    assert (answer.status_code, answer.headers["retry-after"], again.status_code) == (503, "5", 200)
-    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert "google.rpc.retryinfo-bin" in dict(cast("Any", refused.value.trailing_metadata()))
-
-
-async def test_health_tells_what_is_held(client: httpx.AsyncClient, sink: MemorySink) -> None:
-    """`GET /healthz` answers with counts."""
-    await client.post("/v1/traces", content=body(), headers=PROTOBUF)
-    await client.post("/v1/traces", content=b"", headers=PROTOBUF)
-    await until(lambda: sink.traces)
-    health = (await client.get("/healthz")).json()
-
-    assert health["status"] == "ok"
-    assert (health["spans_received"], health["spans_delivered"], health["requests_refused"]) == (4, 4, 1)
+        metadata = dict(cast("Any", refused.value.trailing_metadata()))
+        status = Status.FromString(metadata["grpc-status-details-bin"])
+        delay = RetryInfo()
+        assert status.details[0].Unpack(delay)
+        assert (answer.status_code, answer.headers["retry-after"], again.status_code) == (429, "5", 200)
+        assert (refused.value.code(), delay.retry_delay.seconds) == (grpc.StatusCode.RESOURCE_EXHAUSTED, 5)
+        assert RetryInfo.FromString(metadata["google.rpc.retryinfo-bin"]) == delay
+        assert len(running.spans) == 4
+        assert running.intake.counts.requests_busy == 2
 
 
-async def test_slow_sender_keeps_nobody_waiting(client: httpx.AsyncClient, running: Running, sink: MemorySink) -> None:
+async def test_stopping_collector_asks_to_come_back(client: httpx.AsyncClient, running: Receiving) -> None:
+    """Who sends while the collector stops is asked to send again."""
+    running.intake.stop()
+    answer = await client.post("/v1/traces", content=body(), headers=PROTOBUF)
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+@pytest.mark.parametrize("signal", ["logs", "metrics"])
+async def test_other_signals_are_journalled_as_they_came(
+    client: httpx.AsyncClient, running: Receiving, signal: str
+) -> None:
+    """Logs and metrics are journalled byte for byte, in order, whatever the transport."""
+    service = next(one for one in SERVICES if one.signal == signal)
+    whole = service.request()
+    getattr(whole, f"resource_{signal}").add(schema_url="x")
+    sent = whole.SerializeToString() + b"\xfa\x01\x03new"  # a field of tomorrow
+    answer = await client.post(service.path, content=sent, headers=PROTOBUF)
+    async with grpc.aio.insecure_channel(str(running.grpc.address)) as channel:
+        await channel.unary_unary(f"/{service.name}/Export")(sent)
+
+    kept = [(entry.signal, running.reader.payload(entry.position)) for entry in running.entries]
+    assert (answer.status_code, kept) == (200, [(signal, sent)] * 2)
+
+
+async def test_ids_of_json_logs_are_hex(client: httpx.AsyncClient, running: Receiving) -> None:
+    """OTLP-JSON writes ids as hex; keys that look like ids in what a program said are left alone."""
+    record = {
+        "traceId": "0a" * 16,
+        "spanId": "0b" * 8,
+        "attributes": [{"key": "k", "value": {"kvlistValue": {"values": [{"key": "traceId", "value": {}}]}}}],
+    }
+    document = {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}
+    answer = await client.post("/v1/logs", json=document)
+    request = ExportLogsServiceRequest.FromString(running.reader.payload(running.entries[0].position))
+    read = request.resource_logs[0].scope_logs[0].log_records[0]
+
+    assert (answer.status_code, read.trace_id, read.span_id) == (200, b"\x0a" * 16, b"\x0b" * 8)
+
+
+async def test_request_that_breaks_us_is_set_aside(
+    client: httpx.AsyncClient, running: Receiving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that nobody foresaw is kept with the reason and refused for good: again it would break us again."""
+
+    def break_down(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(RequestReader, "read", break_down)
+    answers = [await client.post("/v1/traces", content=body(), headers=PROTOBUF) for _ in range(2)]
+    about = [json.loads(path.read_text()) for path in (tmp_path / "refused").glob("*.json")]
+
+    assert [answer.status_code for answer in answers] == [400, 400]
+    assert [one["reason"] for one in about] == ["RuntimeError: unforeseen"]
+    assert [path.read_bytes() for path in (tmp_path / "refused").glob("*.bin")] == [body()]
+    assert running.intake.counts.requests_set_aside == 2
+
+
+async def test_slow_headers_end_the_connection(running: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not finish its headers in time is cut off, however steadily it trickles."""
+    monkeypatch.setattr("blamespan_collector.receiving.http_server._HEADERS_TIMEOUT_S", 0.3)
+    reading, writing = await asyncio.open_connection("127.0.0.1", running.http.address.port)
+    writing.write(b"POST /v1/traces HTTP/1.1\r\n")
+    began = asyncio.get_running_loop().time()
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(5):
+            while not reading.at_eof():
+                writing.write(b"x: y\r\n")
+                await writing.drain()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reading.read(1), 0.05)
+    writing.close()
+
+    assert asyncio.get_running_loop().time() - began < 3
+
+
+async def test_huge_headers_are_refused(running: Receiving) -> None:
+    """Headers without end are cut off over HTTP and refused over gRPC."""
+    reading, writing = await asyncio.open_connection("127.0.0.1", running.http.address.port)
+    writing.write(b"POST /v1/traces HTTP/1.1\r\nx: " + b"a" * 200_000)
+    said = b""
+    with contextlib.suppress(ConnectionError):
+        said = await asyncio.wait_for(reading.read(100), 5)
+    writing.close()
+    async with grpc.aio.insecure_channel(str(running.grpc.address)) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary(EXPORT)(body(), metadata=(("x", "a" * 200_000),))
+
+    assert said.startswith((b"HTTP/1.1 400", b""))
+    assert refused.value.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNKNOWN)
+
+
+async def test_slow_sender_keeps_nobody_waiting(client: httpx.AsyncClient, running: Receiving) -> None:
     """A sender in the middle of its body does not stop the others."""
     _, slow = await asyncio.open_connection("127.0.0.1", running.http.address.port)
     slow.write(
@@ -294,14 +371,13 @@ async def test_slow_sender_keeps_nobody_waiting(client: httpx.AsyncClient, runni
     )
     await slow.drain()
     answer = await client.post("/v1/traces", content=body(), headers=PROTOBUF)
-    await until(lambda: sink.traces)
     slow.close()
     await slow.wait_closed()
 
     assert answer.status_code == 200
 
 
-async def test_many_large_bodies_at_once_are_refused_for_now(client: httpx.AsyncClient, running: Running) -> None:
+async def test_many_large_bodies_at_once_are_refused_for_now(client: httpx.AsyncClient, running: Receiving) -> None:
     """Bodies that are being received share a stated room; beyond it senders are asked to come back."""
     head = f"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {LIMIT}\r\n\r\n"
     slow = [(await asyncio.open_connection("127.0.0.1", running.http.address.port))[1] for _ in range(4)]
@@ -320,50 +396,13 @@ async def test_many_large_bodies_at_once_are_refused_for_now(client: httpx.Async
             await asyncio.sleep(0.02)
         return status
 
-    assert (refused, await asyncio.wait_for(accepted(), 10)) == (503, 200)
+    assert (refused, await asyncio.wait_for(accepted(), 10)) == (429, 200)
 
 
 @pytest.mark.parametrize("receiver", [HttpReceiver, GrpcReceiver])
-async def test_taken_port_is_named(receiver: type[HttpReceiver] | type[GrpcReceiver], running: Running) -> None:
+async def test_taken_port_is_named(receiver: type[HttpReceiver] | type[GrpcReceiver], running: Receiving) -> None:
     """A port in use is an error that names it and what to do."""
     address = running.http.address if receiver is HttpReceiver else running.grpc.address
 
     with pytest.raises(CannotListen, match=f"Stop what listens on port {address.port}, or choose another with --"):
-        receiver(running.collector, Address("127.0.0.1", address.port), LIMIT)
-
-
-@given(st.binary(max_size=200))
-@settings(max_examples=500, deadline=None)
-def test_any_bytes_are_read_or_refused(noise: bytes) -> None:
-    """Whatever bytes come, the reader answers with spans or with a reason."""
-    for encoding in ("protobuf", "json"):
-        with contextlib.suppress(MalformedSpan):
-            RequestReader().read(noise, encoding)  # type: ignore[arg-type]
-
-
-@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_damaged_requests_are_read_or_refused(place: int, noise: bytes) -> None:
-    """A request with some bytes changed is read as far as it goes, or refused."""
-    whole = bytearray(body())
-    place %= len(whole)
-    whole[place : place + len(noise)] = noise
-    try:
-        read = RequestReader().read(bytes(whole), "protobuf")
-    except MalformedSpan:
-        return
-    assert len(read.arrivals) + len(read.refused) <= 10
-
-
-def test_span_that_is_held_does_not_hold_its_request() -> None:
-    """A span is detached from the message it came in; equal resources are shared between requests."""
-    reader = RequestReader()
-    first, second = (reader.read(body(number), "protobuf").arrivals[0].span for number in (1, 2))
-    merged = ExportTraceServiceRequest(resource_spans=_grouped([first, second]))
-
-    assert [len(group.scope_spans[0].spans) for group in merged.resource_spans] == [2]
-    assert json.loads(request_to_json(merged))["resourceSpans"][0]["resource"]["attributes"][0]["key"] == "service.name"
-
-
-def _grouped(spans: list[Any]) -> list[Any]:
-    return list(request(spans).resource_spans)
+        receiver(running.intake, Address("127.0.0.1", address.port), LIMIT)

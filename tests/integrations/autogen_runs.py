@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor
+from tests.integrations.drawing import draw
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 
@@ -119,3 +121,61 @@ def tree(recorder: SpanRecorder) -> dict[str, list[str]]:
     for span in spans:
         found.setdefault(names.get(span.parent_id or "", ""), []).append(span.name)
     return found
+
+
+_HIDDEN = frozenset(
+    {
+        words.MESSAGE_ID,
+        words.AGENT_ID,
+        words.AGENT_DESCRIPTION,
+        words.CONVERSATION_ID,
+        words.INPUT_MESSAGES,
+        words.TOOL_CALL_ID,
+        words.TOOL_NAME,
+        words.TOOL_DESCRIPTION,
+        "blamespan.autogen.message_type",
+    }
+)
+"""What differs from run to run, and what other parts of a drawing say."""
+
+
+def drawn(recorded: SpanRecorder | Sequence[Span]) -> str:
+    """Draw every recorded run, first to start first: what its own span says of it, then its rebuilt trace."""
+    spans = recorded.spans() if isinstance(recorded, SpanRecorder) else list(recorded)
+    known = {span.span_id for span in spans}
+    roots = sorted((span for span in spans if span.parent_id not in known), key=lambda span: span.start_ns)
+    runs = [[span for span in spans if span.trace_id == root.trace_id] for root in roots]
+    assert [sum(len(run) for run in runs)] == [len(spans)]
+    lines = [
+        [_headline(root), *draw(rebuild(run), hide=_HIDDEN).splitlines()] for root, run in zip(roots, runs, strict=True)
+    ]
+    return "\n".join(line.rstrip() for run in lines for line in run)
+
+
+def literal(text: str) -> str:
+    """Read a drawing written in a test: dedented, without the line ends around it."""
+    return dedent(text).strip("\n")
+
+
+def _headline(root: Span) -> str:
+    said = [root.name]
+    if words.RUN_COMPLETE in root.attributes:
+        said += ["complete" if root.attributes[words.RUN_COMPLETE] else "incomplete"]
+    said += [f"{root.status} {root.attributes.get(words.ERROR_TYPE)}"] if root.status != "unset" else []
+    reason = root.attributes.get("blamespan.autogen.stop_reason")
+    return ", ".join([*said, f"stopped: {reason}"] if reason else said)
+
+
+def outline(recorded: SpanRecorder | Sequence[Span]) -> str:
+    """Draw the spans by name, children indented below their parent, in the order they started."""
+    found = recorded.spans() if isinstance(recorded, SpanRecorder) else list(recorded)
+    spans = sorted(found, key=lambda span: span.start_ns)
+    known = {span.span_id for span in spans}
+
+    def below(parent: str | None, depth: int) -> Iterator[str]:
+        for span in spans:
+            if span.parent_id == parent or (parent is None and span.parent_id not in known):
+                yield "  " * depth + span.name.replace("ReplayChatCompletionClient", "replay")
+                yield from below(span.span_id, depth + 1)
+
+    return "\n".join(below(None, 0))

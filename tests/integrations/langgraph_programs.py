@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import dedent
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -19,6 +20,7 @@ from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
+from tests.integrations.drawing import draw
 
 
 class Words(TypedDict):
@@ -70,7 +72,9 @@ def divide(a: int, b: int) -> float:
     return a / b
 
 
-def calculator(*answers: AIMessage | str, tools: Sequence[Any] = (add, divide), **options: Any) -> CompiledStateGraph:
+def calculator(
+    *answers: AIMessage | str, tools: Sequence[Any] = (add, divide), checkpointer: Any = None, **options: Any
+) -> CompiledStateGraph:
     """Make a graph of an agent, a conditional edge and a tool node, and a checker at the end."""
     speaker, checker = model(*answers), model("I checked it.")
     graph = StateGraph(MessagesState)
@@ -81,7 +85,7 @@ def calculator(*answers: AIMessage | str, tools: Sequence[Any] = (add, divide), 
     graph.add_conditional_edges("solver", tools_condition, {"tools": "tools", END: "checker"})
     graph.add_edge("tools", "solver")
     graph.add_edge("checker", END)
-    return graph.compile(name="calculator")
+    return graph.compile(name="calculator", checkpointer=checkpointer)
 
 
 def chain(*nodes: tuple[str, Any], name: str = "chain", **options: Any) -> CompiledStateGraph:
@@ -132,3 +136,53 @@ def tree(recorder: SpanRecorder) -> list[str]:
                 yield from below(span.span_id, depth + 1)
 
     return list(below(None, 0))
+
+
+_HIDDEN = (
+    "blamespan.message.id",
+    "gen_ai.conversation.id",
+    "gen_ai.input.messages",
+    "gen_ai.tool.description",
+    "gen_ai.tool.name",
+)
+"""What is random, stands in the line already, or would make it long; other tests compare it."""
+
+
+def drawn(recorded: SpanRecorder | Sequence[Span]) -> str:
+    """Draw every recorded run, first to start first: what its own span says of it, then its rebuilt trace."""
+    spans = recorded.spans() if isinstance(recorded, SpanRecorder) else recorded
+    roots = sorted((span for span in spans if span.parent_id is None), key=lambda span: span.start_ns)
+    numbers = {(root.trace_id, root.span_id): number for number, root in enumerate(roots)}
+    return "\n".join(
+        line.rstrip()
+        for root in roots
+        for line in (
+            _headline(root, numbers),
+            *_trace_lines(span for span in spans if span.trace_id == root.trace_id),
+        )
+    )
+
+
+def _trace_lines(spans: Iterable[Span]) -> list[str]:
+    return draw(rebuild(spans), hide=_HIDDEN).splitlines()
+
+
+def _headline(root: Span, numbers: dict[tuple[str, str], int]) -> str:
+    said = [root.name]
+    said += ["complete" if root.attributes.get("blamespan.run.complete") else "incomplete"]
+    said += ["interrupted"] if root.attributes.get("blamespan.run.interrupted") else []
+    said += [f"{root.status} {root.attributes.get('error.type')}"] if root.status != "unset" else []
+    said += [
+        f"{key.removeprefix('langgraph.')}={root.attributes[key]}"
+        for key in sorted(root.attributes)
+        if key.startswith("langgraph.")
+    ]
+    for link in root.links:
+        run = numbers.get((link.trace_id, link.span_id), "elsewhere")
+        said.append(f"{link.attributes['blamespan.link.relation']} run {run}")
+    return f"run {numbers[root.trace_id, root.span_id]}: " + ", ".join(said)
+
+
+def literal(text: str) -> str:
+    """Read a drawing written in a test: dedented, without the line ends around it."""
+    return dedent(text).strip("\n")

@@ -250,6 +250,11 @@ async def test_agent_classes_of_any_kind_have_one_span_per_message(recorder: Spa
         ("shouts", "termination", "LOUD"),
         ("streams", "termination", "LOUD"),
     ]
+    assert [span.text("blamespan.autogen.message_type") for span in named(recorder, "invoke_agent")] == [
+        "TextMessage",
+        "StopMessage",
+        "StopMessage",
+    ]
     assert len(recorder.spans()) == 4
 
 

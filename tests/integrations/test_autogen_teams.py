@@ -182,7 +182,7 @@ async def test_orchestrator_of_magentic_one_is_an_agent(recorder: SpanRecorder) 
     assert [(step.agent, step.kind, step.inputs, step.recipients) for step in trace.steps] == [
         (boss, "plan", (), ("worker",)),
         (boss, "message", (0,), ("worker",)),
-        ("worker", "message", (0, 1), ()),
+        ("worker", "message", (0, 1), (boss,)),
         (boss, "message", (2,), ("worker",)),
     ]
     assert [step.content for step in trace.steps[1:]] == ["do it", "worker: do it", "all done"]

@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
+from langgraph import types
 from langgraph._internal import _runnable
 from langgraph.graph import START, StateGraph
-from langgraph.types import TracePolicy, interrupt, omit_payload
+from langgraph.types import interrupt
 from opentelemetry import trace
 
 from blamespan.guard import guard
@@ -51,14 +54,14 @@ def answer(run: dict[str, Any]) -> list[str]:
 
 def test_uninstrument_records_nothing_and_restores_the_frameworks() -> None:
     """After `uninstrument()` no handler joins a run, and what was wrapped is the frameworks' own again."""
-    original = _runnable.set_config_context
+    original = _runnable._set_config_context
     with recorded() as recorder:
-        assert _runnable.set_config_context is not original
+        assert _runnable._set_config_context is not original
 
     heard: list[int] = []
     chain(("one", lambda _, config: heard.append(len(config["callbacks"].handlers)))).invoke({"words": []})
 
-    assert _runnable.set_config_context is original
+    assert _runnable._set_config_context is original
     assert recorder.spans() == []
     assert heard == [0]
 
@@ -206,6 +209,53 @@ def test_spans_of_the_program_nest_under_node_and_tool(recorder: SpanRecorder, i
         ] == ["    work", "    execute_tool look", "      query"]
 
 
+async def test_spans_of_sync_nodes_and_tools_nest_in_async_runs_too(recorder: SpanRecorder) -> None:
+    """A sync node or tool of an async run works in a thread pool; what the program records there lies below it."""
+    from langchain_core.tools import tool
+
+    tracer = recorder.provider.get_tracer("program")
+
+    @tool
+    def look() -> str:
+        """Look."""
+        with tracer.start_as_current_span("query"):
+            return "seen"
+
+    async def act(_: Words) -> dict[str, list[str]]:
+        return {"words": [await look.ainvoke({})]}
+
+    def work(_: Words) -> dict[str, list[str]]:
+        with tracer.start_as_current_span("work"):
+            return {"words": ["done"]}
+
+    await chain(("act", act), ("work", work), name="g").ainvoke({"words": []})
+
+    assert tree(recorder) == [
+        "invoke_workflow g",
+        "  invoke_agent act",
+        "    execute_tool look",
+        "      query",
+        "  invoke_agent work",
+        "    work",
+    ]
+
+
+def test_model_called_by_a_retriever_is_its_nodes(recorder: SpanRecorder) -> None:
+    """A retriever is no step, but the model it asks is a call of the node it works for."""
+    speaker = model("lamps")
+
+    class Expanding(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            found = speaker.invoke(query, {"callbacks": run_manager.get_child()})
+            return [Document(str(found.text))]
+
+    retriever = Expanding()
+    graph = chain(("finder", lambda _: {"words": [one.page_content for one in retriever.invoke("light?")]}), name="g")
+    graph.invoke({"words": []})
+
+    assert tree(recorder) == ["invoke_workflow g", "  invoke_agent finder", "    chat ScriptedModel"]
+
+
 def test_consumers_current_span_stays_its_own(recorder: SpanRecorder) -> None:
     """Between two chunks of a stream, after it, and after walking away, the program's span is current."""
     graph = chain(("one", says("1")), ("two", says("2")), ("three", says("3")))
@@ -269,7 +319,9 @@ def test_interrupt_makes_no_noise(recorder: SpanRecorder, caplog: pytest.LogCapt
 def test_state_that_a_trace_policy_hides_is_not_recorded(recorder: SpanRecorder) -> None:
     """What a node's `TracePolicy` keeps from tracers is kept from spans."""
     graph = StateGraph(Words)
-    policy = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
+    if not hasattr(types, "TracePolicy"):
+        pytest.skip("this LangGraph has no trace policies")
+    policy = types.TracePolicy(process_inputs=types.omit_payload, process_outputs=types.omit_payload)
     graph.add_node("secret", says("hunter2"), trace_policy=policy)
     graph.add_edge(START, "secret")
     graph.compile(name="g").invoke({"words": ["public"]})

@@ -14,10 +14,11 @@ from opentelemetry.trace import SpanKind
 from blamespan import conventions as words
 from blamespan.messages import Message, load_messages
 from blamespan.rebuild import rebuild
+from blamespan.settings import ContentSettings
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent, Usage
 from blamespan_integrations.recording import Recorder
-from blamespan_integrations.recording.content import Capped, cap_messages, cap_text
+from blamespan_integrations.recording.content import ContentPolicy, Contents
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ def test_nothing_becomes_the_current_span(recorder: Recorder) -> None:
 
 def test_long_content_is_cut_and_says_so(spans: SpanRecorder) -> None:
     """A cut value names its key and its original length."""
-    recorder = Recorder("blamespan.test", spans.provider, max_bytes=1_000)
+    recorder = Recorder("blamespan.test", spans.provider, content=ContentSettings(max_bytes=1_000))
     recorder.start_agent("a").end(output=[Message.of_text("assistant", "ä" * 5_000)])
     [span] = spans.spans()
 
@@ -163,7 +164,12 @@ def test_long_content_is_cut_and_says_so(spans: SpanRecorder) -> None:
 
 
 def _empty_message() -> str:
-    return json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": ""}]}], separators=(",", ":"))
+    message = {"role": "assistant", "parts": [{"type": "text", "content": ""}], "finish_reason": "stop"}
+    return json.dumps([message], separators=(",", ":"))
+
+
+def contents(limit: int) -> Contents:
+    return Contents(ContentPolicy.of(ContentSettings(max_bytes=limit, mask_secrets=False)))
 
 
 @given(
@@ -172,9 +178,7 @@ def _empty_message() -> str:
 @settings(max_examples=200, deadline=None)
 def test_capped_messages_stay_messages(messages: list[Message], limit: int) -> None:
     """However long and hostile the texts: the value fits and is still message JSON."""
-    capped = Capped(limit)
-
-    text = cap_messages(capped, "k", messages)
+    text = contents(limit).messages("k", messages)
 
     assert len(text.encode()) <= limit
     assert load_messages(text) is not None
@@ -184,7 +188,8 @@ def test_capped_messages_stay_messages(messages: list[Message], limit: int) -> N
 @settings(max_examples=200, deadline=None)
 def test_capped_text_is_a_prefix_on_a_character_boundary(text: str, limit: int) -> None:
     """Cutting never makes half a character, and surrogates never reach the wire."""
-    found = cap_text(Capped(limit), "k", text)
+    found = contents(limit).text("k", text)
 
+    assert found is not None
     assert len(found.encode()) <= limit
     assert text.encode("utf-8", "replace").decode().startswith(found)

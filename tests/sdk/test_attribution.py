@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from blamespan import conventions as words
-from blamespan.annotate import annotate, cut, read_verdict
+from blamespan.annotate import annotate, cut, is_verdict, read_verdict, verdict_span
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.emit import emit
-from blamespan.rebuild import rebuild
+from blamespan.rebuild import rebuild, rebuild_run
 from blamespan.runs import Run, split_runs
 from blamespan.taxonomy import AEGIS, MAST
 from blamespan.trace import MessageActionTrace
@@ -86,6 +87,34 @@ def test_annotation_adds_and_never_changes(trace: MessageActionTrace) -> None:
         assert before.attributes.items() <= after.attributes.items()
 
 
+@given(traces(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_steps_go_by_the_numbers_their_spans_give_them(trace: MessageActionTrace, data: st.DataObject) -> None:
+    """Of a run, whole or in part: no number a sender wrote is changed, and the verdict names its step by it."""
+    spans = emit(trace)
+    came = [one for one in spans if data.draw(st.booleans())]
+    for run in split_runs(came):
+        rebuilt = rebuild_run(run)
+        assume(any(rebuilt.can_be_blamed(step) for step in rebuilt.steps))
+        verdict = verdict_on(rebuilt)
+        annotated = {one.span_id: one for one in annotate(run, verdict)}
+        said = next(one.attributes for one in annotated.values() if words.BLAME_STEP in one.attributes)
+        later = verdict_span(run, verdict).attributes
+
+        assert all(one.attributes.items() <= annotated[one.span_id].attributes.items() for one in run.spans)
+        blamed = annotated[str(said[words.BLAME_SPAN_ID])]
+        assert said[words.BLAME_STEP] == later[words.BLAME_STEP] == blamed.attributes[words.STEP_INDEX]
+
+
+def test_steps_without_a_number_get_one() -> None:
+    """Where the sender does not count, the verdict does: the step it names can be found."""
+    lone = [agent(2, "a", "x", parent=9), agent(3, "b", "y", parent=9, at_s=2)]
+    [run] = split_runs(lone)
+    verdict = Attribution.of(rebuild(lone), [1, 2], failure_score=1, tracer=TRACER)
+
+    assert [one.attributes[words.STEP_INDEX] for one in annotate(run, verdict)] == [0, 1]
+
+
 @given(traces())
 @settings(max_examples=100, deadline=None)
 def test_verdict_survives_the_wire(trace: MessageActionTrace) -> None:
@@ -155,6 +184,56 @@ def test_written_values_stay_below_what_backends_cut() -> None:
 def test_unannotated_run_has_no_verdict() -> None:
     """Nothing is read where nothing was written."""
     assert read_verdict(run_of(small_run())) is None
+
+
+def test_later_verdict_is_a_span_below_the_blamed_one() -> None:
+    """It repeats what would stand on the blamed span and on the run's, and links to the blamed one."""
+    run = run_of(small_run())
+    verdict = verdict_on(small_run())
+    blamed = run.spans[[one.span_id for one in run.spans].index(verdict.steps[3].span_id)]
+    in_place = {one.span_id: one.attributes for one in annotate(run, verdict)}
+    made = verdict_span(run, verdict)
+
+    assert (made.parent_id, [link.span_id for link in made.links]) == (blamed.span_id, [blamed.span_id])
+    assert made.attributes[words.BLAME_SPAN_NAME] == blamed.name
+    assert {k: v for k, v in in_place[blamed.span_id].items() if blamed.attributes.get(k) != v}.items() <= (
+        made.attributes.items()
+    )
+    assert run.root is not None
+    assert {k: v for k, v in in_place[run.root.span_id].items() if k not in run.root.attributes}.items() <= (
+        made.attributes.items()
+    )
+    assert is_verdict(made)
+
+
+def test_later_verdicts_that_differ_have_different_ids() -> None:
+    """A second run changes nothing; another revision, other weights or other blame is another span."""
+    run, verdict = run_of(small_run()), verdict_on(small_run())
+    other_weights = replace(verdict, tracer=replace(TRACER, weights="fedcba987654"))
+    other_blame = Attribution.of(small_run(), [0, 1, 0, 0, 0], failure_score=1, tracer=TRACER)
+    said = (verdict, replace(verdict, revision=1), other_weights, other_blame)
+    ids = [verdict_span(run, one).span_id for one in said]
+
+    assert verdict_span(run, verdict) == verdict_span(run, verdict)
+    assert len(set(ids)) == len(said)
+
+
+def test_later_abstention_lies_below_the_runs_span() -> None:
+    """Where nobody is blamed it says why, below the run."""
+    run = run_of(small_run())
+    made = verdict_span(run, Attribution.abstain(small_run(), "nobody to blame", TRACER))
+
+    assert run.root is not None
+    assert made.parent_id == run.root.span_id
+    assert made.attributes[words.ABSTAINED] == "nobody to blame"
+
+
+def test_later_verdict_is_no_step_of_its_run() -> None:
+    """A trace that holds the span of a verdict is rebuilt as if it did not."""
+    run = run_of(small_run())
+    made = verdict_span(run, verdict_on(small_run()))
+
+    assert rebuild([*run.spans, made]) == small_run()
 
 
 def test_third_party_taxonomy_is_no_obstacle() -> None:

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 RUN_A_GRAPH = """
     from langgraph.graph import START, MessagesState, StateGraph
     builder = StateGraph(MessagesState)
@@ -74,6 +76,103 @@ def test_uninstrument_stops_recording() -> None:
     code = with_graph("import blamespan\nblamespan.instrument()\nblamespan.uninstrument()")
 
     assert program(code, OTEL_TRACES_EXPORTER="console").stdout == ""
+
+
+def test_threads_that_switch_on_at_once_switch_on_once() -> None:
+    """Several threads may call `instrument()`: one set of spans."""
+    code = with_graph("""
+        import threading, blamespan
+        threads = [threading.Thread(target=blamespan.instrument) for _ in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        """)
+
+    done = program(code, OTEL_TRACES_EXPORTER="console")
+
+    assert done.stdout.count('"name": "invoke_agent writer"') == 1, done.stderr
+
+
+def test_contents_are_withheld_by_argument() -> None:
+    """`capture_content=False` reaches every integration, and wins over the standard variable."""
+    code = with_graph("import blamespan\nblamespan.instrument(capture_content=False)")
+
+    done = program(code, OTEL_TRACES_EXPORTER="console", OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="span_only")
+
+    assert '"name": "invoke_agent writer"' in done.stdout, done.stderr
+    assert "hello" not in done.stdout
+
+
+def test_masks_reach_every_integration() -> None:
+    """What `instrument()` is told to mask is masked."""
+    code = with_graph("import blamespan\nblamespan.instrument(mask=lambda text: text.replace('hello', 'h*'))")
+
+    done = program(code, OTEL_TRACES_EXPORTER="console")
+
+    assert ("hello" in done.stdout, "h*" in done.stdout) == (False, True), done.stderr
+
+
+def test_wrong_mask_is_refused_before_anything_is_switched_on() -> None:
+    """A setting that would silently do nothing is answered where it is written."""
+    done = program("import blamespan\nblamespan.instrument(mask_keys='ssn')")
+
+    assert "ConfigError: mask_keys must be a list of names, got 'ssn'" in done.stderr
+
+
+def test_hanging_exporter_does_not_hold_the_program_up() -> None:
+    """Spans are exported in the background; when nobody takes them, they are dropped and the run goes on."""
+    code = with_graph("""
+        import os, threading, time, blamespan
+        from opentelemetry.sdk.trace.export import SpanExporter
+        class Hangs(SpanExporter):
+            def export(self, spans):
+                threading.Event().wait()
+        blamespan.instrument(exporter=Hangs())
+        """) + textwrap.dedent("""
+        graph = builder.compile(name="team")
+        start_s = time.monotonic()
+        for _ in range(30):
+            answer = graph.invoke({"messages": [("user", "say hello")]})
+        print(answer["messages"][-1].content, time.monotonic() - start_s < 10, flush=True)
+        os._exit(0)  # the SDK gives exporters 30 s at exit
+        """)
+
+    queue = {"OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_BSP_MAX_QUEUE_SIZE": "16", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "8"}
+    done = program(code, **queue)
+
+    assert done.stdout == "hello True\n", done.stderr
+
+
+def test_failing_exporter_changes_nothing() -> None:
+    """An exporter that raises is the exporter's problem."""
+    code = with_graph("""
+        import blamespan
+        from opentelemetry.sdk.trace.export import SpanExporter
+        class Fails(SpanExporter):
+            def export(self, spans):
+                raise OSError("no network")
+        blamespan.instrument(exporter=Fails())
+        """)
+
+    assert program(code + "\nprint('done')").stdout == "done\n"
+
+
+@pytest.mark.parametrize("options", ["", "embedded=True"])
+def test_forked_process_records_its_own_runs(options: str) -> None:
+    """A process forked after `instrument()` (gunicorn, multiprocessing) exports what it does itself."""
+    code = with_graph(f"import blamespan\nblamespan.instrument({options})") + textwrap.dedent("""
+        import os, sys
+        child = os.fork()
+        graph = builder.compile(name="team")
+        graph.invoke({"messages": [("user", "say hello")]})
+        if child:
+            os.waitpid(child, 0)
+        sys.stdout.flush()
+        """)
+
+    done = program(code, OTEL_TRACES_EXPORTER="console")
+
+    assert done.stdout.count('"name": "invoke_workflow team"') == 3, done.stderr
+    assert done.returncode == 0
 
 
 def test_disabled_sdk_records_nothing() -> None:

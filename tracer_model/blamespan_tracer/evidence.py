@@ -44,13 +44,6 @@ def heaviest_window(
 
 
 def _least(values: NDArray[np.float64], first: Places, end: Places) -> NDArray[np.float64]:
-    """Find the least of values[first[i]:end[i]] for every i, none empty: of two overlapping powers of two each."""
-    power = np.frexp((end - first).astype(np.float64))[1] - 1  # the largest 2 ** power that fits
-    least = np.empty(len(first))
-    level = values
-    for exponent in range(int(power.max()) + 1):
-        if exponent:
-            level = np.minimum(level[: -(1 << exponent - 1)], level[1 << exponent - 1 :])
-        here = power == exponent
-        least[here] = np.minimum(level[first[here]], level[end[here] - (1 << exponent)])
+    """Find the least of values[first[i]:end[i]] for every i, none empty and none up to the last value."""
+    least: NDArray[np.float64] = np.minimum.reduceat(values, np.column_stack((first, end)).ravel())[::2]
     return least

@@ -142,13 +142,14 @@ def _plain_tokens(texts: Sequence[str]) -> Tokens:
     hashes[kinds[starts] == _DIGIT] = _NUMBER
     lengths = np.array([len(text) for text in read], np.int64) + 1
     first = np.cumsum(lengths) - lengths
-    text_of = np.searchsorted(first, starts, side="right") - 1
+    sizes = np.diff(np.searchsorted(starts, first), append=len(starts))
+    text_of = np.repeat(np.arange(len(texts)), sizes)
     shift = first[text_of]
     left_out = np.array([len(text) - len(kept) for text, kept in zip(texts, read, strict=True)])
     if left_out.any():  # what stands behind the cut stands further on in the text
         is_behind = (left_out[text_of] != 0) & (starts - shift > MAX_TEXT_CHARS // 2)
         shift = shift - np.where(is_behind, left_out[text_of], 0)
-    return Tokens(hashes, starts - shift, ends - shift, np.bincount(text_of, minlength=len(texts)))
+    return Tokens(hashes, starts - shift, ends - shift, sizes)
 
 
 def _in_pieces(starts: Places, ends: Places) -> tuple[Places, Places]:

@@ -33,7 +33,7 @@ class AutoGenInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproj
             from blamespan_integrations.autogen._wrap import wrap
             from blamespan_integrations.recording import Recorder
 
-            self._patches = wrap(Recorder("blamespan.autogen", kwargs.get("tracer_provider")))
+            self._patches = wrap(Recorder.of("blamespan.autogen", kwargs))
 
     def _uninstrument(self, **kwargs: Any) -> None:
         if self._patches is not None:

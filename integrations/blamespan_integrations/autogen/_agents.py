@@ -8,6 +8,7 @@ from typing import Any
 
 from autogen_agentchat.base import ChatAgent, Response
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
+from opentelemetry import trace
 
 from blamespan_integrations.autogen._convert import (
     agent_role,
@@ -17,7 +18,7 @@ from blamespan_integrations.autogen._convert import (
     thoughts_of,
 )
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
-from blamespan_integrations.autogen._teams import TeamRun
+from blamespan_integrations.autogen._teams import SELECTION_REASON, TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder, StepRef
 
 __all__ = ["CANCELLED", "MESSAGE_TYPE", "AgentTurn", "Called", "agent_start", "error_of"]
@@ -52,6 +53,13 @@ class Called(Frame):
 
     call_step: StepRef
 
+    def grounds(self) -> list[StepRef]:
+        """Give the call: what happens within happens because of it."""
+        return [self.call_step]
+
+    def heard(self, step: StepRef) -> None:
+        """Leave it: whoever called builds on the tool's answer."""
+
 
 class AgentTurn(Frame):
     """An agent between the messages it received and its answer.
@@ -59,6 +67,8 @@ class AgentTurn(Frame):
     Attributes:
         name: The agent.
     """
+
+    awaits = (Response,)
 
     def __init__(
         self, recorder: Recorder, agent: ChatAgent, messages: Sequence[BaseChatMessage], outer: Frame | None
@@ -68,9 +78,19 @@ class AgentTurn(Frame):
         self.memory.roles.setdefault(self.name, agent_role(agent))
         self._team = self.enclosing(TeamRun)
         self._span = self._start(recorder, agent, list(messages))
-        if isinstance(outer, Called):
-            self._span.build_on(outer.call_step)
+        if outer is not None and (isinstance(outer, Called) or not self._span.inputs):
+            for step in outer.grounds():
+                self._span.build_on(step)
         self.enter(self._span.context)
+
+    def grounds(self) -> list[StepRef]:
+        """List what this message itself builds on so far."""
+        return list(self._span.inputs)
+
+    def heard(self, step: StepRef) -> None:
+        """Build on what others said while this agent made up its mind."""
+        if self.is_open and step not in self._span.inputs:
+            self._span.build_on(step)
 
     def _start(self, recorder: Recorder, agent: ChatAgent, messages: Sequence[BaseChatMessage]) -> AgentSpan:
         before = self.memory.last_said.get(self.name)
@@ -83,23 +103,27 @@ class AgentTurn(Frame):
             agent_id=team.agent_ids.get(self.name) if team else None,
             description=None if team else agent.description,  # a run lists its agents once for all
             conversation_id=team.conversation_id if team else None,
+            attributes=_selection(self.outer, self.name),
+            parent=self.outer.onward if self.outer is not None and _is_outside_spans() else None,
         )
 
     def see(self, item: Any) -> None:
         """End with the answer: a stream may never be read beyond it."""
-        if isinstance(item, Response) and self.is_open:
+        if self.is_open:
             self.is_open = False
             message = item.chat_message
             if self._span.usage is None:
                 self._span.usage = answer_usage(item)
             self.memory.last_said[self.name] = message.id
-            self._span.end(
+            step = self._span.end(
                 output=[from_chat_message(message, "assistant", thoughts_of(item))],
                 kind=kind_of(message),
                 message_id=message.id,
                 recipients=self._recipients(message),
                 attributes={MESSAGE_TYPE: type(message).__name__},
             )
+            if self.outer is not None:
+                self.outer.heard(step)
 
     def _recipients(self, message: BaseChatMessage) -> tuple[str, ...]:
         if isinstance(message, HandoffMessage) and message.target:
@@ -114,6 +138,17 @@ class AgentTurn(Frame):
         if self.is_open:
             self.is_open = False
             self._span.end(error=error_of(error) if error is not None else "no_response")
+        if self.outer is None:
+            self.memory.forget()
+
+
+def _selection(outer: Frame | None, name: str) -> dict[str, object] | None:
+    reason = outer.selected.pop(name, None) if isinstance(outer, TeamRun) else None
+    return {SELECTION_REASON: reason} if reason is not None else None
+
+
+def _is_outside_spans() -> bool:
+    return not trace.get_current_span().get_span_context().is_valid
 
 
 def error_of(error: BaseException) -> BaseException | str:

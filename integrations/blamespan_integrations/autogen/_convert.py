@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from autogen_agentchat.messages import (
     StopMessage,
     ThoughtEvent,
 )
+from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator import MagenticOneOrchestrator
+from autogen_agentchat.teams._group_chat._selector_group_chat import SelectorGroupChatManager
 from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeResult
 from autogen_core.models import (
@@ -46,6 +49,8 @@ __all__ = [
     "model_of",
     "participants",
     "provider_of",
+    "selection_reason",
+    "speaker_name",
     "task_messages",
     "thoughts_of",
     "tool_outcome",
@@ -87,14 +92,23 @@ def _members(team: object, depth: int) -> Iterator[Agent]:
     team_id = getattr(team, "_team_id", None)
     for member in getattr(team, "_participants", ()):
         inner = _inner_team(member)
-        speaker = member
-        while isinstance(speaker, MessageFilterAgent):  # it passes on what another one says
-            speaker = getattr(speaker, "_wrapped_agent", None)
+        speaker = _speaker(member)
         if isinstance(speaker, ChatAgent):
             agent_id = f"{member.name}_{team_id}/{team_id}" if team_id else None
             yield Agent(speaker.name, agent_role(speaker), agent_id, speaker.description or None)
         if inner is not None:
             yield from _members(inner, depth + 1)
+
+
+def speaker_name(member: Any) -> str:
+    """Tell under which name a member of a team speaks."""
+    return str(getattr(_speaker(member), "name", member.name))
+
+
+def _speaker(member: object) -> object:
+    while isinstance(member, MessageFilterAgent):  # it passes on what another one says
+        member = getattr(member, "_wrapped_agent", None)
+    return member
 
 
 def _inner_team(member: object) -> object | None:
@@ -144,6 +158,35 @@ def kind_of(message: BaseChatMessage) -> StepKind:
     if isinstance(message, HandoffMessage):
         return "handoff"
     return "termination" if isinstance(message, StopMessage) else "message"
+
+
+def selection_reason(manager: object, advice: str | None, name: str) -> str | None:
+    """Say why a team's manager chose *name*; None where the team's kind says it all, as in a round robin.
+
+    Args:
+        manager: The team's manager.
+        advice: What its model answered last, if it asked one.
+        name: Who is to speak next.
+    """
+    if isinstance(manager, MagenticOneOrchestrator):
+        return _ledger_reason(advice or "")
+    if advice is not None:
+        is_named = any(spelled in advice for spelled in (name, name.replace("_", " "), name.replace("_", "\\_")))
+        return advice if is_named else f"nobody that could be chosen was named in {advice!r}"
+    if not isinstance(manager, SelectorGroupChatManager):
+        return None
+    function = getattr(manager, "_selector_func", None)
+    if function is not None:
+        return f"selector_func {getattr(function, '__name__', type(function).__name__)}"
+    return "the only candidate"
+
+
+def _ledger_reason(ledger: str) -> str | None:
+    try:
+        reason = json.loads(ledger[ledger.index("{") : ledger.rindex("}") + 1])["next_speaker"]["reason"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return reason if isinstance(reason, str) else None
 
 
 def answer_usage(response: Response) -> Usage | None:

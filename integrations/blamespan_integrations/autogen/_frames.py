@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
@@ -19,6 +19,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from blamespan.guard import guard
 from blamespan_integrations.autogen._memory import Memory
 from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.recording import StepRef
 
 __all__ = ["Frame", "Start", "attached", "current_frame", "recorded_call", "recorded_stream"]
 
@@ -31,12 +32,16 @@ class Frame:
     """Something at work.
 
     Attributes:
+        awaits: What of that which the call returns or yields it wants to see.
         owner: The team, agent, tool, ... whose method was called.
         outer: The frame in which it was called.
         memory: What the run remembers; frames within each other share one.
         is_open: False once it has ended.
         context: The OpenTelemetry context inside it.
+        onward: The one for what follows within, where that is another one by now.
     """
+
+    awaits: ClassVar[tuple[type, ...]] = ()
 
     def __init__(self, owner: object, outer: Frame | None) -> None:
         self.owner = owner
@@ -44,6 +49,7 @@ class Frame:
         self.memory: Memory = outer.memory if outer is not None else Memory()
         self.is_open = True
         self.context: Context
+        self.onward: Context | None = None
 
     def enter(self, context: Context) -> None:
         """Take *context*, this frame in it, as the one inside."""
@@ -55,6 +61,15 @@ class Frame:
     def close(self, error: BaseException | None) -> None:
         """Learn that the call or stream is over; `GeneratorExit` means that the stream was left early."""
         self.is_open = False
+
+    def grounds(self) -> list[StepRef]:
+        """List the steps that whoever speaks within builds on, having received nothing that says so itself."""
+        return self.outer.grounds() if self.outer is not None else []
+
+    def heard(self, step: StepRef) -> None:
+        """Learn of the last thing said by an agent or a team within: whoever speaks around it builds on it."""
+        if self.outer is not None:
+            self.outer.heard(step)
 
     def outwards(self) -> Iterator[Frame]:
         """List this frame and those around it, innermost first."""
@@ -173,7 +188,7 @@ def _started(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: Mapp
 
 
 def _see(frame: Frame | None, item: Any) -> None:
-    if frame is not None:
+    if frame is not None and isinstance(item, frame.awaits):
         with guard("autogen: record a result"):
             frame.see(item)
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
-from autogen_agentchat.teams._group_chat._events import GroupChatAgentResponse, GroupChatStart, GroupChatTeamResponse
+from autogen_agentchat.teams._group_chat._events import (
+    GroupChatAgentResponse,
+    GroupChatRequestPublish,
+    GroupChatStart,
+    GroupChatTeamResponse,
+)
 from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator import MagenticOneOrchestrator
+from autogen_core import TopicId
 from opentelemetry.context import Context
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
+from blamespan.guard import guard
 from blamespan.trace import StepKind
 from blamespan_integrations.autogen._agents import MESSAGE_TYPE, AgentTurn, error_of
-from blamespan_integrations.autogen._convert import chat_message_text, from_chat_message, kind_of
+from blamespan_integrations.autogen._convert import chat_message_text, from_chat_message, kind_of, selection_reason
 from blamespan_integrations.autogen._frames import Frame, current_frame
+from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.autogen._teams import TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder
 
-__all__ = ["ManagerTurn", "manager_at_work", "speech_start"]
+__all__ = ["ManagerTurn", "manager_at_work", "overheard"]
+
+_SPOKEN = (GroupChatAgentResponse, GroupChatRequestPublish)
 
 
 def manager_at_work(frame: Frame) -> str | None:
@@ -31,13 +43,22 @@ def manager_at_work(frame: Frame) -> str | None:
     return None
 
 
-def speech_start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
-    """Record what a manager says itself; stands before `BaseAgent.publish_message(message, ...)`."""
-    message = args[1] if len(args) > 1 else kwargs.get("message")
-    turn = current_frame()
-    if isinstance(turn, ManagerTurn) and turn.owner is args[0] and isinstance(message, GroupChatAgentResponse):
-        turn.say(message.response.chat_message)
-    return None
+def overheard(patches: Patches) -> Callable[[Function], Function]:
+    """Make the wrapper of `BaseAgent.publish_message(message, topic_id, ...)`: what managers say, and whom they ask."""
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        def publish_message(self: Any, message: Any, topic_id: TopicId, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(message, _SPOKEN) and patches.active and is_instrumentation_enabled():
+                with guard("autogen: record a manager's message"):
+                    turn = current_frame()
+                    if isinstance(turn, ManagerTurn) and turn.owner is self:
+                        turn.publish(message, topic_id)
+            return original(self, message, topic_id, *args, **kwargs)
+
+        return publish_message
+
+    return wrapper
 
 
 class ManagerTurn(Frame):
@@ -49,6 +70,7 @@ class ManagerTurn(Frame):
     Attributes:
         name: The manager.
         ambient: The context in which it received the message.
+        advice: What its model answered last.
     """
 
     def __init__(self, recorder: Recorder, manager: BaseGroupChatManager, message: object, context: Context) -> None:
@@ -60,11 +82,19 @@ class ManagerTurn(Frame):
         self._received = _chat_messages(message)
         self._span: AgentSpan | None = None
         self.ambient = context
+        self.advice: str | None = None
         self.enter(context)
 
     def thinking(self) -> Context:
         """Give the context of a model call: the manager's own span where it speaks, else the run's."""
         return self._speaking().context if self._speaks else self.ambient
+
+    def publish(self, message: object, topic: TopicId) -> None:
+        """Record what it is about to publish."""
+        if isinstance(message, GroupChatAgentResponse):
+            self.say(message.response.chat_message)
+        else:
+            self.select(topic)
 
     def say(self, message: BaseChatMessage) -> None:
         """Record that the manager says *message* to all."""
@@ -76,9 +106,18 @@ class ManagerTurn(Frame):
             output=[from_chat_message(message, "assistant")],
             kind=self._kind(message),
             message_id=message.id,
-            recipients=team.names if team is not None else (),
+            recipients=team.recipients(self.name) if team is not None else (),
             attributes={MESSAGE_TYPE: type(message).__name__},
         )
+
+    def select(self, topic: TopicId) -> None:
+        """Keep for whoever is asked to speak why it was chosen."""
+        team = self.enclosing(TeamRun)
+        topics: Mapping[str, str] = getattr(self.owner, "_participant_name_to_topic_type", {})
+        name = next((name for name, type_ in topics.items() if type_ == topic.type), None)
+        reason = selection_reason(self.owner, self.advice, name) if name is not None else None
+        if team is not None and name is not None and reason is not None:
+            team.selected[team.speakers.get(name, name)] = reason
 
     def close(self, error: BaseException | None) -> None:
         """End a span whose manager failed, or had nothing to say."""

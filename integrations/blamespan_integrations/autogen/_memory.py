@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_core.models import AssistantMessage, LLMMessage
@@ -29,12 +31,20 @@ class _Caller:
         seen: How often each content may come before it is new.
         last: The messages of its latest call.
         counted: How often each content is in `last`.
+        answers: What it got back since.
+        known: Messages of its latest call in an earlier run, by id.
     """
 
     owner: object
     seen: Counter[Hashable] = field(default_factory=Counter)
     last: Sequence[LLMMessage] = ()
     counted: Counter[Hashable] = field(default_factory=Counter)
+    answers: list[Hashable] = field(default_factory=list)
+    known: Mapping[int, LLMMessage] = field(default_factory=dict)
+
+
+_past: WeakKeyDictionary[object, tuple[Sequence[LLMMessage], Sequence[Hashable]]] = WeakKeyDictionary()
+"""What each agent sent to a model last, and got back: a team used again does not record its past once more."""
 
 
 class Memory:
@@ -63,7 +73,7 @@ class Memory:
         A message that stands where a similar one stood in the call before (a prompt that quotes the
         conversation so far) is given without what they have in common.
         """
-        caller = self._callers.setdefault(id(owner), _Caller(owner))
+        caller = self._caller(owner)
         last = caller.last
         goes_on = len(last) <= len(messages) and all(map(operator.is_, last, messages))
         if not goes_on:
@@ -74,18 +84,37 @@ class Memory:
             caller.counted[key] += 1
             if caller.counted[key] > caller.seen[key]:
                 caller.seen[key] = caller.counted[key]
+                if id(messages[place]) in caller.known:
+                    continue
                 new.append(_without_repetition(messages[place], last[place] if place < len(last) else None))
         caller.last = tuple(messages)
+        caller.answers = []
         return new
 
     def forget(self) -> None:
-        """Let go of all contents."""
+        """Let go of all contents but the latest of agents that still live: their next run goes on from there."""
+        for caller in self._callers.values():
+            with suppress(TypeError):  # an agent of the program's own that cannot be referred to weakly
+                _past[caller.owner] = caller.last, caller.answers
         self._callers.clear()
 
     def answered(self, owner: object, content: object) -> None:
         """Remember what a model answered *owner*: it need not be recorded again when it is sent back."""
-        caller = self._callers.setdefault(id(owner), _Caller(owner))
-        caller.seen[AssistantMessage.__name__, llm_content_key(content)] += 1
+        caller = self._caller(owner)
+        key = AssistantMessage.__name__, llm_content_key(content)
+        caller.seen[key] += 1
+        caller.answers.append(key)
+
+    def _caller(self, owner: object) -> _Caller:
+        caller = self._callers.get(id(owner))
+        if caller is None:
+            last: Sequence[LLMMessage] = ()
+            answers: Sequence[Hashable] = ()
+            with suppress(TypeError):
+                last, answers = _past.get(owner, ((), ()))
+            known = {id(message): message for message in last}
+            caller = self._callers[id(owner)] = _Caller(owner, Counter(answers), known=known)
+        return caller
 
 
 def _without_repetition(message: LLMMessage, before: LLMMessage | None) -> Message:

@@ -45,6 +45,8 @@ def model_start(recorder: Recorder) -> Start:
 class ModelCall(Frame):
     """A model at its answer."""
 
+    awaits = (CreateResult,)
+
     def __init__(
         self, recorder: Recorder, client: ChatCompletionClient, messages: Sequence[LLMMessage], outer: Frame
     ) -> None:
@@ -67,11 +69,13 @@ class ModelCall(Frame):
 
     def see(self, item: Any) -> None:
         """End with the answer: a stream may never be read beyond it."""
-        if isinstance(item, CreateResult) and self.is_open:
+        if self.is_open:
             self.is_open = False
             self.memory.answered(self._caller, item.content)
+            if isinstance(self.outer, ManagerTurn):
+                self.outer.advice = item.content if isinstance(item.content, str) else None
             if item.cached:
-                self._span.span.set_attribute(CACHED, True)
+                self._span.add({CACHED: True})
             self._span.end(
                 output=[from_create_result(item)],
                 usage=usage_of(item.usage),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -11,23 +11,31 @@ from autogen_core._telemetry import _genai, _tracing
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
+from blamespan_integrations.autogen._mail import Letters
 from blamespan_integrations.autogen._patches import Patches
+from blamespan_integrations.autogen._runtime import received_block
 
 __all__ = ["silence"]
 
+_SILENCE = nullcontext(INVALID_SPAN)
 
-def silence(patches: Patches) -> None:
+
+def silence(patches: Patches, letters: Letters) -> None:
     """Have AutoGen record no spans of its own: neither its runtime's nor its agents' and tools'.
 
-    Spans a program makes with a tracer of its own stay, also those made with AutoGen's helpers.
+    Spans a program makes with a tracer of its own stay, also those made with AutoGen's helpers. What the
+    runtime's spans knew of the process that sent a message goes on in the context.
     """
-    patches.replace(_tracing.TraceHelper, "trace_block", _silent_block)
+
+    def trace_block(
+        _: object, operation: object, destination: object, parent: object, *, attributes: Any = None, **__: Any
+    ) -> AbstractContextManager[Span]:
+        if isinstance(parent, Mapping) and operation in ("process", "ack"):
+            return received_block(letters, operation, parent, is_rpc="request_id" in (attributes or ()))
+        return _SILENCE
+
+    patches.replace(_tracing.TraceHelper, "trace_block", trace_block)
     patches.replace(_genai, "trace", _SilentTrace())
-
-
-@contextmanager
-def _silent_block(*_: Any, **__: Any) -> Iterator[Span]:
-    yield INVALID_SPAN
 
 
 class _SilentTrace(ModuleType):
@@ -46,4 +54,5 @@ class _SilentTrace(ModuleType):
 class _SilentTracer(NoOpTracer):
     """Makes nothing current either: AutoGen holds its spans across `yield`, where OpenTelemetry's tracer would."""
 
-    start_as_current_span: Callable[..., AbstractContextManager[Span]] = staticmethod(_silent_block)  # type: ignore[assignment]
+    def start_as_current_span(self, *_: Any, **__: Any) -> AbstractContextManager[Span]:  # type: ignore[override]
+        return _SILENCE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -113,18 +115,38 @@ def _tree(root: type) -> Iterator[type]:
 def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Function]]) -> None:
     for name, wrapper in wrappers.items():
         original = vars(found).get(name)
+        while _is_ours(original):  # left behind by a peer that put back what it had found, or copied from a class
+            original = getattr(original, _ORIGINAL)
         if not inspect.isfunction(original) or getattr(original, "__isabstractmethod__", False):
             continue
-        if not hasattr(original, _ORIGINAL):
-            wrapped = wrapper(original)
-            if wrapped is not original:
-                setattr(wrapped, _ORIGINAL, original)
-                setattr(found, name, wrapped)
+        wrapped = wrapper(_called_with_self(original))
+        setattr(wrapped, _ORIGINAL, original)
+        setattr(found, name, wrapped)
 
 
 def _unwrap_methods(classes: WeakSet[type], names: tuple[str, ...]) -> None:
     for found in list(classes):
         for name in names:
-            original = getattr(vars(found).get(name), _ORIGINAL, None)
-            if original is not None:
-                setattr(found, name, original)
+            wrapped = vars(found).get(name)
+            if _is_ours(wrapped):
+                setattr(found, name, getattr(wrapped, _ORIGINAL))
+
+
+def _is_ours(method: object) -> bool:
+    """Tell our wrapper from somebody else's around it, which shows its attributes as its own."""
+    return type(method) is FunctionType and hasattr(method, _ORIGINAL)
+
+
+def _called_with_self(method: Any) -> Function:
+    """Make what another instrumentation put in a method's place callable as a plain function is.
+
+    Called as such it would not know its instance: it wants to be looked up on one.
+    """
+    if type(method) is FunctionType:
+        return method
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return method.__get__(args[0], type(args[0]))(*args[1:], **kwargs)
+
+    return call

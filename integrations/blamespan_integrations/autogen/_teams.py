@@ -12,14 +12,17 @@ from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrato
 
 from blamespan.messages import Message
 from blamespan.trace import Agent
-from blamespan_integrations.autogen._convert import from_chat_message, participants, task_messages
+from blamespan_integrations.autogen._convert import from_chat_message, participants, speaker_name, task_messages
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
-from blamespan_integrations.recording import Recorder
+from blamespan_integrations.recording import Recorder, StepRef
 
-__all__ = ["STOP_REASON", "TeamRun", "team_start"]
+__all__ = ["SELECTION_REASON", "STOP_REASON", "TeamRun", "team_start"]
 
 STOP_REASON = "blamespan.autogen.stop_reason"
 """str, on the run's span: why the team stopped, in AutoGen's words."""
+
+SELECTION_REASON = "blamespan.autogen.selection.reason"
+"""str, on the span of who was selected to speak: why, in the words of the model or the rule that chose."""
 
 
 def team_start(recorder: Recorder) -> Start:
@@ -40,16 +43,27 @@ class TeamRun(Frame):
 
     Attributes:
         conversation_id: The team's id: the same in every run of this team.
+        speakers: Under which names its members speak, by their own.
         names: Who hears what is said in it.
         agent_ids: AutoGen's ids of them, by name.
+        selected: Why those were chosen who are to speak next, by name.
     """
+
+    awaits = (TaskResult,)
 
     def __init__(self, recorder: Recorder, team: Team, task: object, outer: Frame | None) -> None:
         super().__init__(team, outer)
-        agents = _agents(team)
-        self.memory.roles.update({agent.name: agent.role for agent in agents})
+        self.selected: dict[str, str] = {}
+        self._last: StepRef | None = None
+        agents = participants(team)
         self.conversation_id: str | None = getattr(team, "_team_id", None)
-        self.names: tuple[str, ...] = tuple(getattr(team, "_participant_names", ()))
+        self.speakers = {member.name: speaker_name(member) for member in getattr(team, "_participants", ())}
+        self.names = tuple(self.speakers.values())
+        manager = _speaking_manager(team)
+        if manager is not None:
+            agents.insert(0, manager)
+            self.names = manager.name, *self.names
+        self.memory.roles.update({agent.name: agent.role for agent in agents})
         self.agent_ids = {agent.name: agent.id for agent in agents}
         self._span = recorder.start_run(
             _name(team),
@@ -57,6 +71,8 @@ class TeamRun(Frame):
             agents=agents,
             conversation_id=self.conversation_id,
         )
+        if isinstance(outer, TeamRun) and (reason := outer.selected.pop(_name(team), None)) is not None:
+            self._span.add({SELECTION_REASON: reason})
         self.enter(self._span.context)
 
     def _asked(self, message: BaseChatMessage | str) -> Message:
@@ -68,12 +84,16 @@ class TeamRun(Frame):
         """List who hears what *speaker* says to all."""
         return tuple(name for name in self.names if name != speaker)
 
+    def heard(self, step: StepRef) -> None:
+        """Keep the latest: to whoever runs the team it is the team's answer."""
+        self._last = step
+
     def see(self, item: Any) -> None:
         """End the run with its result: a stream may never be read beyond it."""
-        if isinstance(item, TaskResult) and self.is_open:
+        if self.is_open:
             self._leave()
             if item.stop_reason is not None:
-                self._span.span.set_attribute(STOP_REASON, item.stop_reason)
+                self._span.add({STOP_REASON: item.stop_reason})
             last = [message for message in item.messages[-1:] if isinstance(message, BaseChatMessage)]
             self._span.end(output=[from_chat_message(message, "assistant") for message in last])
 
@@ -90,15 +110,16 @@ class TeamRun(Frame):
         self.owner = None
         if self.outer is None:
             self.memory.forget()
+        elif self._last is not None:
+            self.outer.heard(self._last)
 
 
-def _agents(team: Team) -> list[Agent]:
-    agents = participants(team)
+def _speaking_manager(team: Team) -> Agent | None:
     manager = getattr(team, "_base_group_chat_manager_class", None)
-    if isinstance(manager, type) and issubclass(manager, MagenticOneOrchestrator):  # it says things of its own
-        name: str = getattr(team, "_group_chat_manager_name", manager.__name__)
-        agents.insert(0, Agent(name, description="Plans, and tells the others what to do next"))
-    return agents
+    if not isinstance(manager, type) or not issubclass(manager, MagenticOneOrchestrator):  # it says things of its own
+        return None
+    name: str = getattr(team, "_group_chat_manager_name", manager.__name__)
+    return Agent(name, description="Plans, and tells the others what to do next")
 
 
 def _name(team: Team) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import copy
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
@@ -11,13 +15,15 @@ from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeBlock
 from autogen_core.tools import ToolResult
 
+from blamespan.guard import guard
 from blamespan_integrations.autogen._agents import Called, error_of
 from blamespan_integrations.autogen._convert import answer_of, tool_outcome
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import manager_at_work
+from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.recording import Recorder, ToolSpan
 
-__all__ = ["CODE_TOOL", "Layer", "agent_tool_start", "code_start", "tool_start", "workbench_start"]
+__all__ = ["CODE_TOOL", "Layer", "agent_tool_start", "code_start", "in_thread", "tool_start", "workbench_start"]
 
 CODE_TOOL = "execute_code"
 """Name of the tool that stands for a code executor."""
@@ -89,6 +95,29 @@ def tool_start(recorder: Recorder) -> Start:
     return start
 
 
+def in_thread(patches: Patches) -> Callable[[Function], Function]:
+    """Make the wrapper of `FunctionTool.run(args, ...)`: a plain function sees its tool's span from its thread.
+
+    AutoGen hands a plain function to a thread, which knows nothing of the caller's context.
+    """
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if patches.active and current_frame() is not None:
+                with guard("autogen: take the context into a tool's thread"):
+                    function = self._func
+                    if not asyncio.iscoroutinefunction(function):
+                        context = contextvars.copy_context()
+                        self = copy.copy(self)
+                        self._func = lambda *args, **kwargs: context.run(function, *args, **kwargs)
+            return original(self, *args, **kwargs)
+
+        return run
+
+    return wrapper
+
+
 def code_start(recorder: Recorder) -> Start:
     """Record `CodeExecutor.execute_code_blocks(code_blocks, ...)`: an agent's code, run like a tool."""
 
@@ -117,6 +146,8 @@ def _entered(layer: Layer, owner: object, begin: _Begin) -> Frame | None:
 class _Layered(Called):
     """One layer of a call."""
 
+    awaits = (object,)
+
     def __init__(self, layer: Layer, owner: object, outer: Frame) -> None:
         super().__init__(owner, outer)
         self._layer = layer
@@ -132,8 +163,12 @@ class _Layered(Called):
         return self.is_open and (layer > self._layer or (layer == self._layer and owner is self.owner))
 
     def see(self, item: Any) -> None:
-        """Keep the latest: a stream's last item is the answer."""
+        """Keep the latest: a stream's last item is the answer. An exception that was returned is one all the same."""
         self._last = item
+        if isinstance(item, BaseException):
+            self.call.returned = item
+        elif self._layer is Layer.TOOL:
+            self.call.returned = None
 
 
 class _ToolCall(_Layered):
@@ -142,6 +177,7 @@ class _ToolCall(_Layered):
     def __init__(self, layer: Layer, owner: object, outer: Frame, span: ToolSpan) -> None:
         super().__init__(layer, owner, outer)
         self.raised: BaseException | None = None
+        self.returned: BaseException | None = None
         self.went_deeper = False
         self._span = span
         self.call_step = span.call
@@ -161,9 +197,9 @@ class _ToolCall(_Layered):
             self._span.end(error=error_of(error))
         elif (outcome := tool_outcome(self._last)) is not None:
             text, is_error = outcome
-            self._span.end(result=text, error=self._reason() if is_error else None)
+            self._span.end(result=text, error=self._reason() if is_error else self.returned)
         else:
-            self._span.end(result=answer_of(self.owner, self._last))
+            self._span.end(result=answer_of(self.owner, self._last), error=self.returned)
 
     def _reason(self) -> BaseException | str:
         """Name why the answer is an error: what the tool raised on the way, if anything."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from rich.console import Console
@@ -71,14 +72,17 @@ def demo(folder: Path) -> None:
 def _collector(out: Path) -> Iterator[str]:
     """Run `blamespan collect` for the time of the block; yield its OTLP/HTTP endpoint."""
     command = [sys.executable, "-m", "blamespan", "collect", "--grpc", "none", "--http", "127.0.0.1:0"]
-    process = subprocess.Popen([*command, "--out", str(out)], stderr=subprocess.PIPE, text=True)  # noqa: S603
-    try:
-        yield _endpoint_of(process)
-        process.send_signal(signal.SIGTERM)  # it flushes what it holds
-        process.wait(timeout=_START_S)
-    finally:
-        process.kill()
-        process.wait()
+    with TemporaryDirectory(prefix="blamespan-demo-") as journal:
+        process = subprocess.Popen(  # noqa: S603
+            [*command, "--out", str(out), "--journal", journal], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            yield _endpoint_of(process)
+            process.send_signal(signal.SIGTERM)  # it flushes what it holds
+            process.wait(timeout=_START_S)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _endpoint_of(process: subprocess.Popen[str]) -> str:

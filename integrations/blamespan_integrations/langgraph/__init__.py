@@ -1,11 +1,11 @@
 """LangGraph: every run of every graph of this program as spans.
 
 No graph has to be changed: a handler joins every callback manager through LangChain's own
-`register_configure_hook`. One function of the frameworks is wrapped, so that a node's span is current within
-the node (`_current`); without it everything else is recorded all the same.
+`register_configure_hook`. What callbacks cannot do is wrapped, each where a release has it, and everything
+else is recorded all the same without: a node's span is current within the node (`_current`); a run links to
+the one whose checkpoint it goes on from, pauses at breakpoints and answers from caches are heard of (`_loop`).
 
-Not recorded, because callbacks do not tell: a pause by `interrupt_before` or `interrupt_after` (the run looks
-ended in order), nodes answered from a cache, and which of several fixed edges led to a node.
+Not recorded, because LangGraph does not tell: which of several fixed edges led to a node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.context import register_configure_hook
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan_integrations.langgraph import _current
+from blamespan_integrations.langgraph import _current, _loop
 from blamespan_integrations.langgraph._callbacks import GraphCallbacks
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 from blamespan_integrations.recording import Recorder
@@ -62,16 +62,18 @@ class LangGraphInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """List what must be installed for this to work."""
-        return ("langgraph >= 1.0",)
+        return ("langgraph >= 1.2",)
 
     def _instrument(self, **kwargs: Any) -> None:
-        graphs = GraphRecorder(Recorder(_SCOPE, kwargs.get("tracer_provider")))
+        graphs = GraphRecorder(Recorder.of(_SCOPE, kwargs))
         _hook.handler = GraphCallbacks(graphs)
         _hook.register()
         _current.wrap(graphs.context_of)
+        _loop.wrap(graphs)
 
     def _uninstrument(self, **_: Any) -> None:
         _current.restore()
+        _loop.restore()
         handler, _hook.handler = _hook.handler, None
         if handler is not None:
             handler.graphs.close()

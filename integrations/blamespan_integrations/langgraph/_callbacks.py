@@ -11,9 +11,14 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 
 from blamespan.guard import guard
-from blamespan_integrations.langgraph._graphs import GraphRecorder, Started
+from blamespan_integrations.langgraph._graphs import GraphRecorder
+from blamespan_integrations.langgraph._started import Started
 
 __all__ = ["GraphCallbacks"]
+
+
+_START = "langgraph: record the start of a runnable"
+_END = "langgraph: record the end of a runnable"
 
 
 class GraphCallbacks(BaseTracer):
@@ -30,6 +35,9 @@ class GraphCallbacks(BaseTracer):
     """
 
     run_inline = True
+    ignore_chain = ignore_llm = ignore_chat_model = ignore_agent = False  # properties there: asked at every event
+    ignore_retriever = False
+    ignore_retry = ignore_custom_event = True
 
     def __init__(self, graphs: GraphRecorder) -> None:
         super().__init__()
@@ -53,18 +61,23 @@ class GraphCallbacks(BaseTracer):
         **_: Any,
     ) -> None:
         """Begin a graph, a node or a runnable between them."""
-        with guard("langgraph: record the start of a runnable"):
-            self.graphs.begin(Started(run_id, parent_run_id, name or "graph", inputs, tags or (), metadata or {}))
+        try:
+            parent_id = None if parent_run_id is None else parent_run_id.int
+            self.graphs.begin(Started(run_id.int, parent_id, name or "graph", inputs, tags or (), metadata or {}))
+        except Exception as error:  # a guard, entered and left at every node, is four calls more
+            _report(_START, error)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]  # as above
         """End one."""
-        with guard("langgraph: record the end of a runnable"):
-            self.graphs.end(run_id, outputs)
+        try:
+            self.graphs.end(run_id.int, outputs)
+        except Exception as error:
+            _report(_END, error)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
         with guard("langgraph: record the failure of a runnable"):
-            self.graphs.fail(run_id, error)
+            self.graphs.fail(run_id.int, error)
 
     def on_tool_start(  # type: ignore[override]  # as above
         self,
@@ -80,17 +93,17 @@ class GraphCallbacks(BaseTracer):
         """Begin a tool."""
         with guard("langgraph: record the start of a tool"):
             arguments = inputs if inputs is not None else input_str
-            self.graphs.begin_tool(run_id, parent_run_id, serialized or {}, arguments, tool_call_id)
+            self.graphs.begin_tool(run_id.int, _int(parent_run_id), serialized or {}, arguments, tool_call_id)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]  # as above
         """End one."""
         with guard("langgraph: record the end of a tool"):
-            self.graphs.end_tool(run_id, output)
+            self.graphs.end_tool(run_id.int, output)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
         with guard("langgraph: record the failure of a tool"):
-            self.graphs.fail_tool(run_id, error)
+            self.graphs.fail_tool(run_id.int, error)
 
     def on_chat_model_start(  # type: ignore[override]  # as above
         self,
@@ -106,7 +119,7 @@ class GraphCallbacks(BaseTracer):
         with guard("langgraph: record the start of a model call"):
             sent = [message for batch in messages for message in batch]
             asked = said.get("invocation_params") or {}
-            self.graphs.begin_chat(run_id, parent_run_id, serialized, sent, metadata or {}, asked)
+            self.graphs.begin_chat(run_id.int, _int(parent_run_id), serialized, sent, metadata or {}, asked)
 
     def on_llm_start(  # type: ignore[override]  # as above
         self,
@@ -121,32 +134,55 @@ class GraphCallbacks(BaseTracer):
         """Begin a call of a plain text model."""
         with guard("langgraph: record the start of a model call"):
             asked = said.get("invocation_params") or {}
-            self.graphs.begin_chat(run_id, parent_run_id, serialized, prompts, metadata or {}, asked)
+            self.graphs.begin_chat(run_id.int, _int(parent_run_id), serialized, prompts, metadata or {}, asked)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one."""
         with guard("langgraph: record the end of a model call"):
-            self.graphs.end_chat(run_id, response)
+            self.graphs.end_chat(run_id.int, response)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
         with guard("langgraph: record the failure of a model call"):
-            self.graphs.fail_chat(run_id, error)
+            self.graphs.fail_chat(run_id.int, error)
+
+    def on_retriever_start(  # type: ignore[override]  # as above
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **_: Any,
+    ) -> None:
+        """Begin a retriever: no step, since what it finds is in the state; but it may call models."""
+        with guard(_START):
+            self.graphs.begin(Started(run_id.int, _int(parent_run_id), "retriever", query, (), {}))
+
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
+        """End one."""
+        with guard(_END):
+            self.graphs.end(run_id.int, documents)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
+        """End one that raised."""
+        with guard("langgraph: record the failure of a runnable"):
+            self.graphs.fail(run_id.int, error)
 
     def on_llm_new_token(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
         """Ignore tokens: the answer comes whole at the end."""
 
-    def on_retry(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
-        """Ignore LangChain's own retries: each attempt of a node comes as a run of its own."""
-
-    def on_retriever_start(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
-        """Ignore retrievers: what they find is in the state."""
-
-    def on_retriever_end(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
-        """Ignore retrievers."""
-
-    def on_retriever_error(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
-        """Ignore retrievers."""
-
     def _persist_run(self, run: Run) -> None:
         """Keep nothing."""
+
+
+def _report(action: str, error: Exception) -> None:
+    """Do with *error* what a guard does."""
+    if guard.strict:
+        raise error
+    guard.report(action, error)
+
+
+def _int(run_id: UUID | None) -> int | None:
+    """Take the number: a UUID's own hash is a Python call, and there are a dozen for each node."""
+    return run_id.int if run_id is not None else None

@@ -13,7 +13,13 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from blamespan import conventions as words
 from blamespan.messages import Message
 from blamespan_integrations.langgraph import _words as own_words
-from blamespan_integrations.langgraph._convert import chat_answer, fallback_name, model_name, tool_answer
+from blamespan_integrations.langgraph._convert import (
+    chat_answer,
+    fallback_name,
+    interrupt_text,
+    model_name,
+    tool_answer,
+)
 from blamespan_integrations.langgraph._nodes import Nodes, requester
 from blamespan_integrations.langgraph._places import Chat, Node, Place, Tool, actor
 from blamespan_integrations.recording import Recorder
@@ -54,7 +60,7 @@ class Calls:
         """End a tool that has returned *output*, which may itself say that it is an error."""
         text, failed, goto = tool_answer(output)
         if goto:
-            tool.span.span.set_attribute(words.MESSAGE_RECIPIENTS, goto)
+            tool.span.add({words.MESSAGE_RECIPIENTS: goto})
         ref = tool.span.end(result=text, error=failed)
         if tool.executor is not None and tool.call_id:
             tool.executor.answers[tool.call_id] = ref
@@ -62,11 +68,12 @@ class Calls:
     def fail_tool(self, tool: Tool, error: BaseException) -> None:
         """End a tool that has raised *error*."""
         if isinstance(error, GraphInterrupt):
-            tool.span.span.set_attribute(own_words.STEP_INTERRUPTED, True)
+            tool.span.add({own_words.STEP_INTERRUPTED: True})
         elif not isinstance(error, Exception):
-            tool.span.span.set_attribute(own_words.STEP_CANCELLED, True)
+            tool.span.add({own_words.STEP_CANCELLED: True})
         is_failure = isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
-        ref = tool.span.end(error=error if is_failure else None)
+        asked = interrupt_text(error) if isinstance(error, GraphInterrupt) else None
+        ref = tool.span.end(result=asked, error=error if is_failure else None)
         if is_failure:
             tool.run.errors.append(error)
         if tool.executor is not None and tool.call_id:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from blamespan_integrations.langgraph._messages import (
     as_state,
     as_text,
     content_text,
+    is_kind_of,
     is_message,
     text_or_none,
     to_message,
@@ -34,17 +35,19 @@ __all__ = [
     "Given",
     "Update",
     "answer_of",
+    "answered_call",
     "chat_answer",
     "fallback_name",
     "given_of",
     "interrupt_text",
     "model_name",
     "open_calls",
+    "packets_of",
     "requested_calls",
-    "routes_of",
     "task_of",
     "tool_answer",
     "update_of",
+    "update_of_writes",
 ]
 
 _TOOL_CALL_WITH_CONTEXT = "tool_call_with_context"
@@ -69,40 +72,56 @@ class Update:
     sends: list[Send] = field(default_factory=list)
 
 
+_SENDS, _EDGE, _VALUES = "__pregel_tasks", "branch:to:", ("__root__", "__return__", "__end__")
+"""Channels of LangGraph's own: packets, edges taken, and the one value of a graph or task without keys."""
 VALUE = ""
 """The key of an `Update.state` or `Given.rest` that is a plain value and no state."""
 _MANAGED = {"remaining_steps", "is_last_step"}
 """LangGraph's managed values: no part of what anybody says."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every node, and freezing doubles that cost
 class Given:
     """What a node was given.
 
     Attributes:
         raw: As it came.
-        messages: The messages in it.
+        lists: The messages in it, by the key of the state they stand under.
         rest: The rest of the state, without what LangGraph itself counts.
     """
 
     raw: Any
-    messages: list[Any]
+    lists: Mapping[str, Sequence[Any]]
     rest: dict[str, Any]
 
+    @property
+    def messages(self) -> Sequence[Any]:
+        """List the messages in it."""
+        if len(self.lists) == 1:
+            return next(iter(self.lists.values()))
+        return [message for messages in self.lists.values() for message in messages]
 
-def given_of(raw: Any) -> Given:
-    """Read a node's input: the graph's state, messages, or any other value."""
-    if are_messages(raw):
-        return Given(raw, [raw] if is_message(raw) else list(raw), {})
-    messages: list[Any] = []
+    def holds(self, message: Any) -> bool:
+        """Tell whether *message* is one of the objects in it."""
+        return any(one is message for messages in self.lists.values() for one in messages)
+
+
+def given_of(raw: Any, are_listed: Callable[[str, Any], bool] = lambda _, value: are_messages(value)) -> Given:
+    """Read a node's input: the graph's state, messages, or any other value.
+
+    Args:
+        raw: As it came.
+        are_listed: Tells whether the value of a key is a message or a list of nothing else.
+    """
+    lists: dict[str, Sequence[Any]] = {}
     rest: dict[str, Any] = {}
-    fields = as_state(raw)
+    fields = None if isinstance(raw, dict) and "content" in raw and is_message(raw) else as_state(raw)
     for key, value in ({VALUE: raw} if fields is None else fields).items():
-        if are_messages(value):
-            messages += [value] if is_message(value) else value
+        if are_listed(key, value):
+            lists[key] = [value] if type(value) is not list and is_message(value) else value
         elif key not in _MANAGED:
             rest[key] = value
-    return Given(raw, messages, rest)
+    return Given(raw, lists, rest)
 
 
 def update_of(output: Any) -> Update:
@@ -128,9 +147,24 @@ def _gather(output: Any, found: Update) -> None:
     else:
         for key, value in (as_state(output) or {VALUE: output}).items():
             if are_messages(value):
-                found.messages += value if isinstance(value, list | tuple) and not is_message(value) else [value]
+                found.messages += [value] if type(value) is not list and is_message(value) else value
             elif not (isinstance(value, list) and not value):
                 found.state[key] = value
+
+
+def update_of_writes(writes: Iterable[tuple[str, Any]]) -> Update:
+    """Read what a node wrote off LangGraph's own list of it: keys of the state, edges taken, packets sent."""
+    found = Update()
+    for channel, value in writes:
+        if channel == _SENDS:
+            found.sends.append(value)
+        elif channel.startswith(_EDGE):
+            continue
+        elif channel in _VALUES:
+            _gather(value, found)
+        elif not channel.startswith("__"):
+            _gather({channel: value}, found)
+    return found
 
 
 def _as_mapping(update: Any) -> Any:
@@ -148,20 +182,19 @@ def _target_name(target: Any) -> str | None:
     return target.node if isinstance(target, Send) else target if isinstance(target, str) else None
 
 
-def routes_of(routed: Any) -> tuple[list[str], list[Send]]:
-    """Read what a conditional edge answered, where it says nodes and not keys of a path map.
-
-    Returns:
-        Names of the targets, the end left out; the `Send` packets among them.
-    """
-    targets = _targets(routed)
-    names = [name for target in targets if (name := _target_name(target)) and name != END]
-    return names, [target for target in targets if isinstance(target, Send)]
+def packets_of(routed: Any) -> list[Send]:
+    """List the `Send` packets among what a conditional edge answered."""
+    return [] if isinstance(routed, str) else [target for target in _targets(routed) if isinstance(target, Send)]
 
 
 def requested_calls(message: Any) -> list[Mapping[str, Any]]:
     """List the tool calls that a message asks for, each with `name`, `args` and `id`."""
-    return list(message.tool_calls) if isinstance(message, AIMessage) else []
+    return list(message.tool_calls) if is_kind_of(type(message), AIMessage) else []
+
+
+def answered_call(message: Any) -> str | None:
+    """Tell which tool call *message* answers. Only a tool's is asked: others take 5 us to say that they have none."""
+    return message.tool_call_id if is_kind_of(type(message), ToolMessage) else None
 
 
 def open_calls(given: Given) -> dict[str, tuple[Mapping[str, Any], str | None]]:
@@ -173,17 +206,20 @@ def open_calls(given: Given) -> dict[str, tuple[Mapping[str, Any], str | None]]:
     Returns:
         By call id: the call, and the name on the message that asks, if any.
     """
-    if isinstance(given.raw, list) and given.raw and all(_is_call(item) for item in given.raw):
+    if isinstance(given.raw, list) and given.raw and all(map(_is_call, given.raw)):
         return {call["id"]: (call, None) for call in given.raw}
-    call = given.rest.get("tool_call")
-    if given.rest.get("__type") == _TOOL_CALL_WITH_CONTEXT and isinstance(call, Mapping) and call.get("id"):
-        return {call["id"]: (call, None)}
+    if given.rest.get("__type") == _TOOL_CALL_WITH_CONTEXT:
+        call = given.rest.get("tool_call")
+        if isinstance(call, Mapping) and call.get("id"):
+            return {call["id"]: (call, None)}
     answered: set[str] = set()
     for message in reversed(given.messages):
-        if isinstance(message, ToolMessage):
-            answered.add(message.tool_call_id)
-        elif isinstance(message, AIMessage):
-            calls = requested_calls(message)
+        if (answer_to := answered_call(message)) is not None:
+            answered.add(answer_to)
+        elif is_kind_of(type(message), AIMessage):
+            calls = message.tool_calls
+            if not calls:
+                return {}
             return {c["id"]: (c, message.name) for c in calls if c.get("id") and c["id"] not in answered}
         else:
             return {}
@@ -204,10 +240,13 @@ def task_of(inputs: Any) -> list[Message]:
     given = given_of(inputs)
     if isinstance(given.rest.get("messages"), str):
         return [Message.of_text("user", given.rest["messages"])]
-    messages = [to_message(item) for item in given.messages]
-    asked = [place for place, message in enumerate(messages) if message.role == "user"]
+    messages: list[Message] = []
+    for item in reversed(given.messages):
+        messages.insert(0, to_message(item))
+        if messages[0].role == "user":
+            break
     if messages:
-        return messages[asked[-1] :] if asked else messages
+        return messages
     return [Message.of_text("user", as_text(inputs))]
 
 
@@ -234,6 +273,8 @@ def tool_answer(output: Any) -> tuple[str, str | None, list[str]]:
     Returns:
         Its text, `error.type` if it is an error, and the nodes it sends the run to (a handoff tool).
     """
+    if isinstance(output, BaseException):
+        return as_text(output), type(output).__qualname__, []
     if isinstance(output, ToolMessage):
         return content_text(output.content), TOOL_ERROR if output.status == "error" else None, []
     if isinstance(output, Command):

@@ -8,62 +8,100 @@ held across a `yield`. Where a release lacks that function, spans nest under the
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import Context as VariableContext
+from types import TracebackType
 from typing import Any
-from uuid import UUID
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
-from wrapt import FunctionWrapper, wrap_function_wrapper  # type: ignore[import-untyped]  # wrapt 1 has no types
 
 from blamespan.guard import guard
 
 __all__ = ["restore", "wrap"]
 
-_FUNCTION = "set_config_context"
-_MODULES = ("langgraph._internal._runnable", "langchain_core.tools.base")
-"""Where nodes (and tasks) and tools look the function up."""
+_FIND = guard("langgraph: find the span of a node")
+_ATTACH = guard("langgraph: make a span current")
+_ContextOf = Callable[[int | None], Context | None]
+
+_replaced: list[tuple[Any, str, Any, Any]] = []
+"""Module, name, the original and ours."""
 
 
-def wrap(context_of: Callable[[UUID | None], Context | None]) -> None:
+def wrap(context_of: _ContextOf) -> None:
     """Make spans current; *context_of* gives the context of a LangChain run, None for none of ours."""
-
-    def run_in_span(
-        wrapped: Callable[..., AbstractContextManager[VariableContext]],
-        _: object,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> AbstractContextManager[VariableContext]:
-        copied = wrapped(*args, **kwargs)
-        context: Context | None = None
-        with guard("langgraph: find the span of a node"):
-            config = args[0] if args else kwargs.get("config")
-            context = context_of(getattr(config.get("callbacks"), "parent_run_id", None)) if config else None
-        return copied if context is None else _with_span(copied, context)
-
-    for name in _MODULES:
+    for name, function, make in (
+        ("langgraph._internal._runnable", "_set_config_context", _attaching),  # called within the copied context
+        ("langchain_core.tools.base", "set_config_context", _entering),  # gives the copied context
+    ):
         with guard("langgraph: make node spans current"):
             module = importlib.import_module(name)
-            if not isinstance(getattr(module, _FUNCTION, None), FunctionWrapper | None):
-                wrap_function_wrapper(name, _FUNCTION, run_in_span)
+            original = getattr(module, function, None)
+            if original is not None:
+                ours = make(original, context_of)
+                setattr(module, function, ours)
+                _replaced.append((module, function, original, ours))
 
 
 def restore() -> None:
-    """Give both frameworks their own function back."""
-    for name in _MODULES:
-        with guard("langgraph: restore the frameworks"):
-            module = importlib.import_module(name)
-            found = getattr(module, _FUNCTION, None)
-            if isinstance(found, FunctionWrapper):
-                setattr(module, _FUNCTION, found.__wrapped__)
+    """Give both frameworks their own function back, where nobody else has wrapped it since."""
+    while _replaced:
+        module, function, original, ours = _replaced.pop()
+        if getattr(module, function, None) is ours:
+            setattr(module, function, original)
 
 
-@contextmanager
-def _with_span(copied: AbstractContextManager[VariableContext], context: Context) -> Iterator[VariableContext]:
-    with copied as variables:
-        with guard("langgraph: make a span current"):
-            variables.run(otel_context.attach, context)
-        yield variables
+def _attaching(original: Callable[..., Any], context_of: _ContextOf) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def set_in_copy(config: Any, *args: Any, **kwargs: Any) -> Any:
+        given = original(config, *args, **kwargs)
+        with _ATTACH:
+            context = _context(config, context_of)
+            if context is not None:
+                otel_context.attach(context)
+        return given
+
+    return set_in_copy
+
+
+def _entering(
+    original: Callable[..., AbstractContextManager[VariableContext]], context_of: _ContextOf
+) -> Callable[..., AbstractContextManager[VariableContext]]:
+    @functools.wraps(original)
+    def run_in_span(config: Any, *args: Any, **kwargs: Any) -> AbstractContextManager[VariableContext]:
+        copied = original(config, *args, **kwargs)
+        context: Context | None = None
+        with _FIND:
+            context = _context(config, context_of)
+        return copied if context is None else _WithSpan(copied, context)
+
+    return run_in_span
+
+
+def _context(config: Any, context_of: _ContextOf) -> Context | None:
+    run_id = getattr(config.get("callbacks"), "parent_run_id", None) if config else None
+    return context_of(run_id.int) if run_id is not None else None
+
+
+class _WithSpan:
+    """What the frameworks' function gives, with a span current in the copied context."""
+
+    __slots__ = ("_context", "_copied")
+
+    def __init__(self, copied: AbstractContextManager[VariableContext], context: Context) -> None:
+        self._copied = copied
+        self._context = context
+
+    def __enter__(self) -> VariableContext:
+        variables = self._copied.__enter__()
+        with _ATTACH:
+            variables.run(otel_context.attach, self._context)
+        return variables
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return self._copied.__exit__(kind, error, traceback)

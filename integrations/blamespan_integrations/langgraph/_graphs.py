@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
-from uuid import UUID
+from weakref import WeakSet
 
 from langchain_core.outputs import LLMResult
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 from opentelemetry.context import Context
-from opentelemetry.trace import SpanContext
 
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._calls import Calls
-from blamespan_integrations.langgraph._convert import answer_of, given_of, routes_of, task_of
+from blamespan_integrations.langgraph._convert import answer_of, given_of, packets_of, task_of
 from blamespan_integrations.langgraph._names import DEFAULT_GRAPH_NAME
 from blamespan_integrations.langgraph._nodes import Nodes
-from blamespan_integrations.langgraph._places import Call, Chain, Chat, Graph, Node, Place, Run, Tool, actor
+from blamespan_integrations.langgraph._places import Chain, Chat, Graph, Node, Place, Run, Tool, actor
+from blamespan_integrations.langgraph._started import Started
 from blamespan_integrations.recording import Recorder
 
 __all__ = ["GraphRecorder"]
@@ -28,44 +28,11 @@ __all__ = ["GraphRecorder"]
 MAX_RUNS = 4_096
 """Runs going on at once; beyond it the oldest is taken for abandoned. Each holds its run's messages."""
 MAX_REMEMBERED = 4_096
-"""Interrupted runs that a later one may continue, and outermost runnables that may turn out to be graphs."""
-_STEP_TAG = "graph:step:"
+"""Outermost runnables that may turn out to be graphs."""
 _EDGE_TAG = "seq:step:"
 _HIDDEN_TAG = "langsmith:hidden"
 _START = "__start__"
 _PUSH = "__pregel_push"
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A LangChain run that starts, as callbacks describe it."""
-
-    id: UUID
-    parent_id: UUID | None
-    name: str
-    inputs: Any
-    tags: Sequence[str]
-    metadata: Mapping[str, Any]
-
-    @property
-    def superstep(self) -> int | None:
-        """LangGraph's number of the superstep, if this is a node."""
-        found = (tag.removeprefix(_STEP_TAG) for tag in self.tags if tag.startswith(_STEP_TAG))
-        return next((int(number) for number in found if number.lstrip("-").isdigit()), None)
-
-    @property
-    def is_graph(self) -> bool:
-        """Tell whether this, outside every run we know, is a graph. LangGraph before 1.1 does not say."""
-        is_lost = self.parent_id is not None and "langgraph_step" in self.metadata  # its run was never seen
-        return "ls_integration" in self.metadata and not is_lost
-
-
-@dataclass(frozen=True, slots=True)
-class _Interrupted:
-    """What a later run needs of an interrupted one: its span, and who asked for the tools still to be run."""
-
-    span: SpanContext
-    askers: Mapping[str, str]
 
 
 class GraphRecorder:
@@ -79,30 +46,105 @@ class GraphRecorder:
         self._recorder = recorder
         self._nodes = Nodes(recorder)
         self._calls = Calls(recorder, self._nodes)
-        self._places: dict[UUID, Place] = {}
-        self._runs: OrderedDict[UUID, Run] = OrderedDict()
-        self._waiting: OrderedDict[UUID, Started] = OrderedDict()
-        self._interrupted: OrderedDict[tuple[str, str], _Interrupted] = OrderedDict()
+        self._places: dict[int, Place] = {}
+        self._runs: OrderedDict[int, Run] = OrderedDict()
+        self._waiting: OrderedDict[int, Started] = OrderedDict()
         self._lock = threading.Lock()
-        """For the three that drop their oldest; never held while a span starts or ends."""
+        """For the two that drop their oldest; never held while a span starts or ends."""
+        _all.add(self)
 
-    def context_of(self, run_id: UUID | None) -> Context | None:
+    def context_of(self, run_id: int | None) -> Context | None:
         """Give the context under which children of a LangChain run belong; None outside graphs."""
         place = self._places.get(run_id) if run_id is not None else None
         return place.context if place is not None else None
+
+    def run_of(self, run_id: int) -> Run | None:
+        """Give the run whose outermost graph is the LangChain run *run_id*."""
+        with self._lock:
+            waiting = self._waiting.pop(run_id, None)
+        place = self._begin_run(waiting) if waiting is not None else self._places.get(run_id)
+        return place.run if isinstance(place, Graph) and place.run.id == run_id else None
+
+    def define(self, run_id: int, definition: int, *, is_prebuilt: bool) -> None:
+        """Note which graph LangChain's run *run_id* is, and whether that is a prebuilt agent."""
+        self.run_of(run_id)
+        place = self._places.get(run_id)
+        if isinstance(place, Graph | Chain):
+            place.definition, place.is_prebuilt = definition, is_prebuilt
+
+    def run_around(self, run_id: int | None) -> Run | None:
+        """Give the run that the LangChain run *run_id* is part of."""
+        place = self._places.get(run_id) if run_id is not None else None
+        return place.run if place is not None else None
+
+    def time_out(self, run_id: int, error: TimeoutError) -> None:
+        """End the nodes of a graph's run that were still at work when the time of their superstep was up."""
+        graph = self._places.get(run_id)
+        if isinstance(graph, Graph) and not graph.run.has_seen(error):
+            self._fail_nodes(
+                [key for key, one in graph.run.open.items() if isinstance(one, Node) and one.graph is graph], error
+            )
+
+    def fail_task(self, task_id: str, error: Exception) -> None:
+        """End the node whose execution LangGraph calls *task_id*, which has failed by *error*."""
+        nodes = [(key, one) for key, one in list(self._places.items()) if isinstance(one, Node)]
+        self._fail_nodes([key for key, node in nodes if node.task_id == task_id], error)
+
+    def _fail_nodes(self, run_ids: Iterable[int], error: Exception) -> None:
+        for run_id in run_ids:
+            node = self._close(run_id)
+            if isinstance(node, Node):
+                self._nodes.fail(node, error)
+
+    def took(self, run_id: int, tasks: Collection[tuple[str, Sequence[str], Sequence[str]]]) -> None:
+        """Note which edges of a graph's run were taken; see `Graph.took`."""
+        graph = self._places.get(run_id)
+        if isinstance(graph, Graph):
+            graph.took(tasks)
+
+    def record_cached(
+        self, run_id: int, name: str, inputs: Any, metadata: Mapping[str, Any], writes: Sequence[tuple[str, Any]]
+    ) -> None:
+        """Record a node, or a task, that need not run.
+
+        Args:
+            run_id: LangChain's id of its graph's run.
+            name: Its name there.
+            inputs: What it would have been given.
+            metadata: LangGraph's `langgraph_*` metadata of the execution.
+            writes: What the cache says it wrote, by channel.
+        """
+        place = self._places.get(run_id)
+        graph = self._graph(run_id, place)
+        if graph is None:
+            return
+        superstep, path = int(metadata.get("langgraph_step") or 0), list(metadata.get("langgraph_path") or ())
+        if len(path) > 2 and path[0] == _PUSH and path[-1] is True:
+            caller = next(
+                one for one in reversed(graph.run.open.values()) if isinstance(one, Node) and one.graph is graph
+            )
+            graph = self._tasks(caller)
+            superstep = max(graph.supersteps, default=0) + 1
+        self._nodes.record_cached(graph, name, superstep, inputs, metadata, writes)
 
     def close(self) -> None:
         """End every span still open, as of runs that nobody waited for."""
         for run in list(self._runs.values()):
             self._end_run(run, is_complete=False)
 
+    def forget(self) -> None:
+        """Drop every run without ending it: in a forked process, where they are another's."""
+        self._places, self._runs, self._waiting = {}, OrderedDict(), OrderedDict()
+        self._lock = threading.Lock()
+
     # --- runnables -----------------------------------------------------------------------------------
 
     def begin(self, started: Started) -> None:
         """Begin a runnable: a graph, a node, or anything between."""
         place = self._places.get(started.parent_id) if started.parent_id is not None else None
-        if started.superstep is not None:
-            self._begin_node(started, place)
+        superstep = started.superstep
+        if superstep is not None:
+            self._begin_node(started, superstep, place)
         elif place is None and started.is_graph:
             self._begin_run(started)
         elif place is None:
@@ -111,21 +153,19 @@ class GraphRecorder:
             self._begin_task(started, place)
         else:
             is_edge = isinstance(place, Node) and any(tag.startswith(_EDGE_TAG) for tag in started.tags)
-            self._open(started.id, Chain(place, started.name, is_edge))
+            self._open(started.id, Chain(place.run, place, started.name, is_edge))
 
-    def end(self, run_id: UUID, output: Any) -> None:
+    def end(self, run_id: int, output: Any) -> None:
         """End a runnable that returned *output*."""
         place = self._close(run_id)
         if isinstance(place, Node):
             self._nodes.end(place, output)
         elif isinstance(place, Chain) and place.is_edge and isinstance(place.place, Node):
-            names, sends = routes_of(output)
-            place.place.routes += names
-            place.place.sends += sends
+            place.place.sends += packets_of(output)
         elif isinstance(place, Graph):
             self._end_graph(run_id, place, output)
 
-    def fail(self, run_id: UUID, error: BaseException) -> None:
+    def fail(self, run_id: int, error: BaseException) -> None:
         """End a runnable that raised *error*."""
         place = self._close(run_id)
         if isinstance(place, Node):
@@ -143,8 +183,8 @@ class GraphRecorder:
 
     def begin_tool(
         self,
-        run_id: UUID,
-        parent_id: UUID | None,
+        run_id: int,
+        parent_id: int | None,
         serialized: Mapping[str, Any],
         arguments: Any,
         call_id: str | None,
@@ -154,13 +194,13 @@ class GraphRecorder:
         if place is not None:
             self._open(run_id, self._calls.begin_tool(place, serialized, arguments, call_id))
 
-    def end_tool(self, run_id: UUID, output: Any) -> None:
+    def end_tool(self, run_id: int, output: Any) -> None:
         """End a tool that returned *output*."""
         tool = self._close(run_id)
         if isinstance(tool, Tool):
             self._calls.end_tool(tool, output)
 
-    def fail_tool(self, run_id: UUID, error: BaseException) -> None:
+    def fail_tool(self, run_id: int, error: BaseException) -> None:
         """End a tool that raised *error*."""
         tool = self._close(run_id)
         if isinstance(tool, Tool):
@@ -168,8 +208,8 @@ class GraphRecorder:
 
     def begin_chat(
         self,
-        run_id: UUID,
-        parent_id: UUID | None,
+        run_id: int,
+        parent_id: int | None,
         serialized: Mapping[str, Any] | None,
         sent: Sequence[Any],
         metadata: Mapping[str, Any],
@@ -180,13 +220,13 @@ class GraphRecorder:
         if place is not None:
             self._open(run_id, self._calls.begin_chat(place, serialized, sent, metadata, asked))
 
-    def end_chat(self, run_id: UUID, result: LLMResult) -> None:
+    def end_chat(self, run_id: int, result: LLMResult) -> None:
         """End a model call that was answered."""
         chat = self._close(run_id)
         if isinstance(chat, Chat):
             self._calls.end_chat(chat, result)
 
-    def fail_chat(self, run_id: UUID, error: BaseException) -> None:
+    def fail_chat(self, run_id: int, error: BaseException) -> None:
         """End a model call that failed."""
         chat = self._close(run_id)
         if isinstance(chat, Chat):
@@ -197,31 +237,15 @@ class GraphRecorder:
     def _begin_run(self, started: Started) -> Graph:
         thread_id = started.metadata.get("thread_id")
         thread_id = str(thread_id) if thread_id is not None else None
-        resumed = self._resumed(started, thread_id)
-        span = self._recorder.start_run(
-            started.name,
-            task=task_of(started.inputs),
-            conversation_id=thread_id,
-            links=[resumed.span] if resumed is not None else (),
-        )
+        span = self._recorder.start_run(started.name, task=task_of(started.inputs), conversation_id=thread_id)
         given = 0 if isinstance(started.inputs, Command) else len(given_of(started.inputs).messages)
         run = Run(started.id, started.name, span, thread_id, given)
-        if resumed is not None:
-            run.calls.update({call_id: Call(agent, None) for call_id, agent in resumed.askers.items()})
         graph = Graph(run, started.name, span.context)
         self._remember(self._runs, run.id, run)
         self._open(started.id, graph)
         return graph
 
-    def _resumed(self, started: Started, thread_id: str | None) -> _Interrupted | None:
-        """Find the interrupted run that this one goes on with: same graph, same thread, and no new input."""
-        is_resume = started.inputs is None or isinstance(started.inputs, Command)
-        if thread_id is None or not is_resume:
-            return None
-        with self._lock:
-            return self._interrupted.pop((started.name, thread_id), None)
-
-    def _end_graph(self, run_id: UUID, graph: Graph, output: Any) -> None:
+    def _end_graph(self, run_id: int, graph: Graph, output: Any) -> None:
         if run_id == graph.run.id:
             self._end_run(graph.run, output=output, is_complete=not graph.run.is_interrupted)
             return
@@ -241,22 +265,15 @@ class GraphRecorder:
             self._abandon(place)
         run.open.clear()
         if run.is_interrupted:
-            run.span.span.set_attribute(own_words.RUN_INTERRUPTED, True)
-            self._remember_interrupted(run)
+            run.span.add({own_words.RUN_INTERRUPTED: True})
         run.span.end(output=answer_of(output), agents=list(run.agents.values()), error=error, is_complete=is_complete)
-
-    def _remember_interrupted(self, run: Run) -> None:
-        if run.thread_id is not None:
-            askers = {call_id: call.agent for call_id, call in run.calls.items()}
-            left = _Interrupted(run.span.span.get_span_context(), askers)
-            self._remember(self._interrupted, (run.name, run.thread_id), left)
 
     def _abandon(self, place: Place) -> None:
         """End the span of a place that its run has outlived."""
         if isinstance(place, Node):
             self._nodes.cancel(place)
         elif isinstance(place, Tool):
-            place.span.span.set_attribute(own_words.STEP_CANCELLED, True)
+            place.span.add({own_words.STEP_CANCELLED: True})
             place.span.end()
         elif isinstance(place, Chat):
             place.span.end()
@@ -265,22 +282,23 @@ class GraphRecorder:
 
     # --- graphs and nodes ----------------------------------------------------------------------------
 
-    def _begin_node(self, started: Started, place: Place | None) -> None:
+    def _begin_node(self, started: Started, superstep: int, place: Place | None) -> None:
         graph = self._graph(started.parent_id, place)
-        if graph is None or started.superstep is None:
+        if graph is None:
             return
         if started.name == _START or _HIDDEN_TAG in started.tags:
-            self._open(started.id, Chain(graph, started.name))
+            self._open(started.id, Chain(graph.run, graph, started.name))
             return
-        node = self._nodes.begin(graph, started.name, started.superstep, started.inputs, started.metadata)
+        node = self._nodes.begin(graph, started.name, superstep, started.inputs, started.metadata)
         self._open(started.id, node)
 
-    def _graph(self, run_id: UUID | None, place: Place | None) -> Graph | None:
+    def _graph(self, run_id: int | None, place: Place | None) -> Graph | None:
         """Find the graph that a node's parent is; a plain runnable with a node in it turns out to be one."""
         if isinstance(place, Graph):
             return place
         if isinstance(place, Chain) and run_id is not None:
             graph = self._begin_inner(place.name, place)
+            graph.definition, graph.is_prebuilt = place.definition, place.is_prebuilt
             self._open(run_id, graph)
             return graph
         with self._lock:
@@ -312,33 +330,34 @@ class GraphRecorder:
 
     def _is_task(self, started: Started, place: Place) -> bool:
         """Tell whether this is a task of the functional API, which a node (the entrypoint) has called."""
-        path = list(started.metadata.get("langgraph_path") or ())
+        path: Sequence[Any] = started.metadata.get("langgraph_path") or ()
+        if not (len(path) > 2 and path[0] == _PUSH and path[-1] is True):
+            return False
         by = actor(place)
-        return (
-            isinstance(by, Node)
-            and len(path) > 2
-            and path[0] == _PUSH
-            and path[-1] is True
-            and started.metadata.get("langgraph_checkpoint_ns") != by.namespace
-        )
+        return isinstance(by, Node) and started.metadata.get("langgraph_checkpoint_ns") != by.namespace
 
     def _begin_task(self, started: Started, place: Place) -> None:
         caller = actor(place)
         assert isinstance(caller, Node)
+        tasks = self._tasks(caller)
+        generation = max(tasks.supersteps, default=0) + 1
+        self._open(started.id, self._nodes.begin(tasks, started.name, generation, started.inputs, started.metadata))
+
+    def _tasks(self, caller: Node) -> Graph:
         if caller.tasks is None:
             caller.tasks = self._begin_team(caller.name, caller)
-        tasks = caller.tasks
-        generation = max(tasks.supersteps, default=0) + 1  # a task builds on those that had ended when it began
-        self._open(started.id, self._nodes.begin(tasks, started.name, generation, started.inputs, started.metadata))
+            caller.tasks.has_tasks = True
+        return caller.tasks
 
     # --- what is open --------------------------------------------------------------------------------
 
-    def _open(self, run_id: UUID, place: Place) -> None:
+    def _open(self, run_id: int, place: Place) -> None:
         self._places[run_id] = place
         place.run.open[run_id] = place
 
-    def _close(self, run_id: UUID) -> Place | None:
-        self._waiting.pop(run_id, None)
+    def _close(self, run_id: int) -> Place | None:
+        if self._waiting:
+            self._waiting.pop(run_id, None)
         place = self._places.pop(run_id, None)
         if place is not None:
             place.run.open.pop(run_id, None)
@@ -355,3 +374,16 @@ class GraphRecorder:
                 among.popitem(last=False)
         if is_over and is_runs and oldest is not None:
             self._end_run(oldest, is_complete=False)
+
+
+_all: WeakSet[GraphRecorder] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Leave what was going on to the parent process, and do not wait for its threads."""
+    for recorder in _all:
+        recorder.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -4,44 +4,64 @@ A graph hands every node the whole state. Writing that on every span makes paylo
 the run's length. Here a span holds what is new since its agent last spoke, and of that, what other steps of
 the run have said only where the agent directly builds on them: everything else stands on the span of the
 step that said it. So payload grows linearly, whatever the number of agents.
+
+Time must not grow with the run either: a list that has only grown since its agent last saw it is read from
+there on (`_seen.SeenList`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+import threading
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from blamespan.messages import Message
-from blamespan_integrations.langgraph._convert import VALUE, Given, Update
-from blamespan_integrations.langgraph._messages import as_text, message_text, to_message
+from blamespan_integrations.langgraph._convert import VALUE, Given, Update, given_of
+from blamespan_integrations.langgraph._messages import are_messages, as_text, is_message, message_text, to_message
+from blamespan_integrations.langgraph._seen import SeenList, is_short
 
 __all__ = ["Memory"]
-
-_SHORT = 200
-"""Characters; shorter texts may be one object by chance, and cost nothing to say twice."""
 
 
 @dataclass(slots=True)
 class _Seen:
     """What one agent knows."""
 
-    messages: set[Hashable] = field(default_factory=set)
+    read: dict[str, SeenList] = field(default_factory=dict)
+    """The lists of messages in the state, by key, as far as they were found to be that."""
+    lists: dict[str, SeenList] = field(default_factory=dict)
+    """The lists of the state, by key, as far as the agent was told of them."""
+    ids: set[int] = field(default_factory=set)
+    """Identities of the messages it was ever given."""
     said: Update = field(default_factory=Update)
     """Its own words since it was last given the state: LangGraph gives a message its id after the node ended."""
-    lengths: dict[str, int] = field(default_factory=dict)
-    """How much of each list in the state it knows."""
     values: dict[str, Any] = field(default_factory=dict)
     """The other values of the state, as it knows them."""
-    sent: set[Hashable] = field(default_factory=set)
+    sent: SeenList = field(default_factory=SeenList)
     """What it has sent to its model."""
+    answered: set[Hashable] = field(default_factory=set)
+    """What its model has answered, and the instructions it was sent."""
+
+    def are_messages(self, key: str, value: Any) -> bool:
+        """Tell whether what stands under *key* of the state is messages, reading only what is new in a list."""
+        if type(value) is not list:
+            return are_messages(value)
+        known = self.read.get(key)
+        if known is None:
+            known = self.read[key] = SeenList()
+        length = known.length if known.is_continued_by(value) else 0
+        found = bool(value) and all(map(is_message, value[length:] if length else value))
+        known.items, known.length = value, len(value) if found else 0
+        return found
 
 
 @dataclass(slots=True)
 class Memory:
     """The memory of one run; it lives as long as the run.
 
-    Messages count as the same by their id, else by being the same object: the run holds on to them.
+    Messages count as the same by their id, else by being the same object: the run holds on to them. Branches
+    that run at once share it: it locks.
     """
 
     _of_agent: dict[str, _Seen] = field(default_factory=dict)
@@ -51,11 +71,16 @@ class Memory:
     _authored: dict[int, tuple[int, Any]] = field(default_factory=dict)
     """The step that said an object, by the object's identity; and the object, to keep that identity its own."""
     _rewritten: dict[str, int] = field(default_factory=dict)
-    """The step that said a text as a dict or tuple, which LangGraph makes a message of."""
+    """The step that said a text as a dict, tuple or chunk, which LangGraph makes another message of."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def start_after(self, history: Iterable[Any]) -> None:
         """Count messages of earlier runs of this conversation as known to everyone."""
         self._before.update(self._key(message) for message in history)
+
+    def given(self, agent: str, raw: Any) -> Given:
+        """Read a node's input as `given_of` does, without reading again what *agent* has seen before."""
+        return given_of(raw, self._seen(agent).are_messages)
 
     def news(self, agent: str, given: Given, builds_on: Collection[int]) -> list[Message]:
         """Tell what *agent* learns from what it is given, and remember that it knows it from now on.
@@ -65,12 +90,14 @@ class Memory:
             given: The state it is given.
             builds_on: Indices of the steps it builds on.
         """
-        seen = self._of_agent.setdefault(agent, _Seen())
-        own, seen.said = seen.said, Update()
-        seen.messages.update(self._key(message) for message in own.messages)
-        messages = self._new_messages(seen, given.messages)
+        with self._lock:
+            seen = self._seen(agent)
+            own, seen.said = seen.said, Update()
+            messages = self._new_messages(seen, given, own.messages)
+            changed = self._changes(seen, given.rest, own.state)
         found = [to_message(message) for message in messages if self._is_news(message, builds_on)]
-        changed = self._changes(seen, given.rest, own.state)
+        if not changed:
+            return found
         told = {key: self._told(value, builds_on) for key, value in changed.items()}
         told = {key: value for key, value in told.items() if not _is_nothing(value)}
         if told:
@@ -79,51 +106,78 @@ class Memory:
 
     def mutations(self, agent: str, given: Given) -> Update:
         """Tell what *agent* changed in the state it was given, where it gave back that very object."""
-        seen = self._of_agent.setdefault(agent, _Seen())
-        changed = {key: value for key, value in self._changes(seen, given.rest, {}).items() if not _is_nothing(value)}
-        return Update(self._new_messages(seen, given.messages), changed)
+        with self._lock:
+            seen = self._seen(agent)
+            changed = self._changes(seen, given.rest, {})
+            messages = self._new_messages(seen, given, ())
+        return Update(messages, {key: value for key, value in changed.items() if not _is_nothing(value)})
+
+    def was_given(self, agent: str | None, given: Given, message: Any) -> bool:
+        """Tell whether *message* is one of the objects that *agent* (None: nobody was told of them) was given."""
+        seen = self._of_agent.get(agent) if agent is not None else None
+        return (seen is None or id(message) in seen.ids) and given.holds(message)
 
     def has_said(self, agent: str, update: Update, step: int) -> None:
         """Remember what *agent* itself wrote into the state, as step *step* of the run."""
-        said = self._of_agent.setdefault(agent, _Seen()).said
+        said = self._seen(agent).said
         said.messages += update.messages
         said.state |= update.state
         for message in update.messages:
             self.is_said(message, step)
         for value in update.state.values():
             for item in [value, *value] if isinstance(value, list) else [value]:
-                if not _is_short(item):
+                if not is_short(item):
                     self._authored[id(item)] = step, item
 
     def is_said(self, message: Any, step: int) -> None:
         """Remember that *message* was said by step *step* of the run."""
         self._authored[id(message)] = step, message
-        if isinstance(message, dict | tuple):
+        if isinstance(message, (dict, tuple)) or getattr(message, "type", "").endswith("Chunk"):
             self._rewritten[message_text(message)] = step
 
-    def unsent(self, agent: str, messages: Iterable[Any]) -> list[Message]:
+    def unsent(self, agent: str, messages: Sequence[Any]) -> list[Message]:
         """Tell which of *messages* the model of *agent* is sent for the first time, and remember them."""
-        sent = self._of_agent.setdefault(agent, _Seen()).sent
-        found: list[Message] = []
-        for message in messages:
-            key = getattr(message, "id", None) or (getattr(message, "type", ""), message_text(message))
-            if key not in sent and key not in self._before:
-                sent.add(key)
-                found.append(to_message(message))
-        return found
+        with self._lock:
+            seen = self._seen(agent)
+            head = next((place for place, one in enumerate(messages) if getattr(one, "type", "") != "system"), 0)
+            found: list[Any] = []
+            for message in messages[:head]:  # instructions are often made anew for every call
+                said = (message.type, message_text(message))
+                if said not in seen.answered:
+                    seen.answered.add(said)
+                    found.append(message)
+            for message in seen.sent.fresh(messages[head:] if head else messages, self._sent_key):
+                key = self._sent_key(message)
+                if key not in seen.answered and key not in self._before:
+                    found.append(message)
+        return [to_message(message) for message in found]
 
     def has_answered(self, agent: str, message: Any) -> None:
         """Remember that the model of *agent* wrote *message* itself."""
-        sent = self._of_agent.setdefault(agent, _Seen()).sent
-        sent.update({message.id, (message.type, message_text(message))} - {None})
+        answered = self._seen(agent).answered
+        answered.add((message.type, message_text(message)))
+        if message.id:
+            answered.add(message.id)
 
-    def _new_messages(self, seen: _Seen, messages: list[Any]) -> list[Any]:
+    def _seen(self, agent: str) -> _Seen:
+        seen = self._of_agent.get(agent)
+        return seen if seen is not None else self._of_agent.setdefault(agent, _Seen())
+
+    def _new_messages(self, seen: _Seen, given: Given, own: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
-        for message in messages:
-            key = self._key(message)
-            if key not in seen.messages and key not in self._before:
-                seen.messages.add(key)
-                found.append(message)
+        for key, messages in given.lists.items():
+            known = seen.lists.get(key)
+            is_first = known is None
+            if known is None:
+                known = seen.lists[key] = SeenList()
+            fresh = known.fresh(messages, self._key)
+            seen.ids.update(map(id, fresh))
+            if is_first and self._before:
+                fresh = [message for message in fresh if self._key(message) not in self._before]
+            found += fresh
+        if own and found:
+            said = {self._key(message) for message in own}
+            found = [message for message in found if self._key(message) not in said]
         return found
 
     def _is_news(self, message: Any, builds_on: Collection[int]) -> bool:
@@ -147,9 +201,7 @@ class Memory:
         changed: dict[str, Any] = {}
         for key, value in fields.items():
             if isinstance(value, list):
-                known = seen.lengths.get(key, 0)
-                fresh = value[known:] if known <= len(value) else value
-                seen.lengths[key] = len(value)
+                fresh = seen.lists.setdefault(key, SeenList()).fresh(value, self._identity)
                 written = own.get(key)
                 written = written if isinstance(written, list) else [written]
                 changed[key] = [item for item in fresh if not any(item is one for one in written)]
@@ -161,22 +213,23 @@ class Memory:
 
     def _key(self, message: Any) -> Hashable:
         named = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
-        if isinstance(named, str) and named:
-            return named
-        self._kept[id(message)] = message
-        return id(message)
+        return named if isinstance(named, str) and named else self._identity(message)
+
+    def _sent_key(self, message: Any) -> Hashable:
+        return getattr(message, "id", None) or (getattr(message, "type", ""), message_text(message))
+
+    def _identity(self, value: Any) -> int:
+        self._kept[id(value)] = value
+        return id(value)
 
 
 def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, str | list) and not value)
-
-
-def _is_short(value: Any) -> bool:
-    """Tell whether *value* may be the same object as another by chance."""
-    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < _SHORT)
+    return value is None or (isinstance(value, (str, list)) and not value)
 
 
 def _is_same(known: Any, value: Any) -> bool:
     """Compare two values of the state; a foreign object's own comparison is not asked."""
-    simple = (str, int, float, bool, type(None))
-    return known is value or (isinstance(known, simple) and isinstance(value, simple) and known == value)
+    return known is value or (isinstance(known, _PLAIN) and isinstance(value, _PLAIN) and known == value)
+
+
+_PLAIN = (str, int, float, bool, type(None))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -21,6 +22,7 @@ __all__ = [
     "as_state",
     "as_text",
     "content_text",
+    "is_kind_of",
     "is_message",
     "message_text",
     "text_or_none",
@@ -31,20 +33,28 @@ _ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assi
 _ROLES |= {"system": "system", "developer": "system", "tool": "tool", "function": "tool"}
 
 
+is_kind_of: Callable[[type, type], bool] = lru_cache(maxsize=1_024)(issubclass)
+"""Tells whether a class derives from a pydantic one; asked of the classes each time, that costs 1 us."""
+
+
 def is_message(value: Any) -> bool:
     """Tell whether *value* is a message, in one of the forms LangGraph's `add_messages` takes (but bare text)."""
-    if isinstance(value, BaseMessage):
+    if is_kind_of(type(value), BaseMessage):
         return True
     if isinstance(value, tuple):
-        return len(value) == 2 and value[0] in _ROLES and isinstance(value[1], str | list)
-    return isinstance(value, dict) and "content" in value and (value.get("role") or value.get("type")) in _ROLES
+        return len(value) == 2 and _is_role(value[0]) and isinstance(value[1], str | list)
+    return isinstance(value, dict) and "content" in value and _is_role(value.get("role", value.get("type")))
+
+
+def _is_role(value: Any) -> bool:
+    return isinstance(value, str) and value in _ROLES
 
 
 def are_messages(value: Any) -> bool:
     """Tell whether *value* is a message, or a list of nothing but messages."""
-    if is_message(value):
+    if type(value) is not list and is_message(value):
         return True
-    return isinstance(value, list | tuple) and bool(value) and all(is_message(item) for item in value)
+    return isinstance(value, (list, tuple)) and bool(value) and all(map(is_message, value))
 
 
 def to_message(value: Any) -> Message:
@@ -52,17 +62,17 @@ def to_message(value: Any) -> Message:
     if isinstance(value, tuple):
         return Message(_ROLES[value[0]], tuple(_parts(value[1])))
     if isinstance(value, dict):
-        role = _ROLES[value.get("role") or value["type"]]
+        role = _ROLES[str(value.get("role", value.get("type")))]
         calls = [_call_part(call) for call in value.get("tool_calls") or () if isinstance(call, Mapping)]
         return Message(role, (*_parts(value["content"]), *calls), text_or_none(value.get("name")))
-    role = _ROLES.get(value.type, getattr(value, "role", None) or "user")
+    role = _ROLES.get(value.type) or getattr(value, "role", None) or "user"
     if value.type == "remove":
         return Message.of_text("assistant", f"removes message {value.id}")
-    if isinstance(value, ToolMessage):
+    if is_kind_of(type(value), ToolMessage):
         part = {"type": "tool_call_response", "id": value.tool_call_id, "response": content_text(value.content)}
         return Message("tool", (part,), value.name)
     parts = list(_parts(value.content))
-    if isinstance(value, AIMessage):
+    if is_kind_of(type(value), AIMessage) and (value.tool_calls or value.invalid_tool_calls):
         parts += [_call_part(call) for call in [*value.tool_calls, *value.invalid_tool_calls]]
     return Message(role, tuple(parts), value.name, _finish_reason(value))
 
@@ -80,6 +90,10 @@ def message_text(value: Any) -> str:
 
 def _parts(content: Any) -> Iterator[Part]:
     """Convert contents block by block; data (images, audio) is named, not copied."""
+    if isinstance(content, str):
+        if content:
+            yield {"type": "text", "content": content}
+        return
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, str):
             if block:
@@ -120,15 +134,20 @@ def _call_part(call: Mapping[str, Any]) -> Part:
 
 
 def _finish_reason(message: BaseMessage) -> str | None:
-    metadata = getattr(message, "response_metadata", None) or {}
-    return text_or_none(metadata.get("finish_reason") or metadata.get("stop_reason"))
+    metadata = getattr(message, "response_metadata", None)
+    return text_or_none(metadata.get("finish_reason") or metadata.get("stop_reason")) if metadata else None
 
 
 def as_state(value: Any) -> dict[str, Any] | None:
-    """Read a graph's state as a mapping: a dict, a dataclass or a pydantic model; None for anything else."""
+    """Read a graph's state as a mapping: a dict, a dataclass or a pydantic model; None for anything else.
+
+    It may be *value* itself: for reading at once.
+    """
+    if type(value) is dict and set(map(type, value)) <= _ONLY_TEXT:
+        return value
     if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
-    if isinstance(value, BaseMessage | Send | Command):
+        return {key if isinstance(key, str) else _shown(key): item for key, item in value.items()}
+    if isinstance(value, (list, str, Send, Command)) or is_kind_of(type(value), BaseMessage):
         return None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if hasattr(value, f.name)}
@@ -138,9 +157,20 @@ def as_state(value: Any) -> dict[str, Any] | None:
     return None
 
 
+_ONLY_TEXT = {str}
+
+
 def as_text(value: Any) -> str:
-    """Write any value as compact JSON; text stays as it is."""
-    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    """Write any value as compact JSON; text stays as it is. What cannot be written becomes its text or type."""
+    if isinstance(value, str):
+        return value
+    try:
+        return _encoder.encode(_plain(value))
+    except Exception:  # an integer of thousands of digits; a mapping of the program's own may raise anything
+        return _shown(value)
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def content_text(content: Any) -> str:
@@ -159,7 +189,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return value
     if depth > _MAX_DEPTH:
         return _shown(value)
-    if is_message(value) and isinstance(value, BaseMessage):
+    if is_kind_of(type(value), BaseMessage):
         return message_text(value)
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, depth + 1) for item in value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from blamespan_integrations.langgraph._messages import as_state
+from blamespan_integrations.langgraph._order import ERROR_HANDLER
 from blamespan_integrations.langgraph._places import Graph
 
 __all__ = ["DEFAULT_GRAPH_NAME", "agent_name", "is_hook", "prebuilt_owner"]
@@ -17,21 +17,37 @@ __all__ = ["DEFAULT_GRAPH_NAME", "agent_name", "is_hook", "prebuilt_owner"]
 DEFAULT_GRAPH_NAME = "LangGraph"
 """What LangGraph calls a graph without a name."""
 _MODEL_NODES = ("model", "agent")
+_MAX_NAMESAKES = 1_000
 _HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 
 
-def agent_name(graph: Graph, node: str, metadata: Mapping[str, Any], inputs: Any) -> tuple[str, str | None]:
+def agent_name(graph: Graph, node: str, metadata: Mapping[str, Any]) -> tuple[str, str | None]:
     """Name the agent that *node* of *graph* is, uniquely in the run.
 
     Returns:
         Its name, and its id where that says more: the path from its graph.
     """
+    owner = prebuilt_owner(metadata)
+    known = graph.names.get((node, owner))
+    if known is None:
+        known = graph.names[node, owner] = _unique_name(graph, node, owner)
+    return known
+
+
+def _unique_name(graph: Graph, node: str, owner: str | None) -> tuple[str, str | None]:
+    """Name an agent; one that stands elsewhere, in a graph of its own, but has a name already taken gets another."""
     team = _team_name(graph)
-    prebuilt = _prebuilt_name(graph, team, node, metadata, inputs)
-    name, path = prebuilt or node, prebuilt or (f"{team}/{node}" if team else node)
-    if graph.run.owners.setdefault(name, path) != path:
-        name = path if path != name else f"{name}/{node}"
-    return name, path if path != name else None
+    prebuilt = _prebuilt_name(graph, team, node, owner)
+    if node.startswith(ERROR_HANDLER):
+        prebuilt = f"{node.removeprefix(ERROR_HANDLER)}.error_handler"
+    path = prebuilt or (f"{team}/{node}" if team else node)
+    stands = graph.node.name if prebuilt and graph.node is not None else None
+    where = f"{stands}/{prebuilt}" if stands not in (None, prebuilt) else path
+    for name in (prebuilt or node, path, where, *(f"{where}#{number}" for number in range(2, _MAX_NAMESAKES))):
+        place, definition = graph.run.owners.setdefault(name, (where, graph.definition))
+        if place == where or (definition is not None and definition == graph.definition):
+            return name, where if where != name else None
+    return where, None
 
 
 def is_hook(node: str) -> bool:
@@ -55,13 +71,9 @@ def _team_name(graph: Graph) -> str:
     return graph.node.agent
 
 
-def _prebuilt_name(graph: Graph, team: str, node: str, metadata: Mapping[str, Any], inputs: Any) -> str | None:
+def _prebuilt_name(graph: Graph, team: str, node: str, owner: str | None) -> str | None:
     if node not in _MODEL_NODES:
         return None
-    owner = prebuilt_owner(metadata)
-    if owner is not None:
+    if owner is not None or not graph.is_prebuilt:
         return owner
-    if team:
-        return team
-    is_react = node == "agent" and "remaining_steps" in (as_state(inputs) or {})  # create_react_agent's state
-    return graph.name if is_react and graph.name != DEFAULT_GRAPH_NAME else None
+    return team or (graph.name if graph.name != DEFAULT_GRAPH_NAME else None)

@@ -8,11 +8,11 @@ which a graph starts is a team: its span goes on as that team's, and its members
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 
 from blamespan.messages import Message
@@ -23,11 +23,13 @@ from blamespan_integrations.langgraph._convert import (
     VALUE,
     Given,
     Update,
+    answered_call,
     given_of,
     interrupt_text,
     open_calls,
     requested_calls,
     update_of,
+    update_of_writes,
 )
 from blamespan_integrations.langgraph._messages import as_state, as_text, message_text, to_message
 from blamespan_integrations.langgraph._names import agent_name, is_hook, prebuilt_owner
@@ -54,16 +56,20 @@ class Nodes:
             inputs: What it is given.
             metadata: LangGraph's `langgraph_*` metadata of the execution.
         """
-        given = given_of(inputs)
-        agent, agent_id = agent_name(graph, name, metadata, inputs)
-        _recall_history(graph, given)
+        agent, agent_id = agent_name(graph, name, metadata)
+        memory_key = f"{agent}/{name}"
+        given = graph.run.memory.given(memory_key, inputs)
+        if not graph.run.has_state:
+            _recall_history(graph, given)
         node = Node(
+            run=graph.run,
             graph=graph,
             name=name,
             agent=agent,
             agent_id=agent_id,
             superstep=superstep,
             namespace=str(metadata.get("langgraph_checkpoint_ns") or ""),
+            memory_key=memory_key,
             given=given,
             builds_on=predecessors(graph, name, superstep, metadata, inputs),
             attributes={},
@@ -86,14 +92,13 @@ class Nodes:
         node.span = self.recorder.start_agent(
             node.agent,
             received=run.memory.news(node.memory_key, node.given, {ref.index for ref in node.builds_on}),
+            builds_on=node.builds_on,
             agent_id=node.agent_id,
             conversation_id=run.thread_id,
             attributes=node.attributes,
             parent=node.graph.context,
             start_ns=start_ns,
         )
-        for ref in node.builds_on:
-            node.span.build_on(ref)
 
     def end(self, node: Node, output: Any) -> None:
         """End a node that has returned *output*."""
@@ -107,7 +112,23 @@ class Nodes:
         else:
             self.give_span(node)
             refs = [self._speak(node, update)]
-        _leave(node, refs, update)
+        _leave(node, refs, update, output)
+
+    def record_cached(
+        self,
+        graph: Graph,
+        name: str,
+        superstep: int,
+        inputs: Any,
+        metadata: Mapping[str, Any],
+        writes: Sequence[tuple[str, Any]],
+    ) -> None:
+        """Record a node that did not run because a cache knew what it would write; arguments as for `begin`."""
+        node = self.begin(graph, name, superstep, inputs, metadata)
+        self.give_span(node)
+        update = update_of_writes(writes)
+        refs = [self._speak(node, update, {own_words.STEP_CACHED: True})]
+        _leave(node, refs, update, update.state.get(VALUE))
 
     def fail(self, node: Node, error: BaseException) -> None:
         """End a node that has raised *error*; what LangGraph raises to steer a run is none."""
@@ -137,6 +158,7 @@ class Nodes:
                 node.span,
                 self.recorder.start_agent(
                     node.agent,
+                    builds_on=refs or node.builds_on,
                     agent_id=node.agent_id,
                     conversation_id=node.run.thread_id,
                     attributes=node.attributes,
@@ -144,8 +166,6 @@ class Nodes:
                 ),
             )
             node.span.usage = earlier.usage if earlier else None
-            for ref in refs or node.builds_on:
-                node.span.build_on(ref)
             refs = [self._speak(node, update)]
         node.team_span.end()
         return refs or node.builds_on
@@ -171,11 +191,14 @@ class Nodes:
         )
         node.run.memory.has_said(node.memory_key, update, ref.index)
         for message in update.messages:
-            node.graph.said.add(message_text(message))
             for call in requested_calls(message):
                 if call.get("id"):
-                    node.run.calls[call["id"]] = Call(node.agent, ref)
-        node.graph.said.update(as_text(value) for value in update.state.values())
+                    node.run.calls[call["id"]] = node.run.unanswered[call["id"]] = Call(node.agent, ref)
+            if answer_to := answered_call(message):
+                node.run.unanswered.pop(answer_to, None)
+        if node.graph.is_inner:
+            node.graph.said.update(map(message_text, update.messages))
+            node.graph.said.update(map(as_text, update.state.values()))
         return ref
 
     def _end_executor(self, node: Node, update: Update) -> list[StepRef]:
@@ -183,6 +206,7 @@ class Nodes:
         for message in update.messages:
             if message.tool_call_id not in node.answers:
                 self._record_refused(node, message)
+            node.run.unanswered.pop(message.tool_call_id, None)
             node.run.memory.is_said(message, node.answers[message.tool_call_id].index)
             node.graph.said.add(message_text(message))
         return list(node.answers.values()) or node.builds_on
@@ -205,6 +229,9 @@ class Nodes:
     def _interrupt(self, node: Node, error: GraphBubbleUp) -> None:
         """End a node that waits for somebody; a team or an executor has asked through its members or tools."""
         node.run.is_interrupted = True
+        is_breakpoint = isinstance(error, GraphInterrupt) and not (error.args and error.args[0])
+        if is_breakpoint and node.team_span is None and node.span is not None:
+            node.team_span = node.span.as_run(node.agent)  # a team that paused before its first member
         if node.team_span is not None:
             node.team_span.end(is_complete=False)
         elif node.span is not None or not node.answers:
@@ -220,13 +247,14 @@ class Nodes:
             node.team_span.end(error=error)
         elif node.span is not None or not (known and node.answers):
             self.give_span(node)
-            self._speak(node, Update(), error=error)
+            node.graph.failed[node.name] = self._speak(node, Update(), error=error)
 
 
 def _calls(given: Given, metadata: Mapping[str, Any]) -> Mapping[str, tuple[Mapping[str, Any], str | None]]:
     """Find the calls a node is to execute; a prebuilt agent's are asked for by that agent."""
-    owner = prebuilt_owner(metadata)
-    return {call_id: (call, said_by or owner) for call_id, (call, said_by) in open_calls(given).items()}
+    calls = open_calls(given)
+    owner = prebuilt_owner(metadata) if calls else None
+    return {call_id: (call, said_by or owner) for call_id, (call, said_by) in calls.items()} if owner else calls
 
 
 def requester(node: Node, call_id: str | None, said_by: str | None) -> tuple[str, list[StepRef]]:
@@ -245,7 +273,8 @@ def requester(node: Node, call_id: str | None, said_by: str | None) -> tuple[str
 
 def _attributes(node: Node, metadata: Mapping[str, Any]) -> dict[str, str | int | bool]:
     found: dict[str, str | int | bool] = {}
-    step, path = metadata.get("langgraph_step"), list(metadata.get("langgraph_path") or ())
+    step = metadata.get("langgraph_step")
+    path: Sequence[Any] = metadata.get("langgraph_path") or ()
     if isinstance(step, int):
         found[own_words.LANGGRAPH_STEP] = step
     if node.agent != node.name:
@@ -262,7 +291,7 @@ def _attributes(node: Node, metadata: Mapping[str, Any]) -> dict[str, str | int 
 def _recall_history(graph: Graph, given: Given) -> None:
     """Tell what of the first state comes from earlier runs of the conversation: all but what the run was given."""
     run = graph.run
-    if run.has_state or graph.is_inner:
+    if graph.is_inner:
         return
     run.has_state = True
     if run.thread_id is not None:
@@ -272,7 +301,9 @@ def _recall_history(graph: Graph, given: Given) -> None:
 def _note_agent(node: Node) -> None:
     """List a node among the run's agents; a hook without a model executes what its author decided."""
     role: AgentRole = "executor" if node.is_hook and not node.uses_model else "agent"
-    node.run.agents[node.agent] = Agent(node.agent, role, node.agent_id)
+    known = node.run.agents.get(node.agent)
+    if known is None or known.role != role:
+        node.run.agents[node.agent] = Agent(node.agent, role, node.agent_id)
 
 
 def _written(node: Node, output: Any) -> Update:
@@ -280,14 +311,20 @@ def _written(node: Node, output: Any) -> Update:
     if output is node.given.raw and as_state(output) is not None:
         return node.run.memory.mutations(node.memory_key, given_of(output))
     update = update_of(output)
-    given = {id(message) for message in node.given.messages}
-    update.messages = [message for message in update.messages if id(message) not in given]
-    update.state = {key: value for key, value in update.state.items() if not _is_given(node.given.rest, key, value)}
+    update.messages = [message for message in update.messages if not _was_given(node, message)]
+    if update.state:
+        update.state = {key: value for key, value in update.state.items() if not _is_given(node.given.rest, key, value)}
     return update
 
 
+def _was_given(node: Node, message: Any) -> bool:
+    if node.span is None and node.calls and answered_call(message) in node.calls:
+        return False  # the answer to a call that was open
+    return node.run.memory.was_given(None if node.span is None else node.memory_key, node.given, message)
+
+
 def _is_given(state: Mapping[str, Any], key: str, value: Any) -> bool:
-    return key in state and state[key] is value and not isinstance(value, bool | int | float | None)
+    return key in state and state[key] is value and value is not None and not isinstance(value, (bool, int, float))
 
 
 def _unsaid(node: Node, update: Update, output: Any) -> Update:
@@ -325,9 +362,9 @@ def _says_nothing(update: Update) -> bool:
     return empty and not update.messages and not update.goto
 
 
-def _leave(node: Node, refs: Iterable[StepRef], update: Update) -> None:
-    routes = [*node.routes, *update.goto]
-    node.graph.ended(node.superstep, Ended(node.name, list(refs), routes, [*node.sends, *update.sends]))
+def _leave(node: Node, refs: Iterable[StepRef], update: Update, output: Any) -> None:
+    made = output if node.graph.has_tasks else None
+    node.graph.ended(node.superstep, Ended(node.task_id, list(refs), [*node.sends, *update.sends], made))
 
 
 def _spoken(update: Update) -> list[Message]:
@@ -339,10 +376,13 @@ def _spoken(update: Update) -> list[Message]:
 
 def _message_id(update: Update) -> str | None:
     last = update.messages[-1] if update.messages else None
-    return last.id if isinstance(last, BaseMessage) else None
+    found = getattr(last, "id", None)
+    return found if isinstance(found, str) else None
 
 
 def _recipients(node: Node, update: Update) -> list[str]:
     """Name those the message is sent to by name; a tool call sent to its executor has no recipient."""
+    if not (update.goto or node.sends):
+        return []
     sent = [send.node for send in node.sends if not open_calls(given_of(send.arg))]
     return list(dict.fromkeys([*update.goto, *sent]))

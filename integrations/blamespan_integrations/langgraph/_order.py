@@ -1,7 +1,7 @@
-"""Which steps a node builds on, as far as callbacks tell.
+"""Which steps a node builds on.
 
-LangGraph says which channel triggered a node, not who wrote it. Conditional edges, `Command` and `Send`
-name their targets; fixed edges do not.
+LangGraph says which channel triggered a node, and what each node before it wrote: an edge is a channel that
+its source writes and its target is triggered by. A packet (`Send`) is the object its sender made.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from blamespan_integrations.langgraph._places import Ended, Graph
+from blamespan_integrations.langgraph._places import Ended, Graph, parts_of
 from blamespan_integrations.recording import StepRef
 
-__all__ = ["predecessors"]
+__all__ = ["ERROR_HANDLER", "predecessors"]
 
-_JOIN = "join:"
 _PUSH = "__pregel_push"
+ERROR_HANDLER = "__error_handler__"
+"""How LangGraph names the node that handles another node's errors."""
 
 
 def predecessors(graph: Graph, node: str, superstep: int, metadata: Mapping[str, Any], inputs: Any) -> list[StepRef]:
@@ -28,12 +29,21 @@ def predecessors(graph: Graph, node: str, superstep: int, metadata: Mapping[str,
         metadata: LangGraph's `langgraph_*` metadata of the execution.
         inputs: What it is given; a `Send` packet is recognised by being the same object.
     """
-    before = graph.supersteps.get(superstep - 1, [])
-    path, triggers = metadata.get("langgraph_path") or (), metadata.get("langgraph_triggers") or ()
-    if path and path[0] == _PUSH:
-        chosen = _senders(before, node, inputs)
+    if graph.failed and node.startswith(ERROR_HANDLER) and node.removeprefix(ERROR_HANDLER) in graph.failed:
+        return [graph.failed[node.removeprefix(ERROR_HANDLER)]]
+    path = metadata.get("langgraph_path")
+    chosen: Sequence[Ended]
+    if graph.has_tasks:
+        chosen = _makers(graph, inputs)
+    elif path and path[0] == _PUSH:
+        chosen = _senders(graph.supersteps.get(superstep - 1, []), node, inputs)
+    elif graph.edges is not None:
+        triggers = metadata.get("langgraph_triggers") or ()
+        chosen = [ended for trigger in triggers for ended in graph.edges.get(trigger, ())]
     else:
-        chosen = _joined(graph, triggers) or _leading_to(before, node)
+        chosen = graph.supersteps.get(superstep - 1, [])
+    if len(chosen) == 1:
+        return chosen[0].refs or list(graph.origin)
     refs = {ref.index: ref for ended in chosen for ref in ended.refs}
     return list(refs.values()) or list(graph.origin)
 
@@ -44,19 +54,13 @@ def _senders(before: Sequence[Ended], node: str, inputs: Any) -> list[Ended]:
     return exact or named or list(before)
 
 
-def _joined(graph: Graph, triggers: Sequence[str]) -> list[Ended]:
-    """Read `join:a+b:c`, the channel of an edge from several nodes."""
-    for trigger in triggers:
-        sources, _, _ = trigger.removeprefix(_JOIN).rpartition(":")
-        if trigger.startswith(_JOIN) and sources:
-            return [graph.last_of[name] for name in sources.split("+") if name in graph.last_of]
-    return []
+def _makers(graph: Graph, inputs: Any) -> Sequence[Ended]:
+    """Find the tasks whose results a task is given, by identity.
 
-
-def _leading_to(before: Sequence[Ended], node: str) -> list[Ended]:
-    """Leave out those known to lead elsewhere, if anyone is known to lead here.
-
-    A conditional edge with a path map answers keys, not nodes, so nobody is left out for those alone.
+    Where it is given nothing that a task or the entrypoint's caller made, those that ended last before it began.
     """
-    is_named = any(node in ended.routes for ended in before)
-    return [ended for ended in before if not (is_named and ended.routes) or node in ended.routes]
+    given = {id(part) for part in parts_of(inputs)}
+    makers = [maker for part in given if (maker := graph.makers.get(part)) is not None]
+    if makers or (graph.node is not None and any(id(part) in given for part in parts_of(graph.node.given.raw))):
+        return sorted(makers, key=lambda ended: ended.refs[0].index if ended.refs else 0)
+    return graph.supersteps[max(graph.supersteps)] if graph.supersteps else []

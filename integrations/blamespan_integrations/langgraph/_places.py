@@ -5,10 +5,9 @@ A *place* is where children belong: the run, a node, a tool, a model call, or a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from langgraph.types import Send
 from opentelemetry.context import Context
@@ -18,7 +17,13 @@ from blamespan_integrations.langgraph._convert import Given
 from blamespan_integrations.langgraph._memory import Memory
 from blamespan_integrations.recording import AgentSpan, ChatSpan, RunSpan, StepRef, ToolSpan
 
-__all__ = ["Call", "Chain", "Chat", "Ended", "Graph", "Node", "Place", "Run", "Tool", "actor"]
+__all__ = ["Call", "Chain", "Chat", "Ended", "Graph", "Node", "Place", "Run", "Tool", "actor", "parts_of"]
+
+_KEPT = 8
+"""Supersteps: those before the last are dropped now and then."""
+
+_MAX_PARTS = 256
+"""Of a task's input and result that are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Run:
     list or set, or belongs to one node.
     """
 
-    id: UUID
+    id: int
     name: str
     span: RunSpan
     thread_id: str | None
@@ -47,17 +52,21 @@ class Run:
     has_state: bool = False
     """Whether a node has been given the state yet."""
     agents: dict[str, Agent] = field(default_factory=dict)
-    owners: dict[str, str] = field(default_factory=dict)
-    """For each agent's name, where in which graph it stands: two that share a name get two names."""
+    owners: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    """Where the agent of each name stands, and in which graph: two that share a name get two names."""
     calls: dict[str, Call] = field(default_factory=dict)
-    """By the model's id of the call."""
+    """Tool calls that agents asked for, by the model's id of the call."""
+    unanswered: dict[str, Call] = field(default_factory=dict)
+    """Those of them that no tool has answered yet."""
     attempts: dict[str, int] = field(default_factory=dict)
     """How often each node's task was begun, by checkpoint namespace: equal across retries."""
-    open: dict[UUID, Place] = field(default_factory=dict)
+    open: dict[int, Place] = field(default_factory=dict)
     """Its places by LangChain's run id, in the order they started."""
     errors: list[BaseException] = field(default_factory=list)
     """What its steps raised: an exception that passes through several spans is one step's failure."""
     is_interrupted: bool = False
+    goes_on: str = ""
+    """How it is related to the run whose checkpoint it starts from, if it goes on from there."""
 
     def has_seen(self, error: BaseException) -> bool:
         """Tell whether one of its steps has failed with this very exception."""
@@ -69,16 +78,16 @@ class Ended:
     """How a node ended, for those that build on it.
 
     Attributes:
-        node: Its name in the graph.
+        task_id: LangGraph's id of its execution.
         refs: The steps it ended with: its message, or its tools' answers, or its members' last messages.
-        routes: Nodes it is known to lead to; empty where only the graph's fixed edges say that.
         sends: Packets it sent.
+        output: What it returned, if it is a task.
     """
 
-    node: str
+    task_id: str
     refs: list[StepRef] = field(default_factory=list)
-    routes: list[str] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
+    output: Any = None
 
 
 @dataclass(slots=True)
@@ -92,8 +101,14 @@ class Graph:
         is_inner: Whether it is not the outermost.
         own_span: Its span, where neither the run's nor the node's span stands for it.
         supersteps: How the nodes of each superstep ended; old ones are dropped.
-        last_of: How each node ended last.
-        said: Texts that its members have said.
+        edges: Who wrote each of LangGraph's channels that no node has followed yet; None until LangGraph tells.
+        said: Texts that its members have said, where it is not the outermost.
+        failed: How each node failed last, by name.
+        definition: The identity of what the program has compiled, where LangGraph tells.
+        is_prebuilt: Whether it is what `create_agent` or `create_react_agent` makes.
+        has_tasks: Whether its nodes are the tasks of a functional entrypoint.
+        makers: The tasks that made each object, by its identity.
+        names: What its nodes are called as agents, by node and owner, with their ids.
     """
 
     run: Run
@@ -104,15 +119,39 @@ class Graph:
     is_inner: bool = False
     own_span: RunSpan | None = None
     supersteps: dict[int, list[Ended]] = field(default_factory=dict)
-    last_of: dict[str, Ended] = field(default_factory=dict)
+    edges: dict[str, list[Ended]] | None = None
     said: set[str] = field(default_factory=set)
+    failed: dict[str, StepRef] = field(default_factory=dict)
+    definition: int | None = None
+    is_prebuilt: bool = False
+    has_tasks: bool = False
+    makers: dict[int, Ended] = field(default_factory=dict)
+    names: dict[tuple[str, str | None], tuple[str, str | None]] = field(default_factory=dict)
 
     def ended(self, superstep: int, how: Ended) -> None:
         """Remember how a node ended; what no later node can build on is forgotten."""
         self.supersteps.setdefault(superstep, []).append(how)
-        self.last_of[how.node] = how
-        for old in [number for number in self.supersteps if number < superstep - 1]:
-            self.supersteps.pop(old, None)
+        if self.has_tasks:
+            self.makers.update((id(part), how) for part in parts_of(how.output))
+        if len(self.supersteps) > _KEPT:
+            for old in [number for number in self.supersteps if number < superstep - 1]:
+                self.supersteps.pop(old, None)
+
+    def took(self, tasks: Collection[tuple[str, Sequence[str], Sequence[str]]]) -> None:
+        """Note which edges were taken in a superstep.
+
+        Args:
+            tasks: Of each its id, the channels that triggered it, and those that it wrote.
+        """
+        edges = self.edges = self.edges or {}
+        last = {ended.task_id: ended for ended in self.supersteps[max(self.supersteps)]} if self.supersteps else {}
+        for _, triggers, _ in tasks:
+            for trigger in triggers:
+                edges.pop(trigger, None)
+        for task_id, _, written in tasks:
+            if (ended := last.get(task_id)) is not None:
+                for channel in written:
+                    edges.setdefault(channel, []).append(ended)
 
     def tail(self) -> list[StepRef]:
         """List the steps it ended with so far."""
@@ -125,12 +164,14 @@ class Node:
     """A node at work, or a task of a functional entrypoint.
 
     Attributes:
+        run: The run it belongs to.
         graph: The graph it belongs to.
         name: Its name in the graph.
         agent: Its name as an agent of the run.
         agent_id: Where it stands, where that is not its name.
         superstep: LangGraph's number of it within the graph's run.
         namespace: LangGraph's checkpoint namespace of the execution.
+        memory_key: Who remembers what it is given: a team's only agent may share the team's name, but not its memory.
         given: What it was given.
         builds_on: The steps it builds on.
         attributes: What its span says beyond the conventions.
@@ -144,16 +185,17 @@ class Node:
         tasks: That one.
         outputs: What the graphs within it gave back.
         answers: Of the tools it executed for others, by call id.
-        routes: Where its conditional edges lead.
-        sends: The packets they send.
+        sends: The packets its conditional edges send.
     """
 
+    run: Run
     graph: Graph
     name: str
     agent: str
     agent_id: str | None
     superstep: int
     namespace: str
+    memory_key: str
     given: Given
     builds_on: list[StepRef]
     attributes: dict[str, str | int | bool]
@@ -167,18 +209,12 @@ class Node:
     tasks: Graph | None = None
     outputs: list[Any] = field(default_factory=list)
     answers: dict[str, StepRef] = field(default_factory=dict)
-    routes: list[str] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
 
     @property
-    def run(self) -> Run:
-        """The run it belongs to."""
-        return self.graph.run
-
-    @property
-    def memory_key(self) -> str:
-        """Who remembers what it is given: a team's only agent may share the team's name, but not its memory."""
-        return f"{self.agent}/{self.name}"
+    def task_id(self) -> str:
+        """LangGraph's id of the execution."""
+        return self.namespace.rpartition(":")[2]
 
     @property
     def context(self) -> Context:
@@ -239,24 +275,37 @@ class Chain:
     """A plain runnable: a conditional edge, a prompt, a sequence; or a graph before its first node starts.
 
     Attributes:
+        run: The run it belongs to.
         place: Where it belongs.
         name: Its name.
         is_edge: Whether it may decide where a node leads.
+        is_prebuilt: Whether it is a graph, and a prebuilt agent.
+        definition: If it is a graph, the identity of what the program has compiled.
     """
 
+    run: Run
     place: Place
     name: str
     is_edge: bool = False
-
-    @property
-    def run(self) -> Run:
-        """The run it belongs to."""
-        return self.place.run
+    is_prebuilt: bool = False
+    definition: int | None = None
 
     @property
     def context(self) -> Context:
         """Under which its children's spans start."""
         return self.place.context
+
+
+def parts_of(value: Any) -> list[Any]:
+    """List a value and what it holds, but for what may be one object by chance."""
+    found, place = [value], 0
+    while place < len(found) < _MAX_PARTS:
+        part, place = found[place], place + 1
+        if isinstance(part, dict):
+            found += part.values()
+        elif isinstance(part, list | tuple | set):
+            found += part
+    return [part for part in found if not isinstance(part, bool | int | tuple | None)]
 
 
 Place = Graph | Node | Tool | Chat | Chain

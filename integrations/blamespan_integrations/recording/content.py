@@ -1,79 +1,348 @@
-"""Contents on the wire: every value is capped, and what was cut says so."""
+"""Contents on the wire: captured or withheld, masked, then capped; what was withheld, cut or lost says so."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
 
 from blamespan import conventions as words
-from blamespan.messages import Message, dump_messages
+from blamespan.messages import Message, Part
+from blamespan.settings import ContentSettings
+from blamespan.trace import Agent, AttributeValue
+from blamespan_integrations.recording.fitting import (
+    encode,
+    encode_spaced,
+    fits,
+    fitted_messages,
+    fitted_value,
+    quoted,
+    well_formed,
+)
+from blamespan_integrations.recording.masking import REMEMBERED_CHARS, UUID, Masker
+from blamespan_integrations.recording.plain import Json, Plain
+from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET
 
-__all__ = ["Capped", "cap_messages", "cap_text"]
+__all__ = ["ContentPolicy", "Contents"]
+
+_MAX_NAME_CHARS = 512
+"""Names of agents, tools and models are labels; one this long is a mistake, and back ends index them."""
+_NAME_KEY = re.compile(r"(?:^|[._])(?:id|name|node|type|kind|path|namespace|ns)$")
+"""Keys of an integration's own attributes whose text names something and is no content."""
+_WORD = re.compile(r"[A-Za-z_][\w.]{0,127}")
+_LEAST_MESSAGE_BYTES = 32
+"""A message takes at least so much; of more than fit the oldest are not even looked at."""
+
+_REQUIRED: dict[str, tuple[str, ...]] = {
+    "text": ("content",),
+    "reasoning": ("content",),
+    "tool_call": ("name", "arguments"),
+    "tool_call_response": ("response",),
+    "blob": ("modality", "content"),
+    "file": ("modality", "file_id"),
+    "uri": ("modality", "uri"),
+}
+"""Fields a part must have. Source: GenAI message JSON schemas of the semantic conventions."""
+_OPENINGS = {kind: f'{{"type":"{kind}","content":' for kind in ("text", "reasoning")}
+_PART_NAMES = frozenset({"type", "id", "name", "modality", "mime_type"})
+"""Fields of a part that are no content."""
 
 
-class Capped:
-    """Remembers which values of one span were cut, and how long they were.
+@dataclass(frozen=True, slots=True)
+class ContentPolicy:
+    """What of contents is recorded, for all spans of one integration.
+
+    Attributes:
+        capture: Whether contents are recorded at all.
+        masker: What is masked in them.
+        max_bytes: Most UTF-8 bytes one value may have.
+        name: Masks a name; the same few come again and again, so it remembers some.
+        quoted: Masks a text and writes it as JSON, and remembers some; None where the program masks by a function
+            of its own.
+    """
+
+    capture: bool
+    masker: Masker
+    max_bytes: int
+    name: Callable[[str], str]
+    quoted: Callable[[str], str] | None
+
+    @classmethod
+    def of(cls, settings: ContentSettings, max_value_chars: int | None = None) -> ContentPolicy:
+        """Make the policy of *settings*, the SDK cutting values at *max_value_chars*."""
+        limit = settings.max_bytes if max_value_chars is None else min(settings.max_bytes, max_value_chars)
+        masker = Masker(settings)
+
+        @lru_cache(maxsize=1_024)
+        def name(name: str) -> str:
+            return well_formed(masker.name(name))
+
+        @lru_cache(maxsize=256)
+        def remembered(text: str) -> str:
+            return quoted(masker.text(text, limit, _ignore))
+
+        def written(text: str) -> str:
+            return remembered(text) if len(text) <= REMEMBERED_CHARS else quoted(masker.text(text, limit, _ignore))
+
+        return cls(settings.capture, masker, limit, name, written if settings.mask is None else None)
+
+
+class Contents:
+    """Writes the contents of one span, and remembers what of them is missing.
 
     Args:
-        max_bytes: Most UTF-8 bytes one value may have.
+        policy: What may be recorded.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self._original: dict[str, int] = {}
+    __slots__ = ("_cut", "_lost", "_policy", "_withheld")
 
-    def note(self, key: str, original_bytes: int) -> None:
-        """Remember that the value of *key* was *original_bytes* long."""
-        self._original[key] = original_bytes
+    def __init__(self, policy: ContentPolicy) -> None:
+        self._policy = policy
+        self._cut: dict[str, int] = {}
+        self._withheld: dict[str, int] = {}
+        self._lost: list[str] = []
 
-    def attributes(self) -> dict[str, list[str] | list[int]]:
-        """Write what was cut as `blamespan.truncated` and `blamespan.original_bytes`."""
-        if not self._original:
-            return {}
-        return {words.TRUNCATED: list(self._original), words.ORIGINAL_BYTES: list(self._original.values())}
+    @property
+    def is_captured(self) -> bool:
+        """Whether contents are recorded at all."""
+        return self._policy.capture
+
+    def lose(self, what: str) -> None:
+        """Remember something that could not be recorded. Not a content itself: names and types only."""
+        if len(self._lost) < _MOST_LOSSES and what not in self._lost:
+            self._lost.append(what)
+
+    def name(self, name: object) -> str:
+        """Write the name or id of something. It is recorded even where contents are not."""
+        if type(name) is str and len(name) <= _MAX_NAME_CHARS:
+            return name if len(name) == 36 and UUID.fullmatch(name) else self._policy.name(name)
+        return self._policy.name(str(Plain(self._policy.masker, _MAX_NAME_CHARS, self.lose).of(name))[:_MAX_NAME_CHARS])
+
+    def word(self, error: str) -> str:
+        """Write a word for how something failed; where contents are not recorded, only if it is one word."""
+        if not self._policy.capture and not _WORD.fullmatch(error):
+            return "_OTHER"  # the conventions' word for an error of no known class
+        return self.name(error)
+
+    def text(self, key: str, text: str, limit: int | None = None) -> str | None:
+        """Write *text* under *key*, cut on a character boundary; None where contents are withheld."""
+        if not self._policy.capture:
+            self._withhold(key, text)
+            return None
+        limit = min(limit or self._policy.max_bytes, self._policy.max_bytes)
+        masked = self._policy.masker.text(text, limit, self._loses(key))
+        is_cut = len(text) > limit + LONGEST_SECRET
+        if not is_cut and fits(masked, limit):
+            return masked
+        encoded = well_formed(masked).encode()
+        if is_cut or len(encoded) > limit:
+            self._cut[key] = _size(text)
+        return encoded[:limit].decode("utf-8", "ignore")
+
+    def value(self, key: str, value: object) -> str | None:
+        """Write any object as JSON under *key*; a text stays as it is. None where contents are withheld."""
+        if not self._policy.capture:
+            self._withhold(key, value)
+            return None
+        limit = self._policy.max_bytes
+        if type(value) is str:
+            parsed = _parsed(value) if limit < len(value) <= _PARSED_LIMITS * limit else None
+            if parsed is None:
+                return self.text(key, value)
+            value = parsed
+        plain = Plain(self._policy.masker, limit, self._loses(key))
+        found = plain.of(value)
+        if isinstance(found, str):
+            return self.text(key, found)
+        text = encode_spaced(found)
+        if fits(text, limit) and not plain.omitted:
+            return text
+        size = _size(text) + plain.omitted
+        if size > limit or plain.omitted:
+            self._cut[key] = size
+        return fitted_value(found, limit)
+
+    def messages(self, key: str, messages: Sequence[Message], *, is_output: bool = False) -> str:
+        """Write messages as JSON: the longest texts are cut, then the oldest messages left out.
+
+        Args:
+            key: The attribute.
+            messages: Any number, of any size.
+            is_output: Whether they are a model's or agent's answer, which says why it ended.
+        """
+        limit = self._policy.max_bytes
+        text = self._in_full(key, messages, is_output) if self._policy.capture else None
+        if text is not None and fits(text, limit):
+            return text
+        most = max(1, limit // _LEAST_MESSAGE_BYTES)
+        kept = messages if len(messages) <= most else messages[-most:]
+        plain = Plain(self._policy.masker, self._per_text(kept), self._loses(key))
+        found = [self._message(message, plain, is_output, most) for message in kept]
+        text = encode(found)
+        if fits(text, limit) and not plain.omitted and len(kept) == len(messages):
+            return text
+        text = well_formed(text)
+        size = len(text.encode()) + plain.omitted
+        if size > limit or len(kept) < len(messages):
+            self._cut[key] = size
+        return fitted_messages(found, limit)
+
+    def agents(self, agents: Sequence[Agent]) -> str:
+        """Write the participants; without their descriptions where those do not fit, then only the first ones."""
+        limit = self._policy.max_bytes
+        rows = [self._agent(agent) for agent in agents[: limit // _LEAST_MESSAGE_BYTES + 1]]
+        text = encode(rows)
+        if fits(text, limit) and len(rows) == len(agents):
+            return text
+        self._cut[words.RUN_AGENTS] = _size(text)
+        rows = [{name: value for name, value in row.items() if name != "description"} for row in rows]
+        while rows and not fits(encode(rows), limit):
+            rows = rows[: len(rows) * 3 // 4]
+        return encode(rows)
+
+    def extras(self, attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
+        """Write what else an integration knows: numbers and names stay, other text is content."""
+        found: dict[str, AttributeValue] = {}
+        for key, value in attributes.items():
+            written = value if isinstance(value, _NUMBERS) else self._extra(str(key), value)
+            if written is not None:
+                found[str(key)] = written
+        return found
+
+    def notes(self) -> dict[str, list[str] | list[int]]:
+        """Write what is missing: `blamespan.truncated`, `blamespan.withheld`, `blamespan.lost`."""
+        found: dict[str, list[str] | list[int]] = {}
+        if self._cut:
+            found |= {words.TRUNCATED: list(self._cut), words.ORIGINAL_BYTES: list(self._cut.values())}
+        if self._withheld:
+            found |= {words.WITHHELD: list(self._withheld), words.WITHHELD_BYTES: list(self._withheld.values())}
+        if self._lost:
+            found[words.LOST] = list(self._lost)
+        return found
+
+    def _loses(self, key: str) -> Callable[[str], None]:
+        return lambda what: self.lose(f"{key}: {what}")
+
+    def _withhold(self, key: str, value: object) -> None:
+        self._withheld[key] = self._withheld.get(key, 0) + self._size_of(value)
+
+    def _size_of(self, value: object) -> int:
+        if isinstance(value, str):
+            return _size(value)
+        return _size(encode(Plain(_UNMASKED, self._policy.max_bytes, _ignore).of(value)))
+
+    def _extra(self, key: str, value: object) -> AttributeValue:
+        if value is None:
+            return None
+        is_name = _NAME_KEY.search(key) is not None
+        if isinstance(value, str):
+            return self.name(value) if is_name else self.text(key, value)
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            if not is_name and not self._policy.capture:
+                self._withhold(key, "".join(value))
+                return None
+            return [self.name(item) if is_name else self.text(key, item) or "" for item in value[:_MOST_ITEMS]]
+        if isinstance(value, list | tuple) and all(isinstance(item, _NUMBERS) for item in value):
+            return list(value[:_MOST_ITEMS])
+        return self.value(key, value)
+
+    def _agent(self, agent: Agent) -> dict[str, Json]:
+        row: dict[str, Json] = {"name": self.name(agent.name), "role": agent.role}
+        if agent.id is not None:
+            row["id"] = self.name(agent.id)
+        if agent.description is not None and self._policy.capture:
+            row["description"] = self._policy.masker.text(agent.description, self._policy.max_bytes, self.lose)
+        elif agent.description is not None:
+            self._withhold(words.RUN_AGENTS, agent.description)
+        return row
+
+    def _per_text(self, messages: Sequence[Message]) -> int:
+        """Share out the limit where all texts together are far over it: each is looked at no longer than is of use."""
+        limit = self._policy.max_bytes
+        lengths = [len(value) for m in messages for part in m.parts for value in part.values() if type(value) is str]
+        return limit if sum(lengths) <= 2 * limit else max(64, 2 * limit // len(lengths))
+
+    def _in_full(self, key: str, messages: Sequence[Message], is_output: bool) -> str | None:
+        """Write messages of nothing but text, most there are, all they say; None where there is more to it."""
+        room = self._policy.max_bytes
+        for message in messages:
+            for part in message.parts:
+                text = part.get("content")
+                if len(part) != 2 or type(text) is not str or part.get("type") not in _OPENINGS:
+                    return None
+                room -= len(text)
+        if room < 0:
+            return None
+        write = self._policy.quoted or self._quoted_by(key)
+        written: list[str] = []
+        for message in messages:
+            parts = ",".join([f"{_OPENINGS[part['type']]}{write(part['content'])}}}" for part in message.parts])
+            name = "" if message.name is None else f',"name":{quoted(self.name(message.name))}'
+            reason = message.finish_reason or ("stop" if is_output else None)
+            end = "" if reason is None else f',"finish_reason":{quoted(self.word(reason))}'
+            written.append(f'{{"role":{quoted(message.role)}{name},"parts":[{parts}]{end}}}')
+        return f"[{','.join(written)}]"
+
+    def _quoted_by(self, key: str) -> Callable[[str], str]:
+        """Give what masks a text by the program's own function and writes it as JSON."""
+        mask, limit, loses = self._policy.masker.text, self._policy.max_bytes, self._loses(key)
+        return lambda text: quoted(mask(text, limit, loses))
+
+    def _message(self, message: Message, plain: Plain, is_output: bool, most: int) -> dict[str, Json]:
+        found: dict[str, Json] = {"role": message.role}
+        if message.name is not None:
+            found["name"] = self.name(message.name)
+        found["parts"] = [self._part(part, plain) for part in message.parts[:most]]
+        plain.renew()
+        if message.finish_reason is not None:
+            found["finish_reason"] = self.word(message.finish_reason)
+        elif is_output:
+            asks = any(part.get("type") == "tool_call" for part in message.parts)
+            found["finish_reason"] = "tool_call" if asks else "stop"
+        return found
+
+    def _part(self, part: Part, plain: Plain) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        size = 0
+        for field, value in part.items():
+            if field in _PART_NAMES:
+                found[field] = None if value is None else self.name(value)
+            elif self._policy.capture:
+                found[field] = plain.of(value)
+            else:
+                size += self._size_of(value)
+        for field in _REQUIRED.get(cast(str, found.get("type")), ()):
+            if found.get(field) is None:
+                found[field] = ""
+        if not self._policy.capture:
+            found["size_bytes"] = size
+        return found
 
 
-def cap_text(capped: Capped, key: str, text: str) -> str:
-    """Cut *text* on a character boundary if it is over the limit. Lone surrogates become `?`."""
-    encoded = text.encode("utf-8", "replace")
-    if len(encoded) > capped.max_bytes:
-        capped.note(key, len(encoded))
-        encoded = encoded[: capped.max_bytes]
-    return encoded.decode("utf-8", "ignore")
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
-def cap_messages(capped: Capped, key: str, messages: Sequence[Message]) -> str:
-    """Write messages as JSON within the limit: the longest texts are cut, the JSON stays whole.
-
-    Where even that does not fit (very many messages), the oldest are left out.
-    """
-    text = dump_messages(messages).encode("utf-8", "replace").decode()
-    size = len(text.encode())
-    if size <= capped.max_bytes:
-        return text
-    capped.note(key, size)
-    kept = list(messages)
-    while kept:
-        room = capped.max_bytes // sum(len(message.parts) for message in kept) - 160
-        limit = max(0, room)
-        while limit:
-            text = dump_messages([_cut(message, limit) for message in kept]).encode("utf-8", "replace").decode()
-            if len(text.encode()) <= capped.max_bytes:
-                return text
-            limit = limit * 3 // 4
-        kept = kept[len(kept) // 2 + 1 :] if len(kept) > 1 else []
-    return "[]"
+def _parsed(text: str) -> object | None:
+    """Read a long text that is JSON, so that it is cut as JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return cast(object, json.loads(text))
+    except (ValueError, RecursionError):
+        return None
 
 
-def _cut(message: Message, limit: int) -> Message:
-    return replace(message, parts=tuple(_cut_part(part, limit) for part in message.parts))
+def _ignore(_: str) -> None:
+    return None
 
 
-def _cut_part(part: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    return {
-        field: value.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
-        if isinstance(value, str) and field not in ("type", "id", "name")
-        else value
-        for field, value in part.items()
-    }
+_UNMASKED = Masker(ContentSettings(mask_secrets=False))
+"""For measuring: what it writes goes nowhere."""
+_PARSED_LIMITS = 64
+_NUMBERS = (bool, int, float)
+_MOST_LOSSES = 8
+_MOST_ITEMS = 128

@@ -8,14 +8,16 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from blamespan import conventions as words
 from blamespan._version import __version__
 from blamespan.messages import Message
-from blamespan.settings import max_content_bytes
+from blamespan.settings import ContentSettings
 from blamespan.trace import Agent, AttributeValue
-from blamespan_integrations.recording.content import Capped, cap_messages, cap_text
+from blamespan_integrations.recording.content import ContentPolicy, Contents
+from blamespan_integrations.recording.room import Room, span_limits
 from blamespan_integrations.recording.spans import (
     AGENT_KEY,
     AgentSpan,
@@ -24,18 +26,14 @@ from blamespan_integrations.recording.spans import (
     RunState,
     StepRef,
     ToolSpan,
-    as_json,
+    chosen,
     link_to,
-    listed,
 )
 
 __all__ = ["Recorder"]
 
 RUN_KEY = otel_context.create_key("blamespan-run")
 """Where the OpenTelemetry context holds what the spans of a run share."""
-
-_MAX_LINKS = 127
-"""The SDK keeps 128 links of a span and drops the oldest."""
 
 
 class Recorder:
@@ -44,14 +42,27 @@ class Recorder:
     Args:
         scope: Instrumentation scope, e.g. `blamespan.autogen`.
         tracer_provider: Where the spans go; the global one if None.
-        max_bytes: Limit of one content attribute; `BLAMESPAN_MAX_CONTENT_BYTES` or 32 KiB if None.
+        content: What of contents may be recorded; as the variables say if None.
     """
 
     def __init__(
-        self, scope: str, tracer_provider: trace.TracerProvider | None = None, *, max_bytes: int | None = None
+        self,
+        scope: str,
+        tracer_provider: trace.TracerProvider | None = None,
+        *,
+        content: ContentSettings | None = None,
     ) -> None:
+        provider = tracer_provider or trace.get_tracer_provider()
+        limits = span_limits(provider)
         self._tracer = trace.get_tracer(scope, __version__, tracer_provider)
-        self._max_bytes = max_content_bytes(max_bytes)
+        self._policy = ContentPolicy.of(content or ContentSettings.of(), limits.max_span_attribute_length)
+        self._max_attributes = limits.max_span_attributes
+        self._max_links = limits.max_links
+
+    @classmethod
+    def of(cls, scope: str, arguments: Mapping[str, Any]) -> Recorder:
+        """Make the recorder that the arguments of an instrumentor's `instrument()` ask for."""
+        return cls(scope, arguments.get("tracer_provider"), content=ContentSettings.among(arguments))
 
     def start_run(
         self,
@@ -74,29 +85,32 @@ class Recorder:
                 that one: they count steps together.
             links: Spans of other runs that this one continues.
         """
-        attributes = self._common(words.OPERATION_WORKFLOW, conversation_id) | {words.WORKFLOW_NAME: name}
-        capped = Capped(self._max_bytes)
+        contents = Contents(self._policy)
+        name = contents.name(name)
+        found = self._common(contents, words.OPERATION_WORKFLOW, conversation_id)
+        found[words.WORKFLOW_NAME] = name
         if task:
-            attributes[words.INPUT_MESSAGES] = cap_messages(capped, words.INPUT_MESSAGES, task)
+            found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, task)
         if agents:
-            attributes[words.RUN_AGENTS] = listed(agents, self._max_bytes)
-        span = self._start(f"{words.OPERATION_WORKFLOW} {name}", attributes, parent, [Link(c) for c in links])
-        context = trace.set_span_in_context(span, parent)
+            found[words.RUN_AGENTS] = contents.agents(agents)
+        span = self._start(f"{words.OPERATION_WORKFLOW} {name}", found, parent, [Link(c) for c in links if c.is_valid])
+        context = _within(span, parent)
         if otel_context.get_value(RUN_KEY, context) is None:
             context = otel_context.set_value(RUN_KEY, RunState(), context)
         # An agent further out is not this run's: its team within a team has agents of its own.
-        return RunSpan(span, otel_context.set_value(AGENT_KEY, None, context), capped)
+        context = otel_context.set_value(AGENT_KEY, None, context)
+        return RunSpan(span, context, contents, Room(self._max_attributes, found))
 
     def start_agent(
         self,
         name: str,
         *,
         received: Sequence[Message] = (),
-        builds_on: Sequence[str] = (),
+        builds_on: Sequence[str | StepRef] = (),
         agent_id: str | None = None,
         description: str | None = None,
         conversation_id: str | None = None,
-        attributes: Mapping[str, AttributeValue] | None = None,
+        attributes: Mapping[str, object] | None = None,
         parent: Context | None = None,
         start_ns: int | None = None,
     ) -> AgentSpan:
@@ -105,7 +119,7 @@ class Recorder:
         Args:
             name: The agent.
             received: Messages new since it last spoke.
-            builds_on: Message ids of what it received; those of this run become links.
+            builds_on: Steps that it builds on, or message ids of what it received; those of this run become links.
             agent_id: The framework's id of the instance.
             description: What the agent says of itself.
             conversation_id: As the run's.
@@ -114,20 +128,24 @@ class Recorder:
             start_ns: When it began, Unix time, where that is known only now; this moment if None.
         """
         state = _run_state(parent)
-        inputs = [ref for message_id in builds_on if (ref := state.said.get(message_id))]
-        found = self._common(words.OPERATION_AGENT, conversation_id) | {words.AGENT_NAME: name, **(attributes or {})}
-        capped = Capped(self._max_bytes)
+        inputs = [ref for one in builds_on if (ref := one if isinstance(one, StepRef) else state.said.get(one))]
+        contents = Contents(self._policy)
+        name = contents.name(name)
+        found = self._common(contents, words.OPERATION_AGENT, conversation_id)
+        found[words.AGENT_NAME] = name
         if agent_id is not None:
-            found[words.AGENT_ID] = agent_id
+            found[words.AGENT_ID] = contents.name(agent_id)
         if description:
-            found[words.AGENT_DESCRIPTION] = cap_text(capped, words.AGENT_DESCRIPTION, description)
+            _put(found, words.AGENT_DESCRIPTION, contents.text(words.AGENT_DESCRIPTION, description))
         if received:
-            found[words.INPUT_MESSAGES] = cap_messages(capped, words.INPUT_MESSAGES, received)
-        links = [link_to(ref) for ref in inputs]
-        span = self._start(f"{words.OPERATION_AGENT} {name}", found, parent, links, start_ns=start_ns)
-        context = otel_context.set_value(RUN_KEY, state, trace.set_span_in_context(span, parent))
-        agent = AgentSpan(span, context, capped, name, state, inputs)
-        agent.context = otel_context.set_value(AGENT_KEY, agent, context)
+            found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, received)
+        links = [link_to(ref) for ref in inputs if ref.span.is_valid]
+        room = Room(self._max_attributes, found)
+        every = {**chosen(attributes, contents, room), **found} if attributes else found
+        span = self._start(f"{words.OPERATION_AGENT} {name}", every, parent, links, start_ns=start_ns)
+        context = _within(span, parent)
+        agent = AgentSpan(span, context, contents, room, name, state, inputs)
+        agent.context = Context({**context, RUN_KEY: state, AGENT_KEY: agent})
         return agent
 
     def start_tool(
@@ -153,24 +171,27 @@ class Recorder:
             parent: The current context if None.
         """
         state, caller = _run_state(parent), _agent_span(parent)
-        capped = Capped(self._max_bytes)
-        found = self._common(words.OPERATION_TOOL, None) | {
-            words.TOOL_NAME: name,
-            words.TOOL_ARGUMENTS: cap_text(capped, words.TOOL_ARGUMENTS, as_json(arguments)),
-            words.STEP_KIND: "tool_call",
-        }
+        contents = Contents(self._policy)
+        name = contents.name(name)
+        found = self._common(contents, words.OPERATION_TOOL, None)
+        found |= {words.TOOL_NAME: name, words.STEP_KIND: "tool_call"}
+        _put(found, words.TOOL_ARGUMENTS, contents.value(words.TOOL_ARGUMENTS, arguments))
+        if not contents.is_captured:
+            found[words.STEP_CONTENT] = ""  # else a tracer would take the tool's name for what was said
         if caller or agent:
-            found[words.AGENT_NAME] = caller.name if caller else agent
+            found[words.AGENT_NAME] = caller.name if caller else contents.name(agent)
         if call_id:
-            found[words.TOOL_CALL_ID] = call_id
+            found[words.TOOL_CALL_ID] = contents.name(call_id)
         if description:
-            found[words.TOOL_DESCRIPTION] = cap_text(capped, words.TOOL_DESCRIPTION, description)
+            _put(found, words.TOOL_DESCRIPTION, contents.text(words.TOOL_DESCRIPTION, description))
         index = next(state.places)
         found[words.STEP_INDEX] = index
-        links = [link_to(ref) for ref in [*(caller.known_for(call_id) if caller else ()), *builds_on]]
+        inputs = [*(caller.known_for(call_id) if caller else ()), *builds_on]
+        links = [link_to(ref) for ref in inputs if ref.span.is_valid]
         span = self._start(f"{words.OPERATION_TOOL} {name}", found, parent, links)
         call = StepRef(span.get_span_context(), index)
-        return ToolSpan(span, trace.set_span_in_context(span, parent), capped, call, state, caller)
+        room = Room(self._max_attributes, found)
+        return ToolSpan(span, _within(span, parent), contents, room, call, state, caller)
 
     def start_chat(
         self,
@@ -191,21 +212,23 @@ class Recorder:
             parent: The current context if None.
         """
         caller = _agent_span(parent)
-        capped = Capped(self._max_bytes)
-        found = self._common(words.OPERATION_CHAT, None) | {words.REQUEST_MODEL: model}
+        contents = Contents(self._policy)
+        model = contents.name(model)
+        found = self._common(contents, words.OPERATION_CHAT, None)
+        found[words.REQUEST_MODEL] = model
         if provider:
-            found[words.PROVIDER_NAME] = provider
+            found[words.PROVIDER_NAME] = contents.name(provider)
         if caller or agent:
-            found[words.AGENT_NAME] = caller.name if caller else agent
+            found[words.AGENT_NAME] = caller.name if caller else contents.name(agent)
         if sent:
-            found[words.INPUT_MESSAGES] = cap_messages(capped, words.INPUT_MESSAGES, sent)
+            found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, sent)
         span = self._start(f"{words.OPERATION_CHAT} {model}", found, parent, (), SpanKind.CLIENT)
-        return ChatSpan(span, trace.set_span_in_context(span, parent), capped, caller)
+        return ChatSpan(span, _within(span, parent), contents, Room(self._max_attributes, found), caller)
 
-    def _common(self, operation: str, conversation_id: str | None) -> dict[str, AttributeValue]:
+    def _common(self, contents: Contents, operation: str, conversation_id: str | None) -> dict[str, AttributeValue]:
         found: dict[str, AttributeValue] = {words.OPERATION: operation}
         if conversation_id is not None:
-            found[words.CONVERSATION_ID] = conversation_id
+            found[words.CONVERSATION_ID] = contents.name(conversation_id)
         return found
 
     def _start(
@@ -217,7 +240,22 @@ class Recorder:
         kind: SpanKind = SpanKind.INTERNAL,
         start_ns: int | None = None,
     ) -> trace.Span:
-        return self._tracer.start_span(name, parent, kind, attributes, links[-_MAX_LINKS:], start_time=start_ns)
+        if not is_instrumentation_enabled():
+            return trace.INVALID_SPAN
+        links = links[-self._max_links :] if self._max_links and len(links) > self._max_links else links
+        return self._tracer.start_span(name.rstrip(), parent, kind, attributes, links, start_time=start_ns)
+
+
+def _within(span: trace.Span, parent: Context | None) -> Context:
+    """Make the context inside *span*; what is not recorded leaves its parent where it is."""
+    if span is trace.INVALID_SPAN:
+        return otel_context.get_current() if parent is None else parent
+    return trace.set_span_in_context(span, parent)
+
+
+def _put(found: dict[str, AttributeValue], key: str, value: str | None) -> None:
+    if value is not None:
+        found[key] = value
 
 
 def _run_state(context: Context | None) -> RunState:

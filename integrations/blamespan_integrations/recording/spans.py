@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
-import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -15,11 +12,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode
 
 from blamespan import conventions as words
-from blamespan.annotate import cut
-from blamespan.emit import dump_agents
 from blamespan.messages import Message
 from blamespan.trace import Agent, AttributeValue, StepKind, Usage
-from blamespan_integrations.recording.content import Capped, cap_messages, cap_text
+from blamespan_integrations.recording.content import Contents
+from blamespan_integrations.recording.exceptions import error_text, exception_event
+from blamespan_integrations.recording.room import Room
 
 __all__ = [
     "AGENT_KEY",
@@ -29,13 +26,13 @@ __all__ = [
     "RunState",
     "StepRef",
     "ToolSpan",
-    "as_json",
+    "chosen",
     "link_to",
-    "listed",
 ]
 
 AGENT_KEY = otel_context.create_key("blamespan-agent")
 """Where the OpenTelemetry context holds the agent whose turn it is."""
+_MOST_RECIPIENTS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +63,42 @@ class _Recording:
 
     span: trace.Span
     context: Context
-    _capped: Capped
+    _contents: Contents
+    _room: Room
 
-    def _close(self, attributes: Mapping[str, Any], error: BaseException | str | None) -> None:
+    def add(self, attributes: Mapping[str, object]) -> None:
+        """Write what else the framework knows, under keys of its own: masked, and withheld where it is content."""
+        if self.span.is_recording():
+            self.span.set_attributes(chosen(attributes, self._contents, self._room))
+
+    def _close(
+        self,
+        own: dict[str, AttributeValue],
+        error: BaseException | str | None,
+        extras: Mapping[str, object] | None = None,
+    ) -> None:
         """End the span. Status is set only now: a span set OK could never become ERROR."""
-        self.span.set_attributes({**attributes, **self._capped.attributes()})
-        if isinstance(error, BaseException):
-            message = str(error) or type(error).__qualname__
-            stack = "".join(traceback.format_exception(error))
-            capped = {"exception.message": cut(message), "exception.stacktrace": cut(stack, self._capped.max_bytes)}
-            self.span.record_exception(error, attributes=capped)
-            self.span.set_attribute(words.ERROR_TYPE, type(error).__qualname__)
-            self.span.set_status(Status(StatusCode.ERROR, cut(message)))
-        elif error is not None:
-            self.span.set_attribute(words.ERROR_TYPE, error)
-            self.span.set_status(Status(StatusCode.ERROR, cut(error)))
+        if not self.span.is_recording():
+            return
+        if error is not None:
+            self._fail(error, own)
+        if extras:
+            self.span.set_attributes(chosen(extras, self._contents, self._room))
+        own |= self._contents.notes()
+        if self._room.is_tight(self.span, len(own)):
+            own = self._room.squeezed(own)
+        self.span.set_attributes(own)
         self.span.end()
+
+    def _fail(self, error: BaseException | str, own: dict[str, AttributeValue]) -> None:
+        if isinstance(error, str):
+            own[words.ERROR_TYPE] = word = self._contents.word(error)
+            self.span.set_status(Status(StatusCode.ERROR, word))
+            return
+        own[words.ERROR_TYPE] = name = self._contents.name(type(error).__qualname__)
+        message, event = exception_event(self._contents, error)
+        self.span.add_event("exception", event)
+        self.span.set_status(Status(StatusCode.ERROR, message or name))
 
 
 @dataclass(slots=True)
@@ -106,9 +123,9 @@ class RunSpan(_Recording):
         """
         found: dict[str, AttributeValue] = {words.RUN_COMPLETE: is_complete}
         if output:
-            found[words.OUTPUT_MESSAGES] = cap_messages(self._capped, words.OUTPUT_MESSAGES, output)
+            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output, is_output=True)
         if agents:
-            found[words.RUN_AGENTS] = listed(agents, self._capped.max_bytes)
+            found[words.RUN_AGENTS] = self._contents.agents(agents)
         self._close(found, error)
 
 
@@ -117,7 +134,7 @@ class AgentSpan(_Recording):
     """The span of an agent's message.
 
     Attributes:
-        name: The agent.
+        name: The agent, as it is written.
         inputs: What the message builds on so far: messages received, answers of its tools.
         usage: Tokens of its model calls so far.
         asked: How many of its inputs were known when its model asked for a tool, by call id: tools that
@@ -155,23 +172,24 @@ class AgentSpan(_Recording):
         """
         index = next(self._state.places)
         found: dict[str, AttributeValue] = {
-            **(attributes or {}),
             words.STEP_INDEX: index,
             words.STEP_KIND: kind,
             words.MESSAGE_SENDER: self.name,
         }
         if output:
-            found[words.OUTPUT_MESSAGES] = cap_messages(self._capped, words.OUTPUT_MESSAGES, output)
+            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output, is_output=True)
+        if not self._contents.is_captured:
+            found[words.STEP_CONTENT] = ""
         if message_id is not None:
-            found[words.MESSAGE_ID] = message_id
+            found[words.MESSAGE_ID] = self._contents.name(message_id)
         if recipients:
-            found[words.MESSAGE_RECIPIENTS] = list(recipients)
+            found[words.MESSAGE_RECIPIENTS] = [self._contents.name(one) for one in recipients[:_MOST_RECIPIENTS]]
         if self.usage is not None:
             found[words.INPUT_TOKENS] = self.usage.input_tokens
             found[words.OUTPUT_TOKENS] = self.usage.output_tokens
-        self._close(found, error)
+        self._close(found, error, attributes)
         ref = StepRef(self.span.get_span_context(), index)
-        if message_id is not None:
+        if message_id is not None and ref.span.is_valid:
             self._state.said[message_id] = ref
         return ref
 
@@ -180,9 +198,10 @@ class AgentSpan(_Recording):
 
         The span is then no step: the messages of its members are.
         """
+        name = self._contents.name(name)
         self.span.update_name(f"{words.OPERATION_WORKFLOW} {name}")
         self.span.set_attributes({words.OPERATION: words.OPERATION_WORKFLOW, words.WORKFLOW_NAME: name})
-        return RunSpan(self.span, otel_context.set_value(AGENT_KEY, None, self.context), self._capped)
+        return RunSpan(self.span, otel_context.set_value(AGENT_KEY, None, self.context), self._contents, self._room)
 
     def known_for(self, call_id: str | None) -> list[StepRef]:
         """List the inputs that a tool call builds on: those known when it was asked for."""
@@ -190,7 +209,7 @@ class AgentSpan(_Recording):
 
     def build_on(self, ref: StepRef) -> None:
         """Link this message to a step it builds on, if it is not over: a tool may outlive a cancelled agent."""
-        if self.span.is_recording():
+        if self.span.is_recording() and ref.span.is_valid:
             self.inputs.append(ref)
             link = link_to(ref)
             self.span.add_link(link.context, link.attributes)
@@ -219,14 +238,20 @@ class ToolSpan(_Recording):
             The answer, for others to build on.
         """
         index = next(self._state.places)
-        text = as_json(result) if result is not None else str(error) if error is not None else ""
-        self._close(
-            {words.STEP_RESULT_INDEX: index, words.TOOL_RESULT: cap_text(self._capped, words.TOOL_RESULT, text)}, error
-        )
+        found: dict[str, AttributeValue] = {words.STEP_RESULT_INDEX: index}
+        if self.span.is_recording():
+            self._answer(found, result if result is not None else "" if error is None else error)
+        self._close(found, error)
         answer = StepRef(self.span.get_span_context(), index)
         if self._caller is not None:
             self._caller.build_on(answer)
         return answer
+
+    def _answer(self, found: dict[str, AttributeValue], result: object) -> None:
+        result = error_text(self._contents, result) if isinstance(result, BaseException) else result
+        written = self._contents.value(words.TOOL_RESULT, result)
+        if written is not None:
+            found[words.TOOL_RESULT] = written
 
 
 @dataclass(slots=True)
@@ -247,11 +272,11 @@ class ChatSpan(_Recording):
         """End it; its tokens are added to the calling agent's."""
         found: dict[str, AttributeValue] = {}
         if output:
-            found[words.OUTPUT_MESSAGES] = cap_messages(self._capped, words.OUTPUT_MESSAGES, output)
+            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output, is_output=True)
         if finish_reasons:
-            found[words.FINISH_REASONS] = list(finish_reasons)
+            found[words.FINISH_REASONS] = [self._contents.name(reason) for reason in finish_reasons]
         if response_model:
-            found[words.RESPONSE_MODEL] = response_model
+            found[words.RESPONSE_MODEL] = self._contents.name(response_model)
         if self._caller is not None:
             parts = [part for message in output for part in message.parts if part.get("type") == "tool_call"]
             self._caller.asked.update({str(part.get("id") or ""): len(self._caller.inputs) for part in parts})
@@ -267,19 +292,12 @@ class ChatSpan(_Recording):
         self._close(found, error)
 
 
-def listed(agents: Sequence[Agent], max_bytes: int) -> str:
-    """List the participants; without their descriptions where those are over the limit."""
-    text = dump_agents(agents)
-    return (
-        text
-        if len(text.encode("utf-8", "replace")) <= max_bytes
-        else dump_agents(replace(agent, description=None) for agent in agents)
-    )
-
-
-def as_json(value: object) -> str:
-    """Write *value* as JSON; text stays as it is, and what JSON cannot hold becomes its text."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def chosen(extras: Mapping[str, object], contents: Contents, room: Room) -> dict[str, AttributeValue]:
+    """Write what fits of an integration's own attributes."""
+    found, left_out = room.extras(contents.extras(extras))
+    if left_out:
+        contents.lose(left_out)
+    return found
 
 
 def link_to(ref: StepRef) -> Link:

@@ -8,21 +8,32 @@ ignores unknown fields, as the specification asks of receivers.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1 import trace_pb2
 
 from blamespan.errors import MalformedSpan
 
-__all__ = ["request_from_json", "request_to_json"]
+__all__ = ["request_from_json", "request_to_document", "request_to_json"]
 
 _GROUPS = ("resourceSpans", "resource_spans")
 _SCOPED = ("scopeSpans", "scope_spans")
 _IDS = ("traceId", "trace_id", "spanId", "span_id", "parentSpanId", "parent_span_id")
+
+
+_VALUE_NAMES = {
+    "string_value": "stringValue",
+    "bool_value": "boolValue",
+    "int_value": "intValue",
+    "double_value": "doubleValue",
+    "bytes_value": "bytesValue",
+}
 
 
 def request_from_json(body: bytes | str) -> ExportTraceServiceRequest:
@@ -47,9 +58,15 @@ def request_from_json(body: bytes | str) -> ExportTraceServiceRequest:
 
 def request_to_json(request: ExportTraceServiceRequest) -> str:
     """Write one OTLP-JSON document on one line, without a line end."""
-    document = json_format.MessageToDict(request, use_integers_for_enums=True)
-    _recode_ids(document, _hex_of_base64)
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(request_to_document(request), ensure_ascii=False, separators=(",", ":"))
+
+
+def request_to_document(request: ExportTraceServiceRequest) -> dict[str, Any]:
+    """Write one OTLP-JSON document as `json.dumps` takes it.
+
+    By hand, field by field: protobuf's own `MessageToDict` takes three times as long.
+    """
+    return {"resourceSpans": [_resource_spans(group) for group in request.resource_spans]}
 
 
 def _recode_ids(document: dict[str, Any], recode: Callable[[str], str]) -> None:
@@ -78,5 +95,102 @@ def _base64_of_hex(text: str) -> str:
         raise ValueError(f"an id must be hex digits, got {text!r}") from error
 
 
-def _hex_of_base64(text: str) -> str:
-    return binascii.a2b_base64(text).hex()
+def _resource_spans(group: trace_pb2.ResourceSpans) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if group.HasField("resource"):
+        found["resource"] = _some(
+            attributes=_attributes(group.resource.attributes),
+            droppedAttributesCount=group.resource.dropped_attributes_count,
+        )
+    return {**found, **_some(scopeSpans=[_scope_spans(one) for one in group.scope_spans], schemaUrl=group.schema_url)}
+
+
+def _scope_spans(group: trace_pb2.ScopeSpans) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if group.HasField("scope"):
+        scope = group.scope
+        found["scope"] = _some(
+            name=scope.name,
+            version=scope.version,
+            attributes=_attributes(scope.attributes),
+            droppedAttributesCount=scope.dropped_attributes_count,
+        )
+    return {**found, **_some(spans=[_span(span) for span in group.spans], schemaUrl=group.schema_url)}
+
+
+def _span(span: trace_pb2.Span) -> dict[str, Any]:
+    found = _some(
+        traceId=span.trace_id.hex(),
+        spanId=span.span_id.hex(),
+        traceState=span.trace_state,
+        parentSpanId=span.parent_span_id.hex(),
+        flags=span.flags,
+        name=span.name,
+        kind=span.kind,
+        startTimeUnixNano=_long(span.start_time_unix_nano),
+        endTimeUnixNano=_long(span.end_time_unix_nano),
+        attributes=_attributes(span.attributes),
+        droppedAttributesCount=span.dropped_attributes_count,
+        events=[_event(event) for event in span.events],
+        droppedEventsCount=span.dropped_events_count,
+        links=[_link(link) for link in span.links],
+        droppedLinksCount=span.dropped_links_count,
+    )
+    if span.HasField("status"):
+        found["status"] = _some(message=span.status.message, code=span.status.code)
+    return found
+
+
+def _event(event: trace_pb2.Span.Event) -> dict[str, Any]:
+    return _some(
+        timeUnixNano=_long(event.time_unix_nano),
+        name=event.name,
+        attributes=_attributes(event.attributes),
+        droppedAttributesCount=event.dropped_attributes_count,
+    )
+
+
+def _link(link: trace_pb2.Span.Link) -> dict[str, Any]:
+    return _some(
+        traceId=link.trace_id.hex(),
+        spanId=link.span_id.hex(),
+        traceState=link.trace_state,
+        attributes=_attributes(link.attributes),
+        droppedAttributesCount=link.dropped_attributes_count,
+        flags=link.flags,
+    )
+
+
+def _some(**fields: Any) -> dict[str, Any]:
+    """Leave out what is empty or 0, as protobuf's mapping does."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _long(value: int) -> str:
+    """Write a 64-bit integer: as text, and 0 as nothing."""
+    return str(value) if value else ""
+
+
+def _attributes(attributes: Iterable[KeyValue]) -> list[dict[str, Any]]:
+    return [
+        {**({"key": item.key} if item.key else {}), **({"value": _value(item.value)} if item.HasField("value") else {})}
+        for item in attributes
+    ]
+
+
+def _value(value: AnyValue) -> dict[str, Any]:
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return {}
+    if kind == "array_value":
+        return {"arrayValue": _some(values=[_value(item) for item in value.array_value.values])}
+    if kind == "kvlist_value":
+        return {"kvlistValue": _some(values=_attributes(value.kvlist_value.values))}
+    plain = getattr(value, kind)
+    if kind == "int_value":
+        plain = str(plain)
+    elif kind == "bytes_value":
+        plain = base64.b64encode(plain).decode()
+    elif kind == "double_value" and not math.isfinite(plain):
+        plain = "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+    return {_VALUE_NAMES.get(kind, kind): plain}

@@ -60,12 +60,13 @@ def spans_from_proto(
             or is all zero.
     """
     for group in groups:
-        resource = _mapping(group.resource.attributes)
+        resource = mapping(group.resource.attributes)
         for scoped in group.scope_spans:
             scope = Scope(scoped.scope.name, scoped.scope.version)
             for span in scoped.spans:
                 try:
-                    read = _read(span, resource, scope, ProtoOrigin(span, group, scoped, _mapping(span.attributes)))
+                    attributes = mapping(span.attributes)
+                    read = read_span(span, attributes, resource, scope, ProtoOrigin(span, group, scoped, attributes))
                 except MalformedSpan as error:
                     if refused is None:
                         raise
@@ -108,7 +109,7 @@ def any_value(value: AttributeValue) -> AnyValue:
     if isinstance(value, bytes):
         return AnyValue(bytes_value=value)
     if isinstance(value, Mapping):
-        return AnyValue(kvlist_value=KeyValueList(values=_key_values(value)))
+        return AnyValue(kvlist_value=KeyValueList(values=write_attributes(value)))
     if isinstance(value, Sequence):
         return AnyValue(array_value=ArrayValue(values=[any_value(item) for item in value]))
     return AnyValue()
@@ -130,7 +131,19 @@ def scope_header(group: trace_pb2.ScopeSpans) -> trace_pb2.ScopeSpans:
     return header
 
 
-def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: ProtoOrigin) -> Span:
+def read_span(span: trace_pb2.Span, attributes: Attributes, resource: Attributes, scope: Scope, origin: object) -> Span:
+    """Read one span.
+
+    Args:
+        span: Its message.
+        attributes: `mapping` of its attributes.
+        resource: `mapping` of its resource's attributes.
+        scope: What made it.
+        origin: Kept as `Span.origin`.
+
+    Raises:
+        MalformedSpan: if its trace or span id is not 16 or 8 bytes, or all zero.
+    """
     if len(span.trace_id) != 16 or len(span.span_id) != 8:
         raise MalformedSpan(
             f"span {span.name!r}: expected a trace id of 16 bytes and a span id of 8, "
@@ -144,21 +157,25 @@ def _read(span: trace_pb2.Span, resource: Attributes, scope: Scope, origin: Prot
         kind=_KINDS.get(span.kind, SpanKind.INTERNAL),
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano,
-        attributes=origin.attributes,
+        attributes=attributes,
         status=_STATUSES.get(span.status.code, "unset"),
         status_message=span.status.message,
-        events=tuple(SpanEvent(event.name, event.time_unix_nano, _mapping(event.attributes)) for event in span.events),
-        links=tuple(
-            SpanLink(link.trace_id.hex(), link.span_id.hex(), _mapping(link.attributes)) for link in span.links
-        ),
+        events=tuple(SpanEvent(event.name, event.time_unix_nano, mapping(event.attributes)) for event in span.events),
+        links=tuple(SpanLink(link.trace_id.hex(), link.span_id.hex(), mapping(link.attributes)) for link in span.links),
         resource=resource,
         scope=scope,
         origin=origin,
     )
 
 
-def _mapping(attributes: Iterable[KeyValue]) -> dict[str, AttributeValue]:
+def mapping(attributes: Iterable[KeyValue]) -> dict[str, AttributeValue]:
+    """Read attributes; of a key that stands twice, the last value."""
     return {item.key: _plain(item.value) for item in attributes}
+
+
+def write_attributes(attributes: Attributes) -> list[KeyValue]:
+    """Write attributes."""
+    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]
 
 
 def _plain(value: AnyValue) -> AttributeValue:
@@ -168,13 +185,9 @@ def _plain(value: AnyValue) -> AttributeValue:
     if kind == "array_value":
         return tuple(_plain(item) for item in value.array_value.values)
     if kind == "kvlist_value":
-        return _mapping(value.kvlist_value.values)
+        return mapping(value.kvlist_value.values)
     plain: AttributeValue = getattr(value, kind)
     return plain
-
-
-def _key_values(attributes: Attributes) -> list[KeyValue]:
-    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]
 
 
 def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
@@ -190,7 +203,7 @@ def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
     kept = [item for item in copy.attributes if item.key not in changed]
     del copy.attributes[:]
     copy.attributes.extend(kept)
-    copy.attributes.extend(_key_values(changed))
+    copy.attributes.extend(write_attributes(changed))
     return copy
 
 
@@ -203,17 +216,17 @@ def _write(span: Span) -> trace_pb2.Span:
         kind=_KIND_NUMBERS[span.kind],
         start_time_unix_nano=span.start_ns,
         end_time_unix_nano=span.end_ns,
-        attributes=_key_values(span.attributes),
+        attributes=write_attributes(span.attributes),
         status=trace_pb2.Status(code=_STATUS_NUMBERS[span.status], message=span.status_message),
         events=[
-            trace_pb2.Span.Event(name=e.name, time_unix_nano=e.time_ns, attributes=_key_values(e.attributes))
+            trace_pb2.Span.Event(name=e.name, time_unix_nano=e.time_ns, attributes=write_attributes(e.attributes))
             for e in span.events
         ],
         links=[
             trace_pb2.Span.Link(
                 trace_id=bytes.fromhex(link.trace_id),
                 span_id=bytes.fromhex(link.span_id),
-                attributes=_key_values(link.attributes),
+                attributes=write_attributes(link.attributes),
             )
             for link in span.links
         ],
@@ -222,7 +235,7 @@ def _write(span: Span) -> trace_pb2.Span:
 
 def _resource_header(span: Span, origin: ProtoOrigin | None) -> trace_pb2.ResourceSpans:
     if origin is None:
-        return trace_pb2.ResourceSpans(resource=Resource(attributes=_key_values(span.resource)))
+        return trace_pb2.ResourceSpans(resource=Resource(attributes=write_attributes(span.resource)))
     return resource_header(origin.resource)
 
 

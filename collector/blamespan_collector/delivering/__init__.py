@@ -1,0 +1,1 @@
+"""Sending what is ready: one persistent lane per sink, and the sinks."""

@@ -1,0 +1,356 @@
+"""Carries the outbox to the sinks: one lane per sink and kind, none of which waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from blamespan.annotate import cut
+from blamespan.errors import MalformedSpan
+from blamespan_collector.delivering.encoded import RawSpan, raw_spans, request
+from blamespan_collector.delivering.outbox import Outbox, Row, SetAside
+from blamespan_collector.delivering.sinks import Doubtful, Oversized, Refused, Sink, TryAgain, Undelivered
+from blamespan_collector.worker.state import Kind
+
+__all__ = ["Delivery", "LaneCounts"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+_Item = TypeVar("_Item")
+
+_FIRST_DELAY_S = 0.5
+_LONGEST_DELAY_S = 30.0
+_LONGEST_ASKED_S = 3600.0
+_DOUBTS = 6
+"""Attempts, about 15 s, after which a failing batch is suspected rather than its sink."""
+_TELL_EVERY = 16
+"""Attempts between two words in the log about a sink that stays away."""
+
+
+@dataclass(slots=True)
+class LaneCounts:
+    """What became of what one sink was to get of one kind.
+
+    Attributes:
+        delivered: Spans, log records, metrics or verdicts the sink has.
+        refused: Those it will not take, set aside.
+        waiting: Those it does not have yet.
+        failures: Attempts that failed since the last one that did not.
+    """
+
+    delivered: int = 0
+    refused: int = 0
+    waiting: int = 0
+    failures: int = 0
+
+
+class Delivery:
+    """Runs the lanes on an event loop in a thread of its own.
+
+    Args:
+        open_outbox: Opens the outbox, in that thread.
+        sinks: Closed at the end, on that loop.
+    """
+
+    def __init__(self, open_outbox: Callable[[Sequence[Sink]], Outbox], sinks: Sequence[Sink]) -> None:
+        self._open_outbox = open_outbox
+        self._sinks = tuple(sinks)
+        self.kinds: frozenset[Kind] = frozenset(kind for sink in sinks for kind in sink.kinds)
+        """What some sink takes."""
+        self.counts: dict[tuple[str, Kind], LaneCounts] = {}
+        self.oldest_s: float | None = None
+        """Since when (Unix time) the oldest row waits, as last looked at."""
+        self.failure: BaseException | None = None
+        """What ended the lanes, which nothing should."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lanes: list[_Lane] = []
+        self._stopping: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="blamespan-deliver", daemon=True)
+
+    def start(self) -> None:
+        """Begin to deliver what waits."""
+        self._thread.start()
+        self._started.wait()
+
+    def wake(self) -> None:
+        """Say that there is more in the outbox; from any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def added(self, kind: Kind, spans: int) -> None:
+        """Count what was put into the outbox."""
+        for (_, of), counts in self.counts.items():
+            if of == kind:
+                counts.waiting += spans
+
+    def stop(self, within_s: float) -> bool:
+        """Deliver what waits, trying no sink again that fails, then end.
+
+        Returns:
+            Whether everything was delivered.
+        """
+        if self._loop is not None and self._stopping is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join(within_s)
+        return not self._thread.is_alive() and not any(counts.waiting for counts in self.counts.values())
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._deliver())
+        except BaseException as error:
+            self.failure = error
+            _logger.exception("delivering ended")
+        finally:
+            self._started.set()
+
+    async def _deliver(self) -> None:
+        outbox = self._open_outbox(self._sinks)
+        self._stopping = asyncio.Event()
+        self._lanes = [_Lane(sink, kind, outbox, self._stopping) for sink in self._sinks for kind in sorted(sink.kinds)]
+        self.counts = {(lane.sink.name, lane.kind): lane.counts for lane in self._lanes}
+        self._resume(outbox)
+        self._loop = asyncio.get_running_loop()
+        self._started.set()
+        watching = asyncio.create_task(self._watch(outbox))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for lane in self._lanes:
+                    group.create_task(lane.run())
+        finally:
+            watching.cancel()
+            await asyncio.gather(*(sink.close() for sink in self._sinks), return_exceptions=True)
+            outbox.close()
+
+    def _resume(self, outbox: Outbox) -> None:
+        for lane in self._lanes:
+            _, lane.counts.waiting = outbox.waiting(lane.sink.name, lane.kind)
+        for sink in self._sinks:
+            sink.resume(
+                {
+                    kind: (
+                        outbox.place(sink.name, kind),
+                        [row.payload for row in outbox.next(sink.name, kind, sink.max_bytes)],
+                    )
+                    for kind in sink.kinds
+                }
+            )
+
+    async def _watch(self, outbox: Outbox) -> None:
+        while True:
+            with contextlib.suppress(sqlite3.Error):
+                self.oldest_s = outbox.oldest_s()
+            await asyncio.sleep(1)
+
+    def _wake(self) -> None:
+        for lane in self._lanes:
+            lane.changed.set()
+
+    def _stop(self) -> None:
+        assert self._stopping is not None
+        self._stopping.set()
+        self._wake()
+
+
+@dataclass
+class _Lane:
+    """One sink, one kind."""
+
+    sink: Sink
+    kind: Kind
+    outbox: Outbox
+    stopping: asyncio.Event
+    counts: LaneCounts = field(default_factory=LaneCounts)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Deliver until asked to stop and nothing is left, or an attempt fails then."""
+        while True:
+            self.changed.clear()
+            rows = self.outbox.next(self.sink.name, self.kind, self.sink.max_bytes)
+            if rows and not await self._deliver(rows):
+                return
+            if not rows:
+                if self.stopping.is_set():
+                    return
+                await self.changed.wait()
+
+    async def _deliver(self, rows: Sequence[Row]) -> bool:
+        """See rows through. Returns False where the collector stops before."""
+        todo = [list(rows)]
+        while todo:
+            some = todo.pop()
+            try:
+                async with self.sink.turn:
+                    place = await self._persist(some, partial(self._send, [row.payload for row in some]))
+                    if place is None:
+                        return False
+                    await self._advance(some, place)
+            except (Refused, Oversized) as error:
+                if len(some) > 1:
+                    todo += _halves(some)
+                    continue
+                if isinstance(error, Refused):
+                    await self._set_aside(some[0], [SetAside(str(error), some[0].spans, some[0].payload)])
+                elif not await self._deliver_pieces(some[0], error):
+                    return False
+                continue
+            except _Suspected as error:
+                if error.following is None:  # the first of them alone, then the others
+                    todo += [some[1:], some[:1]]
+                    continue
+                if not error.is_taken:
+                    await self._set_aside(some[0], [SetAside(str(error), some[0].spans, some[0].payload)])
+                done = [some[0], error.following] if error.is_taken else [error.following]
+                await self._advance(done, self.outbox.place(self.sink.name, self.kind))
+                return True  # what follows is read again
+        return True
+
+    async def _deliver_pieces(self, row: Row, error: Oversized) -> bool:
+        """Deliver as much of a row that is too large as the sink takes, and set the rest aside."""
+        refused: list[SetAside] = []
+        try:
+            todo = [list(raw_spans(row.payload))] if self.kind != "verdicts" else [[]]
+        except MalformedSpan:
+            todo = [[]]
+        if len(todo[0]) <= 1:
+            await self._set_aside(row, [SetAside(str(error), row.spans, row.payload)])
+            return True
+        todo = _halves(todo[0])
+        while todo:
+            spans: list[RawSpan] = todo.pop()
+            payload = request(spans)
+            try:
+                place = await self._persist([row], partial(self._send, [payload]))
+            except (Refused, Oversized) as reason:
+                if len(spans) > 1:
+                    todo += _halves(spans)
+                else:
+                    refused.append(SetAside(str(reason), 1, payload))
+                continue
+            if place is None:
+                return False
+        await self._set_aside(row, refused)
+        return True
+
+    async def _set_aside(self, row: Row, refused: Sequence[SetAside]) -> None:
+        for one in refused:
+            self.counts.refused += one.spans
+            _logger.error(
+                "%s refused %d %s, which are set aside: %s",
+                self.sink.name,
+                one.spans,
+                "spans" if self.kind == "traces" else self.kind,
+                cut(one.reason, 500),
+            )
+        await self._advance([row], self.outbox.place(self.sink.name, self.kind), refused)
+
+    async def _advance(self, rows: Sequence[Row], place: str, refused: Sequence[SetAside] = ()) -> None:
+        while True:
+            try:
+                self.outbox.advance(self.sink.name, self.kind, rows[-1].row, place, refused)
+                break
+            except sqlite3.OperationalError as error:  # most likely a full disk: it may have room again
+                _logger.error("what was delivered cannot be noted, and is tried again: %s", error)
+                await asyncio.sleep(_FIRST_DELAY_S)
+        spans = sum(row.spans for row in rows)
+        self.counts.waiting -= spans
+        self.counts.delivered += spans - sum(one.spans for one in refused)
+
+    async def _send(self, payloads: Sequence[bytes]) -> str:
+        return await self.sink.send(self.kind, payloads)
+
+    async def _persist(self, rows: Sequence[Row], attempt: Callable[[], Awaitable[str]]) -> str | None:
+        """Attempt until it works, waiting longer each time; None where the collector stops before.
+
+        Raises:
+            Refused: if the sink will not take it.
+            Oversized: if it takes no request of this size.
+            _Suspected: if the sink fails again and again on several rows, or on this row and takes the next one.
+        """
+        doubts = 0
+        while True:
+            is_last = self.stopping.is_set()
+            try:
+                place = await attempt()
+            except (TryAgain, Doubtful) as error:
+                self._tell(error)
+                doubts += isinstance(error, Doubtful)
+                if is_last:
+                    return None
+                if doubts >= _DOUBTS:
+                    await self._suspect(rows, error)
+                await self._wait(_delay_s(self.counts.failures, getattr(error, "after_s", None)))
+                continue
+            if self.counts.failures:
+                _logger.warning("%s takes %s again", self.sink.name, self.kind)
+            self.counts.failures = 0
+            return place
+
+    async def _suspect(self, rows: Sequence[Row], error: Undelivered) -> None:
+        """Find out whether it is the sink that fails, or this row: does it take the next one?"""
+        if len(rows) > 1:
+            raise _Suspected(str(error)) from error
+        for row in self.outbox.next(self.sink.name, self.kind, 1, after=rows[0].row)[:1]:
+            try:
+                await self._send([row.payload])
+            except Undelivered:
+                return
+            is_taken = True
+            try:
+                await self._send([rows[0].payload])
+            except Undelivered:
+                is_taken = False
+            self.counts.failures = 0
+            raise _Suspected(str(error), row, is_taken=is_taken) from error
+
+    def _tell(self, error: Undelivered) -> None:
+        if self.counts.failures % _TELL_EVERY == 0:
+            _logger.warning(
+                "%s does not take %s now, and is tried until it does: %s",
+                self.sink.name,
+                self.kind,
+                cut(str(error), 500),
+            )
+        self.counts.failures += 1
+
+    async def _wait(self, wait_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), wait_s)
+
+
+class _Suspected(Exception):
+    """Rows may be what the sink fails on.
+
+    Attributes:
+        following: The row after them, where the sink took that one.
+        is_taken: Whether it then took this one, too: it was down, and is back.
+    """
+
+    def __init__(self, reason: str, following: Row | None = None, *, is_taken: bool = False) -> None:
+        super().__init__(reason)
+        self.following = following
+        self.is_taken = is_taken
+
+
+def _delay_s(failures: int, asked_s: float | None) -> float:
+    if asked_s is not None:
+        return min(asked_s, _LONGEST_ASKED_S)
+    longest_s = min(_FIRST_DELAY_S * 2.0 ** min(failures - 1, 16), _LONGEST_DELAY_S)
+    return longest_s * random.uniform(0.5, 1.0)  # noqa: S311  # so that many do not come back at once
+
+
+def _halves(items: list[_Item]) -> list[list[_Item]]:
+    """Give the later half first: they are taken from the end."""
+    middle = len(items) // 2
+    return [items[middle:], items[:middle]]

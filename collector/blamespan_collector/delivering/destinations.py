@@ -1,0 +1,38 @@
+"""Every sink that the settings name."""
+
+from __future__ import annotations
+
+import os
+
+from blamespan_collector.delivering.evaluation_sinks import EvaluationLogs, LangfuseScores, PhoenixAnnotations
+from blamespan_collector.delivering.file_sink import FileSink
+from blamespan_collector.delivering.forwarder import Client, forwarder
+from blamespan_collector.delivering.sinks import Sink
+from blamespan_collector.settings import CollectorSettings
+
+__all__ = ["destinations"]
+
+
+def destinations(settings: CollectorSettings) -> list[Sink]:
+    """Make the sinks; each named once, however often it is given.
+
+    Raises:
+        ConfigError: if one cannot be what it is told to be.
+    """
+    client = Client(
+        settings.headers,
+        settings.forward_ca,
+        settings.forward_cert,
+        settings.forward_key,
+        settings.max_forward_bytes,
+    )
+    sinks: list[Sink] = [forwarder(url, client) for url in settings.forward]
+    if settings.out:
+        sinks.append(FileSink(settings.out, is_durable=settings.journal_sync == "full"))
+    sinks += [EvaluationLogs(url, client) for url in settings.evaluations]
+    if settings.phoenix:
+        sinks.append(PhoenixAnnotations(settings.phoenix, os.environ.get("PHOENIX_API_KEY", ""), Client()))
+    if settings.langfuse:
+        keys = os.environ.get("LANGFUSE_PUBLIC_KEY", ""), os.environ.get("LANGFUSE_SECRET_KEY", "")
+        sinks.append(LangfuseScores(settings.langfuse, keys, Client()))
+    return list({sink.name: sink for sink in sinks}.values())

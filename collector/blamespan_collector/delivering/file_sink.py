@@ -1,0 +1,154 @@
+"""Writes what goes through as OTLP-JSON lines: one trace, or one request of logs or metrics, one line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+from blamespan.errors import ConfigError
+from blamespan_collector.delivering.json_lines import line
+from blamespan_collector.delivering.sinks import TryAgain
+from blamespan_collector.threads import in_daemon_thread
+from blamespan_collector.worker.state import Kind
+
+__all__ = ["FileSink"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+_LONGEST_TAIL_BYTES = 256 * 1024 * 1024
+"""A batch is smaller as JSON, but for one huge trace."""
+
+
+class FileSink:
+    """Appends to a file, or writes to stdout; each line is out before the next begins.
+
+    A file gets every line once, whatever ends the process: where it ended is noted together with the
+    delivery, and what was written after that note is found again and not written twice. Stdout cannot be
+    read back: after a kill the lines of the last batch may come twice.
+
+    A file that was moved away, emptied or replaced is begun again; what somebody else added to it stays.
+
+    Args:
+        path: The file, made if it is not there; `-` for stdout.
+        is_durable: Whether lines must survive a power cut before they count as delivered.
+
+    Raises:
+        ConfigError: if the file cannot be opened for writing.
+    """
+
+    kinds: frozenset[Kind] = frozenset({"traces", "logs", "metrics"})
+    max_bytes = 1024 * 1024
+
+    def __init__(self, path: str, *, is_durable: bool = False) -> None:
+        self._path = path
+        self._is_stdout = path == "-"
+        self._is_durable = is_durable
+        self.name = "stdout" if self._is_stdout else path
+        self.turn: AbstractAsyncContextManager[object, bool | None] = asyncio.Lock()
+        self._is_broken_line = False
+        self._file = sys.stdout.fileno() if self._is_stdout else self._opened()
+
+    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+        """Cut off lines that were written but not noted: they are written again.
+
+        Only what is, byte for byte, the beginning of the lines to come is cut.
+        """
+        if self._is_stdout:
+            return
+        noted = [place.rpartition(":") for place, _ in places.values() if place]
+        offsets = [int(offset) for identity, _, offset in noted if identity == self._identity()]
+        size = os.fstat(self._file).st_size
+        if noted and (not offsets or size < max(offsets)):
+            _logger.warning("%s was replaced or cut since the last start: lines go on at its end", self.name)
+        elif size > max(offsets, default=0):
+            self._cut(max(offsets, default=0), size, places)
+        self._is_broken_line = self._ends_amid_line()
+
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+        """Write one line per payload.
+
+        Raises:
+            TryAgain: if they could not be written, e.g. to a full disk.
+        """
+        try:
+            return await in_daemon_thread(partial(self._write, kind, payloads))
+        except OSError as error:
+            raise TryAgain(f"cannot write: {error.strerror}") from error
+
+    async def close(self) -> None:
+        """Close the file; stdout stays open."""
+        if not self._is_stdout:
+            os.close(self._file)
+
+    def _write(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+        self._reopen_if_moved()
+        lines = b"".join([line(kind, payload) for payload in payloads])
+        if self._is_stdout:
+            self._write_all(lines)
+            return ""
+        before = os.fstat(self._file).st_size
+        try:
+            self._write_all(lines)
+            if self._is_durable:
+                os.fsync(self._file)
+        except OSError:  # the whole batch is written again
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, before)
+                self._is_broken_line = False
+            raise
+        return f"{self._identity()}:{os.fstat(self._file).st_size}"
+
+    def _write_all(self, lines: bytes) -> None:
+        rest = memoryview(b"\n" + lines if self._is_broken_line else lines)
+        while rest:
+            written = os.write(self._file, rest)
+            self._is_broken_line = True
+            rest = rest[written:]
+        self._is_broken_line = False
+
+    def _opened(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise ConfigError(
+                f"expected a file to append traces to, got {self._path!r}: {error.strerror}. "
+                "Choose another with --out FILE"
+            ) from error
+
+    def _reopen_if_moved(self) -> None:
+        """Follow the path where the file behind it was moved away, as log rotation does."""
+        if self._is_stdout:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self._path)  # noqa: PTH116  # beside fstat
+            if f"{found.st_dev}:{found.st_ino}" == self._identity():
+                return
+        renewed = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        os.close(self._file)
+        self._file, self._is_broken_line = renewed, False
+
+    def _identity(self) -> str:
+        found = os.fstat(self._file)
+        return f"{found.st_dev}:{found.st_ino}"
+
+    def _cut(self, offset: int, size: int, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+        tail = os.pread(self._file, size - offset, offset) if size - offset <= _LONGEST_TAIL_BYTES else b""
+        for kind, (_, upcoming) in places.items():
+            expected = b""
+            for payload in upcoming:
+                expected += line(kind, payload)
+                if len(expected) >= len(tail):
+                    break
+            if tail and expected.startswith(tail):
+                os.ftruncate(self._file, offset)
+                return
+
+    def _ends_amid_line(self) -> bool:
+        size = os.fstat(self._file).st_size
+        return size > 0 and os.pread(self._file, 1, size - 1) != b"\n"

@@ -1,0 +1,92 @@
+"""Where spans, logs, metrics and verdicts go: what a sink is, and what it can say to a batch.
+
+Undelivered
+  TryAgain   it may pass; perhaps after `after_s`
+  Doubtful   the sink failed inside: it may pass, or this batch may be what it cannot take
+  Oversized   it may pass in smaller pieces
+  Refused    it will not pass, however often it is tried
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Protocol
+
+from blamespan.errors import BlamespanError
+from blamespan_collector.worker.state import Kind
+
+__all__ = ["Doubtful", "Oversized", "Refused", "Sink", "Stateless", "TryAgain", "Undelivered"]
+
+
+class Undelivered(BlamespanError):
+    """A batch did not reach its sink."""
+
+
+class TryAgain(Undelivered):
+    """An attempt failed in a way that may pass, perhaps after `after_s`."""
+
+    def __init__(self, reason: str, after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.after_s = after_s
+
+
+class Doubtful(Undelivered):
+    """An attempt failed inside the sink, which may be down, or unable to take this very batch."""
+
+
+class Oversized(Undelivered):
+    """The sink takes no request of this size."""
+
+
+class Refused(Undelivered):
+    """The sink will never take this batch."""
+
+
+class Sink(Protocol):
+    """Takes what is in the outbox, in order, one batch at a time for each kind.
+
+    Attributes:
+        name: What it is, for people and as its name in the outbox: no credentials.
+        kinds: What it takes.
+        max_bytes: How much at once; one row may be larger.
+        turn: Held while a batch is sent and noted; a lock where kinds must not mix.
+    """
+
+    name: str
+    kinds: frozenset[Kind]
+    max_bytes: int
+    turn: AbstractAsyncContextManager[object, bool | None]
+
+    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+        """Go on where the last process ended.
+
+        Args:
+            places: Per kind what `send` gave for the last batch that was noted as delivered, empty at first; and
+                the next payloads, some of which may have been sent without being noted.
+        """
+        ...
+
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+        """Deliver payloads, in order.
+
+        Returns:
+            Where it is now, to be noted together with the delivery; empty where that means nothing.
+
+        Raises:
+            Undelivered: if they were not.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+class Stateless:
+    """A sink that needs to remember nothing."""
+
+    turn: AbstractAsyncContextManager[object, bool | None] = nullcontext()
+
+    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+        """Go on; what was sent without being noted is sent again, as the same bytes."""

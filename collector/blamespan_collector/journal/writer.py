@@ -1,0 +1,297 @@
+"""Appends to the journal, many requests in one commit."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from blamespan_collector.journal.entries import NewEntry, Position
+from blamespan_collector.journal.errors import JournalFull, JournalUnavailable, JournalUnreadable
+from blamespan_collector.journal.folder import folder_bytes, make_folder, segments
+from blamespan_collector.journal.reader import JournalReader
+from blamespan_collector.journal.segment import Sync, create, open_to_read
+
+__all__ = ["JournalWriter"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+_MIB = 1024 * 1024
+_SEGMENT_BYTES = 64 * _MIB
+_SMALLEST_SEGMENT_BYTES = 1 * _MIB
+_MIN_FREE_BYTES = 256 * _MIB
+"""Left free on the disk, or a twentieth of it where it is small: the worker needs room to get rid of what is there."""
+_MEASURE_EVERY_S = 0.5
+_GROUP_BYTES = 16 * _MIB
+_OF_REQUEST = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+"""What SQLite raises about values; its other errors are about files."""
+_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    entries: Sequence[NewEntry]
+    size_bytes: int
+    written: Future[Position]
+
+
+class JournalWriter:
+    """Writes entries in one thread of its own; `append` may be called from any.
+
+    While a commit is under way, what comes waits for the next one: alone, a request is committed at once;
+    under load, many share one commit.
+
+    Args:
+        folder: The journal's; hold its `FolderLock`. A new segment is begun in it.
+        sync: `full`: an answer means that it survives a power cut; `normal`: that it survives our end.
+        max_bytes: How large the folder may grow, with all that is in it.
+        max_waiting_bytes: How much may wait for a commit in memory.
+
+    Raises:
+        JournalUnreadable: if the folder holds segments of a newer version or of something else.
+        JournalUnavailable: if it cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        sync: Sync = "full",
+        max_bytes: int = 10 * 1024 * _MIB,
+        max_waiting_bytes: int = 64 * _MIB,
+    ) -> None:
+        self._folder = folder
+        self._sync: Sync = sync
+        self._max_bytes = max_bytes
+        self._max_waiting_bytes = max_waiting_bytes
+        make_folder(folder)
+        _check(folder)
+        disk = shutil.disk_usage(folder)
+        self._min_free_bytes = min(_MIN_FREE_BYTES, disk.total // 20)
+        room_bytes = min(max_bytes, disk.total)
+        self._segment_bytes = max(_SMALLEST_SEGMENT_BYTES, min(_SEGMENT_BYTES, room_bytes // 8))
+        self._used_bytes = 0
+        self._free_bytes = 0
+        self._measured_s = -_MEASURE_EVERY_S
+        self._segment = max(segments(folder), default=0)
+        self._connection: sqlite3.Connection | None = None
+        self._row = 0
+        self._segment_used_bytes = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self._changed = threading.Condition()
+        self._is_closing = False
+        try:
+            self._begin_segment()
+        except sqlite3.Error as error:
+            raise JournalUnavailable(f"cannot begin a journal in {str(folder)!r}: {error}") from error
+        self._thread = threading.Thread(target=self._write, name="blamespan-journal", daemon=True)
+        self._thread.start()
+
+    def append(self, entries: Sequence[NewEntry]) -> Future[Position]:
+        """Write *entries* together: all of them or none.
+
+        Returns:
+            Set once they are on disk, to the last one's position; or to `JournalFull`, `JournalUnavailable`.
+
+        Raises:
+            JournalFull: at once, if there is no room.
+            JournalUnavailable: if the writer is closed.
+        """
+        size_bytes = sum(entry.size_bytes for entry in entries)
+        self._check_room(size_bytes)
+        waiting = _Waiting(entries, size_bytes, Future())
+        with self._changed:
+            if self._is_closing:
+                raise JournalUnavailable("the journal is closed. Send this again")
+            if self._waiting and self._waiting_bytes + size_bytes > self._max_waiting_bytes:
+                raise JournalFull(f"{self._waiting_bytes} bytes wait for the disk already. Send this again later")
+            self._waiting.append(waiting)
+            self._waiting_bytes += size_bytes
+            self._changed.notify()
+        return waiting.written
+
+    @property
+    def used_bytes(self) -> int:
+        """What the folder took on disk when it was last measured, and what was written since."""
+        self._measure()
+        return self._used_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits in memory for a commit."""
+        return self._waiting_bytes
+
+    def check_room(self) -> None:
+        """Tell whether there is room, before reading a request.
+
+        Raises:
+            JournalFull: if there is none.
+        """
+        self._check_room(0)
+
+    def close(self) -> None:
+        """Write what waits, then stop. A second call does nothing."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _check_room(self, size_bytes: int) -> None:
+        self._measure()
+        if self._used_bytes + size_bytes > self._max_bytes:
+            raise JournalFull(
+                f"the journal takes {self._used_bytes} of {self._max_bytes} bytes: a backend is slow or unreachable. "
+                "Send this again later"
+            )
+        if self._free_bytes - size_bytes < self._min_free_bytes:
+            raise JournalFull(
+                f"{self._free_bytes} bytes are left on the journal's disk, {self._min_free_bytes} are kept free. "
+                "Send this again later"
+            )
+
+    def _measure(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._measured_s < _MEASURE_EVERY_S:
+            return
+        self._measured_s = now_s
+        try:
+            self._used_bytes = folder_bytes(self._folder)
+            self._free_bytes = shutil.disk_usage(self._folder).free
+        except OSError as error:
+            raise JournalFull(
+                f"the journal's folder cannot be read: {error.strerror}. Send this again later"
+            ) from error
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_closing:
+                    self._changed.wait()
+                group = self._next_group()
+                is_last = self._is_closing and not self._waiting
+            self._commit(group)
+            if is_last:
+                break
+        if self._connection is not None:
+            self._connection.close()
+
+    def _next_group(self) -> list[_Waiting]:
+        group: list[_Waiting] = []
+        size_bytes = 0
+        while self._waiting and size_bytes < _GROUP_BYTES:
+            waiting = self._waiting.popleft()
+            if waiting.written.set_running_or_notify_cancel():
+                group.append(waiting)
+                size_bytes += waiting.size_bytes
+            else:  # its sender went away before it was its turn
+                self._waiting_bytes -= waiting.size_bytes
+        return group
+
+    def _commit(self, group: list[_Waiting]) -> None:
+        try:
+            if group:
+                self._settle(group)
+        finally:
+            with self._changed:
+                self._waiting_bytes -= sum(waiting.size_bytes for waiting in group)
+
+    def _settle(self, group: list[_Waiting]) -> None:
+        try:
+            positions = self._insert(group)
+        except Exception as error:
+            self._fail(group, error)
+        else:
+            for waiting, position in zip(group, positions, strict=True):
+                waiting.written.set_result(position)
+
+    def _fail(self, group: list[_Waiting], error: Exception) -> None:
+        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        is_of_disk = isinstance(error, sqlite3.Error | OSError) and not isinstance(error, _OF_REQUEST)
+        self._abandon(keep=is_full or not is_of_disk)
+        if not is_of_disk and len(group) > 1:  # one of them cannot be written: which?
+            for waiting in group:
+                self._settle([waiting])
+            return
+        refusal: Exception
+        if is_full:
+            refusal = JournalFull("the journal's disk is full. Send this again later")
+        elif is_of_disk:
+            _logger.error("the journal could not be written: %s", error)
+            refusal = JournalUnavailable(f"the journal could not be written: {error}. Send this again later")
+        else:
+            refusal = error
+        for waiting in group:
+            waiting.written.set_exception(refusal)
+
+    def _insert(self, group: list[_Waiting]) -> list[Position]:
+        if self._connection is None or self._segment_used_bytes >= self._segment_bytes:
+            self._begin_segment()
+        assert self._connection is not None
+        row = self._row
+        rows: list[tuple[int, int, str, bytes, bytes, bytes]] = []
+        positions: list[Position] = []
+        for waiting in group:
+            for entry in waiting.entries:
+                row += 1
+                rows.append((row, entry.received_ns, entry.signal, entry.trace_id, entry.keys, entry.payload))
+            positions.append(Position(self._segment, row))
+        self._connection.execute("BEGIN")
+        self._connection.executemany(_INSERT, rows)
+        self._connection.execute("COMMIT")
+        size_bytes = sum(waiting.size_bytes for waiting in group)
+        self._row = row
+        self._segment_used_bytes += size_bytes
+        self._used_bytes += size_bytes
+        return positions
+
+    def _begin_segment(self) -> None:
+        """Begin the next segment: whoever sees it knows that nothing comes to the one before it any more."""
+        if self._connection is not None:
+            threading.Thread(target=self._connection.close, name="blamespan-journal-close").start()
+            self._connection = None
+        self._segment += 1
+        self._connection = create(self._folder, self._segment, self._sync)
+        self._row = 0
+        self._segment_used_bytes = 0
+
+    def _abandon(self, *, keep: bool) -> None:
+        """Undo what was begun; after a failed write, whose outcome nobody knows, go on in a new segment."""
+        if self._connection is None:
+            return
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            keep = False
+        if not keep:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+
+def _check(folder: Path) -> None:
+    """Look at every segment there is: a newer one's spans must not be passed over, a damaged one is set aside.
+
+    Raises:
+        JournalUnreadable: if one is of a newer version or of something else.
+    """
+    for segment in segments(folder):
+        try:
+            connection = open_to_read(folder, segment)
+        except JournalUnreadable as error:
+            if not error.is_damaged:
+                raise
+            aside = JournalReader(folder).set_aside(segment)
+            _logger.error("%s. It was moved to %r", error, str(aside))
+        else:
+            if connection is not None:
+                connection.close()

@@ -1,0 +1,267 @@
+"""Gets verdicts in a thread beside everything else: nothing waits for the tracer longer than it wants to."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from blamespan.attribution import Attribution
+from blamespan.errors import MalformedSpan
+from blamespan.pipeline import AttributedRun
+from blamespan.spans import Span
+from blamespan_collector.assembling.parts import Part
+from blamespan_collector.delivering.encoded import RawSpan, encode, pieces, raw_spans, read, without_repeats
+from blamespan_collector.delivering.evaluations import evaluations, write_evaluations
+from blamespan_collector.judging.annotator import Annotator, Verdict
+from blamespan_collector.worker.state import Kind, Outgoing
+
+__all__ = ["InFlight", "Scored", "Scorer", "Task", "first_batch", "outgoing_raw", "part_spans"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+_BATCH_TRACES = 128
+"""Most traces attributed at once, where so many wait: enough to fill a model's batch."""
+_FIRST_BATCH_TRACES = 16
+_BATCH_S = 1.0
+"""A batch takes about that long at most, going by the last one: no trace waits long for the others of its batch."""
+_BATCH_BYTES = 4 * 1024 * 1024
+_SPAN_BYTES = 1024
+"""Guessed of a span where nobody remembers how large it was."""
+MAX_ATTEMPTS = 3
+"""How often a trace may take the process down while it is attributed, before it goes on without a verdict."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A trace that is to get a verdict.
+
+    Attributes:
+        part: The trace.
+        deadline_s: When it goes on without one; infinity for a revision. On the worker's clock.
+        attempts: How often it took the process down.
+        is_out: Its spans went on meanwhile.
+    """
+
+    part: Part[int]
+    deadline_s: float
+    attempts: int = 0
+    is_out: bool = False
+
+
+@dataclass(slots=True)
+class Scored:
+    """What came of a task.
+
+    Attributes:
+        task: The trace.
+        verdict: On it; None where its spans could not be read.
+        spans: As read.
+        outgoing: What goes to the outbox, if nothing of the trace is out yet.
+        digests: Of the verdicts on its runs.
+        took_s: Its share of the batch's time.
+    """
+
+    task: Task
+    verdict: Verdict | None
+    spans: Sequence[Span]
+    outgoing: list[Outgoing]
+    digests: frozenset[bytes]
+    took_s: float
+
+
+class InFlight:
+    """A file that names the traces being attributed, so that the next process knows which ones ended this one.
+
+    Written without waiting for the disk: it is for a process that dies, not for a power cut.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def read(self) -> list[bytes]:
+        """List the traces that were being attributed when the process died."""
+        size = int.from_bytes(os.pread(self._file, 8, 0), "big")
+        data = os.pread(self._file, size, 8)
+        return [data[at : at + 16] for at in range(0, len(data) - 15, 16)]
+
+    def write(self, trace_ids: Iterable[bytes]) -> None:
+        """Name the traces being attributed; none when that is over."""
+        data = b"".join(trace_ids)
+        with suppress(OSError):  # a full disk: nobody is suspected then
+            os.pwrite(self._file, len(data).to_bytes(8, "big") + data, 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+@dataclass
+class Scorer:
+    """Attributes batches, one after the other, in a thread of its own.
+
+    Attributes:
+        annotator: Asks the tracer.
+        payloads: Reads what stands for a trace's spans; may raise KeyError.
+        in_flight: Told what is being attributed.
+        max_bytes: Largest piece put into the outbox.
+        kinds: What some sink takes.
+        wake: Called when something is done.
+        results: What is done.
+        at_once: How many traces make a batch.
+        busy_since_s: Since when (monotonic) a batch is under way; None while none is.
+        failure: What ended the thread, which nothing should.
+    """
+
+    annotator: Annotator
+    payloads: Callable[[Sequence[int]], list[bytes]]
+    in_flight: InFlight
+    max_bytes: int
+    kinds: frozenset[Kind]
+    wake: Callable[[], None]
+    results: queue.SimpleQueue[list[Scored]] = field(default_factory=queue.SimpleQueue)
+    at_once: int = _FIRST_BATCH_TRACES
+    busy_since_s: float | None = None
+    failure: BaseException | None = None
+    _inbox: queue.SimpleQueue[list[Task]] = field(default_factory=queue.SimpleQueue)
+
+    def start(self) -> None:
+        """Begin, by loading the tracer."""
+        threading.Thread(target=self._run, name="blamespan-score", daemon=True).start()
+
+    def submit(self, tasks: list[Task]) -> None:
+        """Give it a batch; results come in the order of the batches."""
+        self._inbox.put(tasks)
+
+    def _run(self) -> None:
+        try:
+            self.annotator.warm_up()
+            while True:
+                tasks = self._inbox.get()
+                self.busy_since_s = time.monotonic()
+                results = self._score(tasks)
+                self.busy_since_s = None
+                self.results.put(results)
+                self.wake()
+        except BaseException as error:
+            self.failure = error
+            _logger.exception("attributing ended")
+            self.wake()
+
+    def _score(self, tasks: list[Task]) -> list[Scored]:
+        began_s = time.perf_counter()
+        self.in_flight.write(task.part.trace_id for task in tasks)
+        try:
+            spans = [self._spans(task.part) for task in tasks]
+            asked = [found if task.attempts < MAX_ATTEMPTS else None for task, found in zip(tasks, spans, strict=True)]
+            verdicts = self.annotator.attribute([found or () for found in asked])
+        finally:
+            self.in_flight.write(())
+        verdicts = [
+            verdict if task.attempts < MAX_ATTEMPTS else self._given_up(task)
+            for task, verdict in zip(tasks, verdicts, strict=True)
+        ]
+        took_s = (time.perf_counter() - began_s) / len(tasks)
+        self.at_once = max(1, min(_BATCH_TRACES, int(_BATCH_S / took_s)))
+        return [
+            self._scored(task, found, verdict, took_s)
+            for task, found, verdict in zip(tasks, spans, verdicts, strict=True)
+        ]
+
+    def _given_up(self, task: Task) -> Verdict:
+        reason = f"the process ended {task.attempts} times while this was attributed"
+        _logger.error("trace %s goes on without a verdict: %s", task.part.trace_id.hex(), reason)
+        return self.annotator.refuse(reason)
+
+    def _spans(self, part: Part[int]) -> list[Span] | None:
+        try:
+            return read(part_spans(part, self.payloads(part.items)))
+        except (KeyError, MalformedSpan) as error:
+            _logger.error("trace %s cannot be read: %s", part.trace_id.hex(), error)
+            return None
+
+    def _scored(self, task: Task, spans: list[Span] | None, verdict: Verdict, took_s: float) -> Scored:
+        if spans is None:
+            return Scored(task, None, (), [], frozenset(), took_s)
+        revision = task.part.released.revision + (task.part.reason == "revised")
+        verdict = _at(verdict, revision)
+        digests = frozenset(map(_digest, verdict.runs))
+        outgoing: list[Outgoing] = []
+        if task.part.reason != "revised":
+            outgoing = self._in_place(task.part, spans, verdict)
+        return Scored(task, verdict, spans, outgoing, digests, took_s)
+
+    def _in_place(self, part: Part[int], spans: Sequence[Span], verdict: Verdict) -> list[Outgoing]:
+        annotated = encode(spans, verdict.annotations(spans, is_complete=part.reason == "complete"))
+        outgoing = [Outgoing("traces", count, data) for count, data in pieces(annotated, self.max_bytes)]
+        return outgoing + self.told(verdict)
+
+    def told(self, verdict: Verdict) -> list[Outgoing]:
+        """Tell a verdict to the sinks beside those of spans."""
+        if "verdicts" not in self.kinds or not verdict.runs:
+            return []
+        found = evaluations(verdict.runs)
+        return [Outgoing("verdicts", len(found), write_evaluations(found))]
+
+    def beside(self, scored: Scored, known: frozenset[bytes], revision: int) -> list[Outgoing]:
+        """Tell a verdict on spans that are out: as new spans, for the runs on which it is news."""
+        assert scored.verdict is not None
+        news = Verdict([item for item in _at(scored.verdict, revision).runs if _digest(item) not in known])
+        made = encode(news.beside(is_complete=scored.task.part.is_complete))
+        outgoing = [Outgoing("traces", count, data) for count, data in pieces(made, self.max_bytes)]
+        return outgoing + self.told(news)
+
+
+def first_batch(tasks: Iterable[Task], most: int) -> list[Task]:
+    """Choose the first tasks that are done together, *most* of them at most.
+
+    A trace that may have ended the last process is tried alone: the others of its batch would be suspected with it.
+    """
+    batch: list[Task] = []
+    size_bytes = 0
+    for task in tasks:
+        is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES
+        if batch and (is_full or task.attempts or batch[0].attempts):
+            break
+        batch.append(task)
+        size_bytes += task.part.size_bytes or _SPAN_BYTES * len(task.part.span_ids)
+    return batch
+
+
+def part_spans(part: Part[int], payloads: Sequence[bytes]) -> list[RawSpan]:
+    """Find the spans of a part in what stands for them.
+
+    Raises:
+        MalformedSpan: if that is no OTLP.
+    """
+    found = [span for payload in payloads for span in raw_spans(payload)]
+    return found if part.is_whole else without_repeats(found, part.span_ids)
+
+
+def outgoing_raw(part: Part[int], payloads: Sequence[bytes], max_bytes: int) -> list[Outgoing]:
+    """Send a part's spans on as they came: byte for byte, and split only where they must be.
+
+    Raises:
+        MalformedSpan: if they are no OTLP.
+    """
+    if part.is_whole and part.size_bytes <= max_bytes:
+        return [Outgoing("traces", len(part.span_ids), b"".join(payloads))]
+    return [Outgoing("traces", count, data) for count, data in pieces(part_spans(part, payloads), max_bytes)]
+
+
+def _at(verdict: Verdict, revision: int) -> Verdict:
+    runs = [replace(item, attribution=replace(item.attribution, revision=revision)) for item in verdict.runs]
+    return replace(verdict, runs=runs)
+
+
+def _digest(item: AttributedRun) -> bytes:
+    """Sum up a verdict, without its revision: the same where nothing changed."""
+    verdict: Attribution = replace(item.attribution, revision=0)
+    return hashlib.blake2b(repr(verdict).encode("utf-8", "replace"), digest_size=8).digest()

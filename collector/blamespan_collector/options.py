@@ -1,0 +1,181 @@
+"""Command-line options, variables and the configuration file, all made from the fields of the settings.
+
+click's order of sources is ours: a flag, then its `BLAMESPAN_*` variable, then the file, then the default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import click
+
+from blamespan.errors import ConfigError
+from blamespan_collector.receiving.tokens import read_tokens
+from blamespan_collector.settings import Address, CollectorSettings, Limits
+
+__all__ = ["options", "settings_of", "shown"]
+
+_Command = Callable[..., None]
+_PATHS = frozenset(
+    ("journal", "tls_cert", "tls_key", "tls_client_ca", "token_file", "forward_ca", "forward_cert", "forward_key")
+)
+_ADDRESSES = frozenset(("grpc", "http", "monitor"))
+
+
+class _Several(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
+    """One of several values; a variable parts them by commas or spaces."""
+
+    name = "text"
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return rv.replace(",", " ").split()
+
+
+class _Header(_Several):
+    """`NAME=VALUE`; a variable holds several as OpenTelemetry's do: `name=value,name=value`, percent-encoded."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [unquote(part.strip()) for part in rv.split(",") if part.strip()]
+
+
+def options(command: _Command) -> _Command:
+    """Give *command* an option for every setting, and `--config`."""
+    for setting in reversed(list(_settings())):
+        command = _option(setting)(command)
+    return click.option(
+        "--config",
+        envvar="BLAMESPAN_CONFIG",
+        show_envvar=True,
+        metavar="FILE",
+        type=click.Path(),
+        is_eager=True,
+        expose_value=False,
+        callback=_read_file,
+        help="TOML file with the settings below under the same names.",
+    )(command)
+
+
+def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
+    """Make the settings of what the options were given.
+
+    Raises:
+        ConfigError: if one is wrong.
+    """
+    values: dict[str, Any] = dict(chosen)
+    limits = Limits(**{setting.name: values.pop(setting.name) for setting in fields(Limits)})
+    for name in _ADDRESSES:
+        values[name] = Address.parse(values[name] or "none")
+    for name in _PATHS:
+        values[name] = Path(values[name]).expanduser() if values[name] else None
+    values["headers"] = tuple(map(_header, values["headers"]))
+    values["journal"] = values["journal"] or _default_journal(values["grpc"], values["http"])
+    values["tokens"] = read_tokens(values["token_file"], os.environ.get("BLAMESPAN_TOKEN"))
+    return CollectorSettings(limits=limits, **values)
+
+
+def shown(settings: CollectorSettings) -> Iterator[tuple[str, str]]:
+    """Give every setting's name in the file and its value, without secrets."""
+    for setting in _settings():
+        owner = settings.limits if setting.name in {limit.name for limit in fields(Limits)} else settings
+        value = getattr(owner, setting.name)
+        if setting.name == "headers":
+            value = tuple(f"{name}=***" for name, _ in value)
+        if isinstance(value, tuple):
+            value = ", ".join(value)
+        yield _flag(setting).removeprefix("--"), "none" if value is None or value == "" else str(value)
+    yield "tokens", f"{len(settings.tokens)} known" if settings.tokens else "none"
+
+
+def _settings() -> Iterator[Field[Any]]:
+    for setting in fields(CollectorSettings):
+        if setting.name == "limits":
+            yield from fields(Limits)
+        elif setting.metadata:
+            yield setting
+
+
+def _flag(setting: Field[Any]) -> str:
+    flag: str = setting.metadata.get("flag", f"--{setting.name.replace('_', '-')}")
+    return flag
+
+
+def _default(setting: Field[Any]) -> Any:
+    if setting.name in {limit.name for limit in fields(Limits)}:
+        defaults = next(one for one in fields(CollectorSettings) if one.name == "limits").default_factory
+        assert defaults is not MISSING
+        return getattr(defaults(), setting.name)
+    default = None if setting.default is MISSING else setting.default
+    return str(default) if isinstance(default, Address) else default
+
+
+def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
+    default = _default(setting)
+    is_several = isinstance(default, tuple)
+    several = (_Header() if setting.name == "headers" else _Several()) if is_several else None
+    shown_default: bool | str = "a folder of this user's" if setting.name == "journal" else default not in (None, ())
+    return click.option(
+        _flag(setting),
+        setting.name,
+        envvar=f"BLAMESPAN_{_flag(setting).removeprefix('--').replace('-', '_').upper()}",
+        show_envvar=True,
+        show_default=shown_default,
+        default=default,
+        multiple=is_several,
+        type=several,
+        metavar=setting.metadata["metavar"],
+        help=setting.metadata["help"],
+    )
+
+
+def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
+    known = {_flag(setting).removeprefix("--"): setting for setting in _settings()}
+    given: dict[str, Any] = {}
+    for key, value in found.items():
+        setting = known.get(key.replace("_", "-"))
+        if setting is None:
+            near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.0)
+            raise ConfigError(f"expected a setting, got {key!r} in {path!r}. Did you mean {near[0]!r}?")
+        given[setting.name] = _of_file(setting, key, value)
+    context.default_map = {**(context.default_map or {}), **given}
+
+
+def _of_file(setting: Field[Any], key: str, value: Any) -> Any:
+    default = _default(setting)
+    if isinstance(default, tuple):
+        values = value if isinstance(value, list) else [value]
+        if all(isinstance(item, str) for item in values):
+            return values
+        raise ConfigError(f"{key} must be a list of strings, got {value!r}")
+    wanted = (int, float) if isinstance(default, float) else int if isinstance(default, int) else str
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        what = "a string" if wanted is str else "a number" if isinstance(default, float) else "a whole number"
+        raise ConfigError(f"{key} must be {what}, got {value!r}")
+    return value
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"expected a header as NAME=VALUE, got {name!r}. Set it like --header a=b")
+    return name.strip(), value.strip()
+
+
+def _default_journal(grpc: Address | None, http: Address | None) -> Path:
+    """Give each pair of ports a folder: two collectors of one user need not know of each other."""
+    from platformdirs import user_state_path
+
+    ports = "-".join(str(address.port) for address in (grpc, http) if address)
+    return user_state_path("blamespan", appauthor=False) / f"journal-{ports}"

@@ -1,0 +1,233 @@
+"""The running collector: receivers, journal, the worker's supervisor and the monitor, from start to drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+
+from blamespan.errors import BlamespanError, ConfigError
+from blamespan_collector.journal import FolderLock, JournalFull, JournalWriter
+from blamespan_collector.metrics import Metrics
+from blamespan_collector.monitor import monitor_routes
+from blamespan_collector.receiving.http_server import HttpServer
+from blamespan_collector.receiving.intake import Intake
+from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
+from blamespan_collector.receiving.otlp_http import HttpReceiver
+from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader
+from blamespan_collector.receiving.tls import ServerTls
+from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.self_tracing import OwnSpans
+from blamespan_collector.settings import Address, CollectorSettings
+from blamespan_collector.supervisor import Supervisor, WorkerMessage
+
+__all__ = ["Ended", "Service", "WorkerFailed", "serve"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+_WORKER_START_S = 60.0
+_PREDECESSOR_S = 5.0
+"""How long the collector before us may take to let go of the journal."""
+
+_Server: TypeAlias = GrpcReceiver | HttpServer
+
+
+class WorkerFailed(BlamespanError):
+    """The worker cannot do its work, and another start would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a collector ended.
+
+    Attributes:
+        spans_received: Spans acknowledged since the start.
+        spans_waiting: Spans that are ready for a sink and did not reach it; each sink that lacks one counts.
+        is_all_delivered: Whether nothing waits in the journal for the next start.
+    """
+
+    spans_received: int
+    spans_waiting: int
+    is_all_delivered: bool
+
+
+class Service:
+    """Everything `blamespan collect` runs. Make and use it inside one event loop.
+
+    Args:
+        settings: What to do.
+
+    Raises:
+        ConfigError: if a file of TLS is wrong, or the own spans would come back to us.
+        JournalError: if another collector uses the journal's folder, or it cannot be used.
+        CannotListen: if an address cannot be listened on.
+    """
+
+    def __init__(self, settings: CollectorSettings) -> None:
+        _check_self_tracing(settings)
+        self._settings = settings
+        tls, tokens = ServerTls.of(settings), Tokens(settings.tokens)
+        self._lock = FolderLock(settings.journal, "intake", wait_s=_PREDECESSOR_S)
+        self._writer = JournalWriter(settings.journal, sync=settings.journal_sync, max_bytes=settings.max_journal_bytes)
+        self._supervisor = Supervisor(settings, self._hear)
+        self._own_spans = OwnSpans(settings.self_tracing) if settings.self_tracing else None
+        self._intake = Intake(
+            self._writer,
+            RequestReader(RequestLimits(settings.max_request_spans, settings.max_span_attributes)),
+            settings.journal / "refused",
+            on_written=self._supervisor.wake,
+            own_spans=self._own_spans,
+        )
+        self._metrics = Metrics(self._intake.counts, self._gauges)
+        self._servers = self._listen(tls, tokens)
+
+    @property
+    def addresses(self) -> dict[str, Address]:
+        """Where it listens: `grpc`, `http`, `monitor`, as far as they are."""
+        return {kind: server.address for kind, server in self._servers.items()}
+
+    @property
+    def about_worker(self) -> WorkerMessage:
+        """What the worker says of itself."""
+        return self._supervisor.last
+
+    async def start(self) -> None:
+        """Begin to take requests, and wait until the worker is at work.
+
+        Raises:
+            ConfigError: if it was told something wrong.
+            WorkerFailed: if it never will be for another reason.
+        """
+        await self._supervisor.start()
+        for server in self._servers.values():
+            await server.start()
+        if not await self._supervisor.until_ready(_WORKER_START_S):
+            if self._supervisor.failed is not None:
+                raise (ConfigError if self._supervisor.was_misused else WorkerFailed)(self._supervisor.failed)
+            _logger.error("the worker is not at work after %g s; requests are taken nevertheless", _WORKER_START_S)
+
+    async def stop(self) -> Ended:
+        """Take nothing more, write what is being read, deliver for `drain_s`; the rest stays in the journal."""
+        self._intake.stop()
+        await asyncio.gather(*(server.stop() for server in self._servers.values()))
+        await asyncio.to_thread(self._writer.close)
+        await self._supervisor.stop(self._settings.drain_s)
+        if self._own_spans is not None:
+            await asyncio.to_thread(self._own_spans.close)
+        self._lock.release()
+        return self._ended()
+
+    def _ended(self) -> Ended:
+        gauges = self._supervisor.last_words.get("gauges", {})
+        waiting = [gauges.get(name, 1) for name in ("spans_waiting", "open_traces", "traces_waiting")]
+        is_all_delivered = self._supervisor.ended_in_order and not any(waiting)
+        return Ended(self._intake.counts.spans_received, int(gauges.get("spans_waiting", 0)), is_all_delivered)
+
+    def _listen(self, tls: ServerTls | None, tokens: Tokens) -> dict[str, _Server]:
+        settings = self._settings
+        servers: dict[str, _Server] = {}
+        if settings.grpc:
+            servers["grpc"] = GrpcReceiver(
+                self._intake, settings.grpc, settings.max_request_bytes, tls=tls, tokens=tokens
+            )
+        if settings.monitor:
+            app = Starlette(routes=monitor_routes(self._metrics, self._not_ready, Tokens()))
+            servers["monitor"] = HttpServer(app, settings.monitor, flag="--monitor", what="monitoring")
+        if settings.http:
+            routes = [] if settings.monitor else monitor_routes(self._metrics, self._not_ready, tokens)
+            servers["http"] = HttpReceiver(
+                self._intake, settings.http, settings.max_request_bytes, tls=tls, tokens=tokens, routes=routes
+            )
+        _warn_of_open_doors(settings)
+        return servers
+
+    def _hear(self, message: WorkerMessage) -> None:
+        try:
+            self._metrics.hear(message, self._supervisor.restarts)
+        except (TypeError, ValueError, KeyError) as error:
+            _logger.error("a message of the worker could not be read: %r", error)
+
+    def _gauges(self) -> dict[str, float]:
+        used_bytes = 0
+        with contextlib.suppress(JournalFull):
+            used_bytes = self._writer.used_bytes
+        return {
+            "journal_bytes": used_bytes,
+            "journal_waiting_bytes": self._writer.waiting_bytes,
+            "worker_ready": float(self._supervisor.is_ready),
+        }
+
+    def _not_ready(self) -> str | None:
+        busy = self._intake.busy()
+        return self._supervisor.failed if busy is None else str(busy)
+
+
+async def serve(settings: CollectorSettings, on_ready: Callable[[Service], None]) -> Ended:
+    """Collect until SIGTERM or SIGINT comes, then drain; a second signal ends the process at once.
+
+    Args:
+        settings: What to do.
+        on_ready: Called once requests are taken and the worker is at work.
+
+    Raises:
+        As `Service` and `Service.start`.
+    """
+    stop = _stop_signal()
+    service = Service(settings)
+    starting = asyncio.create_task(service.start())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done() and starting.exception() is None:
+        on_ready(service)
+        await stopping
+    else:
+        stopping.cancel()
+    ended = await service.stop()
+    await starting if starting.done() else starting.cancel()
+    return ended
+
+
+def _stop_signal() -> asyncio.Event:
+    """Turn the first SIGTERM or SIGINT into an event; the next one ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        stop.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop instead
+            loop.add_signal_handler(number, on_signal)
+    return stop
+
+
+def _warn_of_open_doors(settings: CollectorSettings) -> None:
+    for flag, address in (("--grpc", settings.grpc), ("--http", settings.http)):
+        if address is None or address.is_loopback:
+            continue
+        if settings.tls_cert is None:
+            _logger.warning(
+                "%s %s is reachable from elsewhere without TLS: set --tls-cert and --tls-key", flag, address
+            )
+        if not settings.tokens and settings.tls_client_ca is None:
+            _logger.warning(
+                "%s %s takes spans from anybody who reaches it: set --token-file or --tls-client-ca", flag, address
+            )
+
+
+def _check_self_tracing(settings: CollectorSettings) -> None:
+    """Refuse to send our own spans to ourselves: each would cause the next."""
+    parts = urlsplit(settings.self_tracing or "")
+    ours = {address.port for address in (settings.grpc, settings.http, settings.monitor) if address}
+    if parts.port in ours and Address(parts.hostname or "", 0).is_loopback:
+        raise ConfigError(f"--self-tracing must name another collector than this one, got {settings.self_tracing!r}")

@@ -1,0 +1,257 @@
+"""Starts the worker process, starts it again when it dies, and carries messages to and from it.
+
+The worker may die of anything, a tracer in C or the kernel's hunger for memory: what was acknowledged is in
+the journal, and the next worker goes on from there. Meanwhile requests are still taken.
+
+Messages are small dicts. Worker to intake, each second and when something changes:
+
+    {"ready": bool,                     whether it is at work
+     "tracer": str, "to": [str],        who gives the verdicts and where they go, for people
+     "counts": {name: int},             since its start, see `metrics.py`
+     "gauges": {name: float},           as they are now
+     "blame": [[agent, mode, number]],  since its start
+     "latency_s": {"buckets": [[upper, cumulative number]], "sum": float},
+     "failed": str,                     why it gives up and another start cannot help
+     "misused": bool}                   whether that is because it was told something wrong
+
+Intake to worker: `{"wake": [segment, row]}` after commits, `{"stop": seconds}` once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from typing import Any, TypeAlias
+
+from blamespan_collector.journal import Position
+from blamespan_collector.logs import configure_logs
+from blamespan_collector.settings import CollectorSettings
+
+__all__ = ["Supervisor", "WorkerMessage"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+WorkerMessage: TypeAlias = dict[str, Any]
+"""What the worker said; `Any`, as its parts are of several types and each is checked where it is read."""
+
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
+_STEADY_S = 60.0
+"""A worker that lived this long is started again at once."""
+_SILENCE_S = 120.0
+"""A worker that says nothing for this long hangs, and is ended: it speaks every second."""
+_NICENESS = 5
+_WAKE_EVERY_S = 0.02
+_END_S = 0.5
+"""How long past its time a worker that was told to stop may take: `docker stop` kills us after 10 s."""
+
+
+class Supervisor:
+    """Keeps one worker running. For one event loop.
+
+    Args:
+        settings: What the worker is told; sent to it by pickle, both ends being ours.
+        on_message: Gets every message, in the event loop.
+        work: The process's body; by default `blamespan_collector.worker.main.run_worker`.
+    """
+
+    def __init__(
+        self,
+        settings: CollectorSettings,
+        on_message: Callable[[WorkerMessage], None],
+        work: Callable[[CollectorSettings, Connection], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._on_message = on_message
+        self._work = work
+        self._worker: _Worker | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._heard = asyncio.Event()
+        self.restarts = 0
+        """How often a worker died and another took its place."""
+        self.failed: str | None = None
+        """Why no other is started."""
+        self.was_misused = False
+        """Whether it failed because a setting is wrong."""
+        self.last: WorkerMessage = {}
+        """What the worker said last; empty while there is none."""
+        self.last_words: WorkerMessage = {}
+        """What the worker said last of all, when it was told to stop."""
+        self.ended_in_order = False
+        """Whether it then ended by itself."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a worker is at work."""
+        return bool(self.last.get("ready"))
+
+    async def start(self) -> None:
+        """Start the worker and keep it running."""
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def until_ready(self, timeout_s: float) -> bool:
+        """Wait until the worker is at work, or gives up. Returns whether it is."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self.is_ready and self.failed is None:
+                    self._heard.clear()
+                    await self._heard.wait()
+        except TimeoutError:
+            return False
+        return self.is_ready
+
+    def wake(self, position: Position) -> None:
+        """Tell the worker how far the journal goes; many calls become one message."""
+        if self._worker is not None:
+            self._worker.say({"wake": list(position)})
+
+    async def stop(self, within_s: float) -> None:
+        """Let the worker deliver what it can, then end it; what it did not deliver stays in the journal."""
+        self._stop.set()
+        worker = self._worker
+        if worker is not None:
+            worker.say({"stop": within_s})
+            self.ended_in_order = await worker.ended(within_s + _END_S) and worker.exit_code == 0
+            self.last_words = worker.last
+            if worker.exit_code is None:
+                _logger.warning("the worker did not end in %g s and is ended; nothing is lost", within_s + _END_S)
+                await worker.end()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        delay_s = _FIRST_DELAY_S
+        while not self._stop.is_set() and self.failed is None:
+            began_s = time.monotonic()
+            self._worker = _Worker(self._settings, self._hear, self._work)
+            await self._watch(self._worker)
+            self.last = {}
+            if self._stop.is_set() or self.failed is not None:
+                break
+            self.restarts += 1
+            delay_s = _FIRST_DELAY_S if time.monotonic() - began_s > _STEADY_S else min(2 * delay_s, _LONGEST_DELAY_S)
+            _logger.error("the worker ended with code %s; another starts in %g s", self._worker.exit_code, delay_s)
+            await asyncio.sleep(delay_s)
+
+    async def _watch(self, worker: _Worker) -> None:
+        while not await worker.ended(_SILENCE_S / 10):
+            if time.monotonic() - worker.heard_s > _SILENCE_S:
+                _logger.error("the worker said nothing for %g s and is ended", _SILENCE_S)
+                await worker.end()
+
+    def _hear(self, message: WorkerMessage) -> None:
+        self.last = {**self.last, **message}
+        if isinstance(message.get("failed"), str):
+            self.failed = message["failed"]
+            self.was_misused = bool(message.get("misused"))
+        self._heard.set()
+        self._on_message(message)
+
+
+class _Worker:
+    """One process, and the two threads that talk with it: neither a full nor an empty pipe may stop the loop."""
+
+    def __init__(
+        self,
+        settings: CollectorSettings,
+        hear: Callable[[WorkerMessage], None],
+        work: Callable[[CollectorSettings, Connection], None] | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._hear = hear
+        self._ended = asyncio.Event()
+        context = multiprocessing.get_context("spawn")
+        self._link, theirs = context.Pipe()
+        self._process: SpawnProcess = context.Process(
+            target=_enter, args=(settings, theirs, work), name="blamespan-worker", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self.heard_s = time.monotonic()
+        self.last: WorkerMessage = {}
+        self._unsaid: dict[str, Any] = {}
+        self._news = threading.Event()
+        for target in (self._listen, self._speak):
+            threading.Thread(target=target, name="blamespan-link", daemon=True).start()
+
+    @property
+    def exit_code(self) -> int | None:
+        """As `multiprocessing` gives it: negative for a signal."""
+        return self._process.exitcode
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        """Send *message* soon; a later one with the same key takes its place."""
+        self._unsaid.update(message)
+        self._news.set()
+
+    async def ended(self, within_s: float) -> bool:
+        """Wait for the process's end. Returns whether it came."""
+        try:
+            await asyncio.wait_for(self._ended.wait(), within_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def end(self) -> None:
+        """End the process now."""
+        self._process.kill()
+        await self._ended.wait()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self._link.recv()
+            except (EOFError, OSError):
+                break
+            self._in_loop(self._take, message)
+        self._process.join()
+        self._news.set()
+        self._in_loop(self._ended.set)
+
+    def _speak(self) -> None:
+        while self._process.is_alive():
+            self._news.wait()
+            self._news.clear()
+            said, self._unsaid = self._unsaid, {}
+            try:
+                if said:
+                    self._link.send(said)
+            except (OSError, ValueError):
+                return
+            time.sleep(_WAKE_EVERY_S)
+
+    def _take(self, message: WorkerMessage) -> None:
+        self.heard_s = time.monotonic()
+        self.last = message
+        self._hear(message)
+
+    def _in_loop(self, call: Callable[..., object], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _enter(
+    settings: CollectorSettings, link: Connection, work: Callable[[CollectorSettings, Connection], None] | None
+) -> None:
+    """Begin the child process: signals go to the parent, which tells us when to stop."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    configure_logs(settings.log_format, settings.log_level)
+    if hasattr(os, "nice"):  # where there is too little CPU for both, senders are answered first: verdicts can wait
+        os.nice(_NICENESS)
+    from blamespan_collector.worker.main import run_worker  # only here: the parent needs none of it
+
+    try:
+        (work or run_worker)(settings, link)
+    finally:
+        logging.shutdown()
+    os._exit(0)  # threads of a tracer or of gRPC must not keep us

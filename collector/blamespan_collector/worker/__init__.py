@@ -1,0 +1,1 @@
+"""The second process: reads the journal, assembles, has judged, writes to the outbox, delivers."""

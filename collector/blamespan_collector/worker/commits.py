@@ -1,0 +1,90 @@
+"""What must happen together: bytes in the outbox, and the note that they were let go."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from blamespan_collector.assembling.parts import Part
+from blamespan_collector.journal import Position
+from blamespan_collector.worker.state import Outgoing, Record, State, pack_position
+
+__all__ = ["PASSED", "Write", "commit", "patiently"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+PASSED = "passed"
+"""Name of the note that says up to where logs and metrics were sent on."""
+_TRY_AGAIN_S = 0.5
+_TELL_EVERY = 20
+"""Attempts between two words in the log."""
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True)
+class Write:
+    """What one commit holds.
+
+    Attributes:
+        outgoing: For the outbox.
+        records: What was let go.
+        parts: The parts it was let go in.
+        settled: Parts that were attributed, with or without a verdict.
+        passed: Up to where logs and metrics were sent on.
+    """
+
+    outgoing: list[Outgoing] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    parts: list[Part[int]] = field(default_factory=list)
+    settled: list[Part[int]] = field(default_factory=list)
+    passed: Position | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to write."""
+        return not (self.outgoing or self.records or self.passed)
+
+
+def commit(state: State, write: Write, outgoing: Sequence[Outgoing], cleared: Iterable[bytes]) -> None:
+    """Write all of it or nothing, trying again for as long as the disk has no room.
+
+    Args:
+        state: Where to.
+        write: What.
+        outgoing: The part of `write.outgoing` that some sink takes.
+        cleared: Traces that did not end the process.
+    """
+    cleared = tuple(cleared)
+
+    def attempt() -> None:
+        with state.commit():
+            state.enqueue(outgoing)
+            state.record(write.records)
+            state.forget_attempts(cleared)
+            if write.passed is not None:
+                state.note(PASSED, pack_position(write.passed))
+
+    patiently("what is to be delivered cannot be written", attempt)
+
+
+def patiently(failure: str, attempt: Callable[[], _Result]) -> _Result:
+    """Use the disk, again and again where it fails: most likely it is full, also for reading, and may have room again.
+
+    Args:
+        failure: What to say of it in the log.
+        attempt: What to do; all of it or nothing.
+    """
+    attempts = 0
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if attempts % _TELL_EVERY == 0:
+                _logger.error("%s, and is tried again: %s", failure, error)
+            attempts += 1
+            time.sleep(_TRY_AGAIN_S)

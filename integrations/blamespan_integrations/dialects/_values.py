@@ -1,0 +1,64 @@
+"""Attribute values that may be anything: read as what they should be, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from blamespan.json_text import parse_json
+from blamespan.spans import Span
+from blamespan.trace import Usage
+
+__all__ = ["as_text", "names", "number", "parsed", "tokens"]
+
+_MAX_JSON_CHARACTERS = 4_000_000
+"""Longer texts are left as they are: no instrumentation writes them, and reading one would hold up all others."""
+
+
+def parsed(value: object) -> Any:
+    """Read JSON text; None where it is none. A value that is structured already comes back as it is.
+
+    `Any`, as JSON is: what holds its parts checks each.
+    """
+    if not isinstance(value, str):
+        return value if isinstance(value, Mapping | Sequence) and not isinstance(value, bytes) else None
+    if value[:1] not in ("{", "[", '"') or len(value) > _MAX_JSON_CHARACTERS:
+        return None
+    try:
+        return parse_json(value)
+    except ValueError:
+        return None
+
+
+def as_text(value: object) -> str:
+    """Write any value as text: JSON where it is none already."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Read a list of names; empty where it is none."""
+    found = parsed(value)
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        return ()
+    return tuple(name for name in found if isinstance(name, str) and name)
+
+
+def number(value: object) -> int | None:
+    """Read a count, also where it came as text or as a float; None where it is none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < 2**63 else None
+
+
+def tokens(span: Span, *keys: tuple[str, str]) -> Usage | None:
+    """Read the tokens of a call, under the first pair of keys that is there."""
+    for read_key, written_key in keys:
+        read, written = number(span.attributes.get(read_key)), number(span.attributes.get(written_key))
+        if read is not None or written is not None:
+            return Usage(read or 0, written or 0)
+    return None

@@ -1,0 +1,173 @@
+"""OpenTelemetry's GenAI conventions, of every age, whoever writes them.
+
+Now: `gen_ai.input.messages` and `gen_ai.output.messages`, on the span or on its
+`gen_ai.client.inference.operation.details` event. Before: `gen_ai.prompt.0.content` and the like, one span event
+per message (`gen_ai.user.message`, `gen_ai.choice`), or two (`gen_ai.content.prompt`, `gen_ai.content.completion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from blamespan import conventions as words
+from blamespan.dialects import Reading
+from blamespan.messages import Message
+from blamespan.spans import Span, SpanEvent
+from blamespan_integrations.dialects._messages import indexed_messages, messages_in
+from blamespan_integrations.dialects._values import as_text, parsed, tokens
+
+__all__ = ["GenAiDialect", "agent", "inputs_of", "model", "outputs_of", "tool"]
+
+_MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "completion")
+_USAGE = (words.INPUT_TOKENS, words.OUTPUT_TOKENS)
+_OLD_USAGE = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens")
+_ROLE_EVENTS = {
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.system.message": "system",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.user.message": "user",
+}
+
+
+class GenAiDialect:
+    """Reads spans by the GenAI conventions."""
+
+    name = "genai"
+    scopes = (
+        "opentelemetry.instrumentation.genai",
+        "opentelemetry.instrumentation.openai_v2",
+        "opentelemetry.util.genai",
+    )
+    marks = (words.OPERATION, "gen_ai.system", words.REQUEST_MODEL, words.INPUT_TOKENS)
+
+    def read(self, span: Span) -> Reading | None:
+        """Read one span by its operation."""
+        operation = span.text(words.OPERATION)
+        if operation == words.OPERATION_WORKFLOW:
+            return Reading(
+                role="run",
+                name=span.text(words.WORKFLOW_NAME) or "",
+                inputs=inputs_of(span),
+                outputs=outputs_of(span),
+            )
+        if operation == words.OPERATION_AGENT:
+            return agent(span)
+        if operation == words.OPERATION_TOOL:
+            return tool(span)
+        if operation in _MODEL_OPERATIONS:
+            return model(span)
+        is_model = words.REQUEST_MODEL in span.attributes or words.INPUT_TOKENS in span.attributes
+        return model(span) if operation is None and is_model else None
+
+
+def agent(span: Span) -> Reading:
+    """Read an agent's span."""
+    return Reading(
+        role="agent",
+        name=span.text(words.AGENT_NAME) or span.name.removeprefix("invoke_agent "),
+        agent_id=span.text(words.AGENT_ID),
+        description=span.text(words.AGENT_DESCRIPTION),
+        inputs=inputs_of(span),
+        outputs=outputs_of(span),
+        usage=tokens(span, _USAGE, _OLD_USAGE),
+        causes=tuple(link.span_id for link in span.links),
+    )
+
+
+def tool(span: Span) -> Reading:
+    """Read a tool's span."""
+    arguments, result = span.attributes.get(words.TOOL_ARGUMENTS), span.attributes.get(words.TOOL_RESULT)
+    return Reading(
+        role="tool",
+        name=span.text(words.TOOL_NAME) or span.name.removeprefix("execute_tool "),
+        agent=span.text(words.AGENT_NAME),
+        arguments=None if arguments is None else as_text(arguments),
+        result=None if result is None else as_text(result),
+        call_id=span.text(words.TOOL_CALL_ID),
+        causes=tuple(link.span_id for link in span.links),
+    )
+
+
+def model(span: Span) -> Reading:
+    """Read a model call's span."""
+    return Reading(
+        role="model",
+        name=span.text(words.REQUEST_MODEL) or "",
+        inputs=inputs_of(span),
+        outputs=outputs_of(span),
+        usage=tokens(span, _USAGE, _OLD_USAGE),
+    )
+
+
+def inputs_of(span: Span) -> list[Message]:
+    """Find what was given, in whichever form it stands."""
+    return (
+        _by_key(span, words.INPUT_MESSAGES)
+        or indexed_messages(span.attributes, "gen_ai.prompt")
+        or messages_in(span.attributes.get("gen_ai.prompt"))
+        or [message for event in span.events for message in _asked(event)]
+    )
+
+
+def outputs_of(span: Span) -> list[Message]:
+    """Find what was said, in whichever form it stands."""
+    return (
+        _by_key(span, words.OUTPUT_MESSAGES)
+        or indexed_messages(span.attributes, "gen_ai.completion")
+        or messages_in(span.attributes.get("gen_ai.completion"))
+        or [message for event in span.events for message in _answered(event)]
+    )
+
+
+def _by_key(span: Span, key: str) -> list[Message]:
+    for attributes in (span.attributes, *(event.attributes for event in span.events)):
+        if key in attributes:
+            value = attributes[key]
+            found = messages_in(value)
+            if not found and isinstance(value, str) and value.strip("[] \n"):
+                role = "user" if key == words.INPUT_MESSAGES else "assistant"
+                return [Message(role, ({"type": "text", "content": value},))]  # cut off or foreign: nothing is lost
+            return found
+    return []
+
+
+def _asked(event: SpanEvent) -> Iterator[Message]:
+    if event.name in _ROLE_EVENTS:
+        yield from _of_event({"role": _ROLE_EVENTS[event.name], **_body(event)})
+    elif event.name == "gen_ai.content.prompt":
+        yield from _of_content(event.attributes.get("gen_ai.prompt"), "user")
+
+
+def _answered(event: SpanEvent) -> Iterator[Message]:
+    if event.name == "gen_ai.choice":
+        body = _body(event)
+        message = parsed(body.get("message"))
+        yield from _of_event({"role": "assistant", **(message if isinstance(message, Mapping) else body)})
+    elif event.name == "gen_ai.content.completion":
+        yield from _of_content(event.attributes.get("gen_ai.completion"), "assistant")
+
+
+def _body(event: SpanEvent) -> dict[str, Any]:
+    """Read the fields of an event: its attributes, or JSON in one of them."""
+    for key in ("gen_ai.event.content", "event_body", "body"):
+        body = parsed(event.attributes.get(key))
+        if isinstance(body, Mapping):
+            return dict(body)
+    return {key.removeprefix("gen_ai."): parsed_or_same(value) for key, value in event.attributes.items()}
+
+
+def parsed_or_same(value: object) -> Any:
+    """Read JSON where a value is some, else give the value."""
+    read = parsed(value)
+    return value if read is None else read
+
+
+def _of_event(fields: Mapping[str, Any]) -> list[Message]:
+    fields = {**fields, "tool_call_id": fields.get("tool_call_id", fields.get("id"))}
+    return messages_in([fields])
+
+
+def _of_content(value: object, role: str) -> list[Message]:
+    found = messages_in(value)
+    return found or ([Message(role, ({"type": "text", "content": as_text(value)},))] if value else [])

@@ -1,0 +1,173 @@
+"""OpenInference: AutoGen AgentChat, LangChain and LangGraph, OpenAI Agents, CrewAI, and its model clients.
+
+Source: openinference-semantic-conventions 0.1.42 and the instrumentations' own keys (`graph.node.id`,
+`participant_names`, `crew_*`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from blamespan.dialects import Reading
+from blamespan.messages import Message
+from blamespan.spans import Span
+from blamespan.trace import Usage
+from blamespan_integrations.dialects import _langgraph
+from blamespan_integrations.dialects._messages import indexed_messages, messages_in, rest_of_state
+from blamespan_integrations.dialects._values import as_text, names, parsed, tokens
+
+__all__ = ["OpenInferenceDialect"]
+
+_KIND = "openinference.span.kind"
+_USAGE = ("llm.token_count.prompt", "llm.token_count.completion")
+
+
+class OpenInferenceDialect:
+    """Reads OpenInference's spans."""
+
+    name = "openinference"
+    scopes = ("openinference.instrumentation",)
+    marks = (_KIND,)
+
+    def read(self, span: Span) -> Reading | None:
+        """Read one span by its kind."""
+        kind = span.text(_KIND)
+        if kind == "LLM":
+            return _model(span)
+        if kind == "TOOL":
+            return _tool(span)
+        metadata = parsed(span.attributes.get("metadata"))
+        if isinstance(metadata, Mapping) and kind in ("CHAIN", "AGENT"):
+            return _chain(span, metadata)
+        if kind == "AGENT":
+            return _agent(span)
+        if kind == "CHAIN":
+            return _run(span)
+        return None
+
+
+def _model(span: Span) -> Reading:
+    attributes = span.attributes
+    return Reading(
+        role="model",
+        name=span.text("llm.model_name") or "",
+        inputs=messages_in(attributes.get("input.value")) or indexed_messages(attributes, "llm.input_messages"),
+        outputs=messages_in(attributes.get("output.value")) or indexed_messages(attributes, "llm.output_messages"),
+        usage=_usage(span),
+    )
+
+
+def _usage(span: Span) -> Usage | None:
+    return tokens(span, _USAGE)
+
+
+def _chain(span: Span, metadata: Mapping[str, Any]) -> Reading:
+    return _langgraph.chain(
+        span.name, metadata, span.attributes.get("input.value"), span.attributes.get("output.value")
+    )
+
+
+def _tool(span: Span) -> Reading | None:
+    if "tool.name" not in span.attributes and span.name.startswith("handoff to "):
+        return None  # OpenAI Agents: the call of the tool that hands over says the same
+    given = span.attributes.get("input.value")
+    result = span.attributes.get("output.value")
+    read = parsed(given)
+    if isinstance(read, Mapping) and "kwargs" not in read and "input_str" not in read:
+        arguments: str | None = as_text(given)
+    else:
+        arguments = _written_arguments(span, given)
+    metadata = parsed(span.attributes.get("metadata"))
+    name = span.text("tool.name") or span.name
+    return _langgraph.tool(
+        name, metadata if isinstance(metadata, Mapping) else {}, arguments, result, span.attributes.get("tool_call.id")
+    )
+
+
+def _written_arguments(span: Span, given: object) -> str | None:
+    """Read arguments from elsewhere: of AutoGen they are the tool's `tool.parameters`."""
+    parameters = parsed(span.attributes.get("tool.parameters"))
+    if isinstance(parameters, Mapping) and "properties" not in parameters:
+        return as_text(span.attributes["tool.parameters"])
+    return None if given is None else as_text(given)
+
+
+def _agent(span: Span) -> Reading:
+    output = span.attributes.get("output.value")
+    said = _crew_output(output) or messages_in(output)
+    name = span.text("agent.name") or span.text("graph.node.id") or span.name
+    if "agent.name" not in span.attributes and "graph.node.id" not in span.attributes:
+        return Reading(role="run", name=name)  # OpenAI Agents: the whole workflow
+    return Reading(
+        role="agent",
+        name=name,
+        inputs=_given(span.attributes.get("input.value")),
+        outputs=said,
+        text=None if said else rest_of_state(output),
+        usage=_usage(span),
+    )
+
+
+def _run(span: Span) -> Reading:
+    attributes = span.attributes
+    participants = names(attributes.get("participant_names")) or _crew_agents(attributes.get("crew_agents"))
+    return Reading(
+        role="run" if participants else "chain",
+        name=span.name.partition(".")[0].partition("_")[0] if participants else span.name,
+        inputs=_given(attributes.get("input.value")) or _crew_task(attributes.get("crew_tasks")),
+        outputs=messages_in(attributes.get("output.value")) if participants else (),
+        participants=participants,
+    )
+
+
+def _given(value: object) -> list[Message]:
+    """Read what an agent or team was given: messages, a task, or the text of message objects."""
+    read = parsed(value)
+    if isinstance(read, Mapping) and isinstance(read.get("task"), str):
+        return [Message.of_text("user", read["task"])]
+    if isinstance(read, Mapping) and isinstance(read.get("messages"), list):
+        texts = [match for item in read["messages"] if isinstance(item, str) for match in _REPR.findall(item[:100_000])]
+        if texts:
+            return [
+                Message.of_text("user" if source == "user" else "assistant", _unquoted(text), name=source)
+                for source, text in texts
+            ]
+    return messages_in(read)
+
+
+_REPR = re.compile(r"source='([^']*)' .{0,400}?content=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\") type=")
+"""An AutoGen message as Python writes it down."""
+
+
+def _unquoted(text: str) -> str:
+    body = text[1:-1]
+    if "\\" not in body:
+        return body
+    try:
+        return str(json.loads('"' + body.replace("\\'", "'").replace('"', '\\"').replace('\\\\"', '\\"') + '"'))
+    except ValueError:
+        return body
+
+
+def _crew_output(value: object) -> list[Message]:
+    """Read what CrewAI's agent gave back: a task's output, whose text stands under `raw`."""
+    read = parsed(value)
+    if isinstance(read, Mapping) and isinstance(read.get("raw"), str) and "expected_output" in read:
+        return [Message.of_text("assistant", read["raw"])]
+    return []
+
+
+def _crew_agents(value: object) -> tuple[str, ...]:
+    read = parsed(value)
+    roles = [item.get("role") for item in read if isinstance(item, Mapping)] if isinstance(read, list) else []
+    return tuple(role.strip() for role in roles if isinstance(role, str))
+
+
+def _crew_task(value: object) -> list[Message]:
+    read = parsed(value)
+    first = read[0] if isinstance(read, list) and read and isinstance(read[0], Mapping) else {}
+    task = first.get("description")
+    return [Message.of_text("user", task)] if isinstance(task, str) else []

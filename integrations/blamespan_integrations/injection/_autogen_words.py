@@ -1,0 +1,84 @@
+"""AutoGen's messages as records of `blamespan.boundaries`, and back. Pure: nothing here patches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from autogen_core import FunctionCall
+from autogen_core.models import (
+    AssistantMessage,
+    CreateResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    SystemMessage,
+    UserMessage,
+)
+
+from blamespan.boundaries import Line, Said, ToolCall
+
+__all__ = ["as_lines", "as_messages", "as_result", "as_said", "tool_names"]
+
+
+def as_lines(messages: Sequence[LLMMessage]) -> tuple[Line, ...]:
+    """Read what a model is sent."""
+    return tuple(_line(message, place) for place, message in enumerate(messages))
+
+
+def as_messages(messages: Sequence[LLMMessage], lines: Sequence[Line]) -> list[LLMMessage]:
+    """Write what a model is sent instead; messages that nobody has changed are the program's own."""
+    given = as_lines(messages)
+    return [
+        messages[line.place] if line.place >= 0 and line.text == given[line.place].text else _message(messages, line)
+        for line in lines
+    ]
+
+
+def as_said(result: CreateResult) -> Said:
+    """Read what a model answers."""
+    if isinstance(result.content, str):
+        return Said(result.content)
+    return Said(result.thought or "", tuple(_call(call) for call in result.content))
+
+
+def as_result(result: CreateResult, said: Said) -> CreateResult:
+    """Write what a model answers instead."""
+    if not said.calls:
+        thought = result.thought if isinstance(result.content, str) else None
+        return result.model_copy(update={"content": said.text, "finish_reason": "stop", "thought": thought})
+    calls = [FunctionCall(id=call.id, name=call.name, arguments=call.arguments) for call in said.calls]
+    return result.model_copy(update={"content": calls, "thought": said.text or result.thought})
+
+
+def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them
+    """List the names of the tools on offer."""
+    names = [one.get("name") if isinstance(one, dict) else getattr(one, "name", None) for one in tools or ()]
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _line(message: LLMMessage, place: int) -> Line:
+    if isinstance(message, FunctionExecutionResultMessage):
+        sender = message.content[0].name if len(message.content) == 1 else ""
+        return Line("tool", "\n".join(result.content for result in message.content), sender, place=place)
+    role: Literal["system", "user", "assistant"] = "system"
+    if not isinstance(message, SystemMessage):
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+    content = message.content
+    text = content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
+    calls = tuple(_call(part) for part in content if isinstance(part, FunctionCall)) if role == "assistant" else ()
+    return Line(role, text, getattr(message, "source", ""), calls, place)
+
+
+def _message(messages: Sequence[LLMMessage], line: Line) -> LLMMessage:
+    if line.place < 0:
+        return UserMessage(content=line.text, source=line.sender or "user")
+    old = messages[line.place]
+    if isinstance(old.content, str):
+        return old.model_copy(update={"content": line.text})
+    if isinstance(old, UserMessage):  # pictures stay
+        return old.model_copy(update={"content": [line.text, *(p for p in old.content if not isinstance(p, str))]})
+    return old
+
+
+def _call(call: FunctionCall) -> ToolCall:
+    return ToolCall(call.name, call.arguments, call.id)

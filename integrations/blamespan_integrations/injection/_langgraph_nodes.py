@@ -1,0 +1,248 @@
+"""Graphs and nodes of LangGraph: whose turn it is, what a node says without a model, and where what it writes goes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.prebuilt import ToolNode
+
+from blamespan.boundaries import Mail, RunScope, Said, Where, current_run
+from blamespan.injection import active
+from blamespan_integrations.injection._asking import (
+    Asked,
+    agent_where,
+    off_the_loop,
+    offer_mail,
+    recorded_agent,
+    stepped,
+    within,
+)
+from blamespan_integrations.injection._langgraph_words import (
+    following,
+    rerouted,
+    said_in,
+    with_said,
+)
+from blamespan_integrations.injection._splice import Function
+
+__all__ = ["Node", "ainvoked", "arun_node", "current_node", "graph_astream", "graph_stream", "invoked", "run_node"]
+
+_MODEL_NODES = ("model", "agent")
+_HIDDEN = "__"
+"""How the names of nodes begin that are LangGraph's own."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A node at work.
+
+    Attributes:
+        task: LangGraph's.
+        graph: The graph it belongs to.
+        has_asked: Whether it has asked a model, or is a graph itself.
+        has_spoken: Whether its own function has returned.
+        said: What it says.
+        agent: Its name, as spans call it where they are recorded.
+        where: Its span.
+    """
+
+    task: Any
+    graph: Any
+    has_asked: bool = False
+    has_spoken: bool = False
+    said: str = ""
+    agent: str = ""
+    where: Where | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name: of prebuilt agents, whose nodes are all called alike, the agent's."""
+        given = self.task.config.get("metadata", {}).get("lc_agent_name")
+        name: str = self.task.name
+        return given if name in _MODEL_NODES and isinstance(given, str) and given else name
+
+    @property
+    def is_tools(self) -> bool:
+        """Whether it only runs tools for others."""
+        return isinstance(self.function, ToolNode)
+
+    @property
+    def function(self) -> Any:
+        """What of it is the program's own."""
+        return next(iter(getattr(self.task.proc, "steps", ())), self.task.proc)
+
+
+current_node: ContextVar[Node | None] = ContextVar("blamespan-injection-node", default=None)
+_graph: ContextVar[Any] = ContextVar("blamespan-injection-graph", default=None)
+
+
+def graph_stream(original: Function) -> Function:
+    """Make the hook around `Pregel.stream`: the run begins here."""
+
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        run = _entered(self)
+        source = iter(original(self, *args, **kwargs))
+        if run is None:
+            yield from source
+            return
+        try:
+            while True:
+                with within(current_run, run), within(_graph, self):
+                    try:
+                        item = next(source)
+                    except StopIteration:
+                        return
+                yield item
+        finally:
+            with within(current_run, run), within(_graph, self):
+                close = getattr(source, "close", None)
+                if close is not None:
+                    close()
+
+    return stream
+
+
+def graph_astream(original: Function) -> Function:
+    """Make the hook around `Pregel.astream`."""
+
+    async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        run = _entered(self)
+        around = nullcontext if run is None else functools.partial(_inside, run, self)
+        async for item in stepped(around, aiter(original(self, *args, **kwargs))):
+            yield item
+
+    return astream
+
+
+@contextmanager
+def _inside(run: RunScope, graph: Any) -> Iterator[None]:
+    with within(current_run, run), within(_graph, graph):
+        yield
+
+
+def _entered(graph: Any) -> RunScope | None:
+    """Find or begin the run of a graph that starts; a graph within a node speaks for the node."""
+    if not active():
+        return None
+    run, node = current_run.get() or RunScope(), current_node.get()
+    if node is not None:
+        node.has_asked = True
+    run.agents = tuple(dict.fromkeys((*run.agents, *_names(graph))))
+    return run
+
+
+def _names(graph: Any) -> list[str]:
+    """List the nodes of a graph that are agents: not LangGraph's own, and not those that only run tools."""
+    return [
+        name
+        for name, node in graph.nodes.items()
+        if not name.startswith(_HIDDEN) and not isinstance(getattr(node, "bound", None), ToolNode)
+    ]
+
+
+def invoked(original: Function) -> Function:
+    """Make the hook around `RunnableCallable.invoke`: a node's own function."""
+
+    def invoke(self: Any, *args: Any, **kwargs: Any) -> Any:
+        node = _its_own(self)
+        result = original(self, *args, **kwargs)
+        return result if node is None else _spoken(node, result)
+
+    return invoke
+
+
+def ainvoked(original: Function) -> Function:
+    """Make the hook around `RunnableCallable.ainvoke`."""
+
+    async def ainvoke(self: Any, *args: Any, **kwargs: Any) -> Any:
+        node = _its_own(self)
+        result = await original(self, *args, **kwargs)
+        return result if node is None else await off_the_loop(_is_slow(), _spoken, node, result)
+
+    return ainvoke
+
+
+def _its_own(function: Any) -> Node | None:
+    """Find the node at work if *function* is what of it is the program's own."""
+    node = current_node.get()
+    if node is None or node.has_spoken or node.function is not function or not active():
+        return None
+    node.agent = recorded_agent() or node.name
+    node.where = agent_where()
+    return node
+
+
+def _spoken(node: Node, result: Any) -> Any:
+    """Offer what a node says that has asked no model."""
+    if node.has_spoken:  # `ainvoke` has called `invoke`
+        return result
+    node.has_spoken = True
+    text = said_in(result)
+    node.said = text or ""
+    injections = active()
+    if node.has_asked or node.is_tools or not text or not injections:
+        return result
+    said = Asked(injections, node.name, (), (), node.task.name).answered(Said(text))
+    node.said = said.text
+    return result if said.text == text else with_said(result, said.text)
+
+
+def _is_slow() -> bool:
+    return any(injection.is_blocking for injection in active())
+
+
+def run_node(original: Function) -> Function:
+    """Make the hook around `run_with_retry`: a node from start to end."""
+
+    def run_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
+        node = _begun(task)
+        if node is None:
+            return original(task, *args, **kwargs)
+        with within(current_node, node):
+            result = original(task, *args, **kwargs)
+        _send(node)
+        return result
+
+    return run_with_retry
+
+
+def arun_node(original: Function) -> Function:
+    """Make the hook around `arun_with_retry`."""
+
+    async def arun_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
+        node = _begun(task)
+        if node is None:
+            return await original(task, *args, **kwargs)
+        with within(current_node, node):
+            result = await original(task, *args, **kwargs)
+        _send(node)
+        return result
+
+    return arun_with_retry
+
+
+def _begun(task: Any) -> Node | None:
+    graph = _graph.get()
+    is_node = graph is not None and task.name in graph.nodes and not task.name.startswith(_HIDDEN)
+    return Node(task, graph) if is_node and active() else None
+
+
+def _send(node: Node) -> None:
+    """Offer what a node writes; a node that runs tools for another sends nothing of its own."""
+    if node.is_tools or not node.has_spoken:
+        return
+    writes = list(node.task.writes)
+    tools = {name for name, one in node.graph.nodes.items() if isinstance(getattr(one, "bound", None), ToolNode)}
+    nodes = following(writes)
+    if tools.intersection(nodes):  # a call of a tool, no message yet
+        return
+    given = Mail(node.said, receivers=nodes, following=nodes, is_last=not nodes)
+    mail = offer_mail(node.agent, given, lambda: node.where, alias=node.task.name)
+    if mail != given:
+        node.task.writes.clear()
+        node.task.writes.extend(rerouted(writes, given, mail, node.graph.channels))

@@ -1,0 +1,242 @@
+"""LangChain's messages and LangGraph's writes as records of `blamespan.boundaries`, and back. Pure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph.channels import LastValue
+from langgraph.types import Command, Send
+
+from blamespan.boundaries import Line, Mail, Said, ToolCall
+
+__all__ = [
+    "as_chunk",
+    "as_lines",
+    "as_messages",
+    "as_result",
+    "as_said",
+    "following",
+    "rerouted",
+    "said_in",
+    "tool_names",
+    "with_said",
+]
+
+_EDGE = "branch:to:"
+_SENDS = "__pregel_tasks"
+_OWN_CHANNELS = ("__", _EDGE, "join:")
+"""How channels begin that hold no state of the program's."""
+
+
+def as_lines(messages: Sequence[BaseMessage]) -> tuple[Line, ...]:
+    """Read what a model is sent."""
+    return tuple(_line(message, place) for place, message in enumerate(messages))
+
+
+def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[BaseMessage]:
+    """Write what a model is sent instead; messages that nobody has changed are the program's own."""
+    given = as_lines(messages)
+    return [
+        HumanMessage(line.text)
+        if line.place < 0
+        else messages[line.place]
+        if line.text == given[line.place].text
+        else _with_text(messages[line.place], line.text)
+        for line in lines
+    ]
+
+
+def as_said(message: BaseMessage) -> Said:
+    """Read what a model answers."""
+    calls: list[ToolCall] = []
+    if isinstance(message, AIMessage):
+        calls = [ToolCall(call["name"], _json(call["args"]), call["id"] or "") for call in message.tool_calls]
+    return Said(message.text, tuple(calls))
+
+
+def as_result(result: ChatResult, said: Said) -> ChatResult:
+    """Write what a model answers instead."""
+    first = result.generations[0]
+    message = _with_said(first.message, said)
+    changed = ChatGeneration(message=message, generation_info=first.generation_info)
+    return ChatResult(generations=[changed, *result.generations[1:]], llm_output=result.llm_output)
+
+
+def as_chunk(chunks: Sequence[ChatGenerationChunk], said: Said) -> ChatGenerationChunk:
+    """Write what a model streams instead, in one piece."""
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = whole + chunk
+    message = whole.message
+    calls = [
+        tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=index)
+        for index, call in enumerate(said.calls)
+    ]
+    changed = AIMessageChunk(
+        content=said.text,
+        tool_call_chunks=calls,
+        id=message.id,
+        usage_metadata=getattr(message, "usage_metadata", None),
+        response_metadata=message.response_metadata,
+        chunk_position="last",
+    )
+    return ChatGenerationChunk(message=changed, generation_info=whole.generation_info)
+
+
+def said_in(update: Any) -> str | None:  # whatever a node returns
+    """Find what a node says in its update: its last message, or the last text of it."""
+    value = _spoken_value(update.update if isinstance(update, Command) else update)
+    if isinstance(value, list):
+        value = value[-1] if value else None
+    return value.text if isinstance(value, AIMessage) else value if isinstance(value, str) else None
+
+
+def with_said(update: Any, text: str) -> Any:  # as above
+    """Write what a node says in its update instead; everything else in it stays."""
+    if isinstance(update, Command):
+        changed = copy.copy(update)
+        object.__setattr__(changed, "update", with_said(update.update, text))
+        return changed
+    key = _spoken_key(update)
+    value = update[key] if key is not None else update
+    if isinstance(value, list):
+        new: Any = [*value[:-1], _with_text(value[-1], text) if isinstance(value[-1], BaseMessage) else text]
+    else:
+        new = _with_text(value, text) if isinstance(value, BaseMessage) else text
+    return {**update, key: new} if key is not None else new
+
+
+def following(writes: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """Read from what a node writes which nodes are next."""
+    found = [
+        channel.removeprefix(_EDGE) if channel.startswith(_EDGE) else value.node
+        for channel, value in writes
+        if channel.startswith(_EDGE) or (channel == _SENDS and isinstance(value, Send))
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def rerouted(writes: Sequence[tuple[str, Any]], given: Mail, mail: Mail, channels: Any) -> list[tuple[str, Any]]:
+    """Write what a node writes instead, so that *mail* holds where *given* did.
+
+    Args:
+        writes: What it writes: channels and values.
+        given: The message's way as the program has it.
+        mail: The way it takes.
+        channels: The graph's, by name: a key that keeps one value only cannot be written twice.
+    """
+    found = [
+        (channel, value)
+        for channel, value in writes
+        if mail.following == given.following or not (channel.startswith(_EDGE) or channel == _SENDS)
+    ]
+    if not mail.receivers and given.receivers:
+        found = [(channel, value) for channel, value in found if channel.startswith(_OWN_CHANNELS)]
+    for copy_number in range(1, mail.copies):
+        found += [
+            (channel, _again(value, copy_number))
+            for channel, value in writes
+            if not channel.startswith(_OWN_CHANNELS) and not isinstance(channels.get(channel), LastValue)
+        ]
+    if mail.following != given.following:
+        packets = {value.node: value for channel, value in writes if channel == _SENDS and isinstance(value, Send)}
+        sample = next(iter(packets.values()), None)
+        found += [
+            (f"{_EDGE}{name}", None) if sample is None else (_SENDS, Send(name, packets.get(name, sample).arg))
+            for name in mail.following
+        ]
+    return found
+
+
+def tool_names(tools: Any) -> tuple[str, ...]:  # tools, names, or what describes them
+    """List the names of the tools on offer."""
+    found = []
+    for one in tools or ():
+        described = one.get("function", one) if isinstance(one, dict) else one
+        name = described.get("name") if isinstance(described, dict) else getattr(described, "name", described)
+        found += [name] if isinstance(name, str) else []
+    return tuple(found)
+
+
+def _line(message: BaseMessage, place: int) -> Line:
+    role: Literal["system", "user", "assistant", "tool"] = "user"
+    if isinstance(message, SystemMessage):
+        role = "system"
+    elif isinstance(message, ToolMessage):
+        role = "tool"
+    elif isinstance(message, AIMessage):
+        role = "assistant"
+    return Line(role, message.text, message.name or "", as_said(message).calls, place)
+
+
+def _with_text(message: BaseMessage, text: str) -> BaseMessage:
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": text})
+    others = [part for part in message.content if isinstance(part, dict) and part.get("type") != "text"]
+    return message.model_copy(update={"content": [{"type": "text", "text": text}, *others]})
+
+
+def _with_said(message: BaseMessage, said: Said) -> BaseMessage:
+    given = as_said(message)
+    changed = _with_text(message, said.text) if said.text != given.text else message
+    if said.calls == given.calls or not isinstance(message, AIMessage):
+        return changed
+    good, bad = [], []
+    for call in said.calls:
+        arguments = _arguments(call.arguments)
+        if isinstance(arguments, dict):
+            good.append(tool_call(name=call.name, args=arguments, id=call.id))
+        else:
+            bad.append(invalid_tool_call(name=call.name, args=call.arguments, id=call.id, error=None))
+    kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    content = changed.content
+    if isinstance(content, list):
+        content = [part for part in content if not (isinstance(part, dict) and part.get("type") == "tool_use")]
+    update = {"tool_calls": good, "invalid_tool_calls": bad, "additional_kwargs": kept, "content": content}
+    return changed.model_copy(update=update)
+
+
+def _spoken_key(update: Any) -> str | None:
+    if not isinstance(update, dict):
+        return None
+    keys = [key for key, value in update.items() if isinstance(key, str) and _is_speech(value)]
+    return "messages" if "messages" in keys else keys[-1] if keys else None
+
+
+def _spoken_value(update: Any) -> Any:
+    key = _spoken_key(update)
+    return update[key] if key is not None else update if _is_speech(update) else None
+
+
+def _is_speech(value: Any) -> bool:
+    last = value[-1] if isinstance(value, list) and value else value
+    return isinstance(last, str | AIMessage)
+
+
+def _again(value: Any, number: int) -> Any:
+    """Copy a value so that reducers take it for another one."""
+    if isinstance(value, BaseMessage):
+        return value.model_copy(update={"id": f"{value.id}-{number}" if value.id else None})
+    if isinstance(value, list):
+        return [_again(item, number) for item in value]
+    return value
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,362 @@
+"""Hooks at the boundaries of AutoGen AgentChat.
+
+A model's input and answer at its client; a tool's answer at the tool, at a workbench that has tools of its own
+and at a code executor; a message where a participant of a team receives it, and where the team's manager
+decides who is next; and what an agent says that asks no model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
+from autogen_agentchat.base import ChatAgent, Response, Team
+from autogen_agentchat.messages import BaseChatMessage
+from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
+from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
+from autogen_agentchat.teams._group_chat._sequential_routed_agent import SequentialRoutedAgent
+from autogen_core import FunctionCall
+from autogen_core.code_executor import CodeExecutor
+from autogen_core.models import ChatCompletionClient, CreateResult
+from autogen_core.tools import (
+    BaseTool,
+    StaticStreamWorkbench,
+    StaticWorkbench,
+    TextResultContent,
+    ToolResult,
+    Workbench,
+)
+from opentelemetry import context as otel_context
+from opentelemetry.trace import SpanContext
+
+from blamespan.boundaries import Mail, RunScope, Said, Where, current_run
+from blamespan.injection import active
+from blamespan_integrations.autogen._convert import agent_role
+from blamespan_integrations.injection._asking import (
+    Asked,
+    exception_of,
+    is_asked_within,
+    off_the_loop,
+    offer_answer,
+    offer_mail,
+    reached,
+    shown,
+    stepped,
+    within,
+)
+from blamespan_integrations.injection._autogen_words import (
+    as_lines,
+    as_messages,
+    as_result,
+    as_said,
+    tool_names,
+)
+from blamespan_integrations.injection._splice import Function, Splices
+from blamespan_integrations.recording.recorder import RUN_KEY
+from blamespan_integrations.recording.spans import RunState
+
+__all__ = ["AutoGenHooks"]
+
+_CODE_TOOL = "execute_code"
+
+
+class AutoGenHooks:
+    """Puts the hooks in place and takes them out again."""
+
+    def __init__(self) -> None:
+        self._splices = Splices()
+
+    def install(self) -> None:
+        """Put every hook in place."""
+        put, cover = self._splices.put, self._splices.cover
+        cover(ChatCompletionClient, {"create": _create, "create_stream": _create_stream})
+        cover(BaseTool, {"run": _run_tool, "run_stream": _run_tool_stream, "return_value_as_string": _as_string})
+        own_tools = frozenset({StaticWorkbench, StaticStreamWorkbench})  # their tools are asked themselves
+        cover(Workbench, {"call_tool": _call_tool}, leave_out=own_tools)
+        cover(CodeExecutor, {"execute_code_blocks": _execute_code})
+        cover(
+            ChatAgent,
+            {"on_messages": _on_messages, "on_messages_stream": _on_messages_stream},
+            leave_out=frozenset({MessageFilterAgent}),  # says nothing itself: its message is the wrapped agent's
+        )
+        cover(Team, {"run_stream": _run_stream})
+        cover(BaseGroupChatManager, {"select_speaker": _select_speaker})
+        put(SequentialRoutedAgent, "on_message_impl", _on_message_impl)
+        put(ChatAgentContainer, "_buffer_message", _buffer_message)
+        put(AssistantAgent, "_execute_tool_call", _execute_tool_call)
+
+    def remove(self) -> None:
+        """Give every original back."""
+        self._splices.undo()
+
+
+class _Turn:
+    """An agent that is about to speak."""
+
+    __slots__ = ("agent", "has_asked", "name")
+
+    def __init__(self, agent: object, name: str) -> None:
+        self.agent = agent
+        self.name = name
+        self.has_asked = False
+
+
+_turn: ContextVar[_Turn | None] = ContextVar("blamespan-injection-turn", default=None)
+
+
+def _create(original: Function) -> Function:
+    async def create(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = _asked(messages, kwargs)
+        if asked is None:
+            return await original(self, messages, *args, **kwargs)
+        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        with within(is_asked_within, True):
+            result = await original(self, sent, *args, **kwargs)
+        return await _answered(asked, result)
+
+    return create
+
+
+def _create_stream(original: Function) -> Function:
+    async def create_stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        asked = _asked(messages, kwargs)
+        if asked is None:
+            async for item in stepped(nullcontext, aiter(original(self, messages, *args, **kwargs))):
+                yield item
+            return
+        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        held: list[str] = []  # until all is said: what has been shown cannot be taken back
+        source = aiter(original(self, sent, *args, **kwargs))
+        async for item in stepped(lambda: within(is_asked_within, True), source):
+            if not isinstance(item, CreateResult):
+                held.append(item)
+                continue
+            result = await _answered(asked, item)
+            if result is not item:
+                held = [result.content] if isinstance(result.content, str) else []
+            for chunk in held:
+                yield chunk
+            held = []
+            yield result
+        for chunk in held:
+            yield chunk
+
+    return create_stream
+
+
+def _asked(messages: Any, kwargs: dict[str, Any]) -> Asked | None:
+    injections = active()
+    if not injections or is_asked_within.get():
+        return None
+    turn = _turn.get()
+    if turn is not None:
+        turn.has_asked = True
+    return Asked(injections, turn.name if turn is not None else "", as_lines(messages), tool_names(kwargs.get("tools")))
+
+
+async def _answered(asked: Asked, result: Any) -> Any:
+    if not isinstance(result, CreateResult):
+        return result
+    said = as_said(result)
+    changed = await off_the_loop(asked.is_slow, asked.answered, said)
+    return as_result(result, changed) if changed != said else result
+
+
+class _Text(str):
+    """A tool's answer as it was rewritten: no value of the tool's own type any more."""
+
+    __slots__ = ()
+
+
+def _run_tool(original: Function) -> Function:
+    async def run(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+        if not active() or is_asked_within.get():
+            return await original(self, args, *rest, **kwargs)
+        return await _tool_answer(self, args, await original(self, args, *rest, **kwargs))
+
+    return run
+
+
+def _run_tool_stream(original: Function) -> Function:
+    async def run_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        last: list[Any] = []  # the last item is the answer, and which is the last shows only then
+        async for item in stepped(nullcontext, aiter(original(self, args, *rest, **kwargs))):
+            for earlier in last:
+                yield earlier
+            last = [item]
+        for item in last:
+            yield await _tool_answer(self, args, item) if active() else item
+
+    return run_stream
+
+
+async def _tool_answer(tool: Any, args: Any, result: Any) -> Any:
+    answer = offer_answer(tool.name, _speaker(), shown(args.model_dump()), tool.return_value_as_string(result))
+    if answer is None:
+        return result
+    await asyncio.sleep(answer.delay_s)
+    if answer.error:
+        raise exception_of(answer)
+    return _Text(answer.text)
+
+
+def _as_string(original: Function) -> Function:
+    def return_value_as_string(self: Any, value: Any) -> Any:
+        return str(value) if isinstance(value, _Text) else original(self, value)
+
+    return return_value_as_string
+
+
+def _call_tool(original: Function) -> Function:
+    async def call_tool(self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
+        result = await original(self, name, arguments, *rest, **kwargs)
+        if not active() or not isinstance(result, ToolResult) or result.is_error:
+            return result
+        answer = offer_answer(name, _speaker(), shown(arguments), result.to_text())
+        if answer is None:
+            return result
+        await asyncio.sleep(answer.delay_s)
+        return ToolResult(name=name, result=[TextResultContent(content=answer.text)], is_error=bool(answer.error))
+
+    return call_tool
+
+
+def _execute_code(original: Function) -> Function:
+    async def execute_code_blocks(self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
+        result = await original(self, code_blocks, *rest, **kwargs)
+        code = "\n".join(block.code for block in code_blocks) if active() else ""
+        answer = offer_answer(_CODE_TOOL, _speaker(), code, result.output)
+        if answer is None:
+            return result
+        await asyncio.sleep(answer.delay_s)
+        return replace(result, output=answer.text, exit_code=1 if answer.error else result.exit_code)
+
+    return execute_code_blocks
+
+
+def _execute_tool_call(original: Function) -> Function:
+    async def execute_tool_call(*args: Any, **kwargs: Any) -> Any:
+        call = args[0] if args else kwargs.get("tool_call")
+        if isinstance(call, FunctionCall):
+            reached(call.id)
+        return await original(*args, **kwargs)
+
+    return execute_tool_call
+
+
+def _on_messages(original: Function) -> Function:
+    async def on_messages(self: Any, *args: Any, **kwargs: Any) -> Any:
+        turn = _begun(self)
+        if turn is None:
+            return await original(self, *args, **kwargs)
+        with within(_turn, turn):
+            return _spoken(turn, await original(self, *args, **kwargs))
+
+    return on_messages
+
+
+def _on_messages_stream(original: Function) -> Function:
+    async def on_messages_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        turn = _begun(self)
+        around = nullcontext if turn is None else lambda: within(_turn, turn)
+        async for item in stepped(around, aiter(original(self, *args, **kwargs))):
+            yield item if turn is None else _spoken(turn, item)
+
+    return on_messages_stream
+
+
+def _begun(agent: Any) -> _Turn | None:
+    turn = _turn.get()
+    return None if not active() or (turn is not None and turn.agent is agent) else _Turn(agent, agent.name)
+
+
+def _spoken(turn: _Turn, item: Any) -> Any:
+    """Offer what an agent says that has asked no model; executors and people say nothing of their own."""
+    injections = active()
+    if not injections or turn.has_asked or not isinstance(item, Response) or agent_role(turn.agent) != "agent":
+        return item
+    text = getattr(item.chat_message, "content", None)
+    if not isinstance(text, str):
+        return item
+    asked = Asked(injections, turn.name, (), ())
+    said = asked.answered(Said(text))
+    if said.text == text:
+        return item
+    return replace(item, chat_message=item.chat_message.model_copy(update={"content": said.text}))
+
+
+def _run_stream(original: Function) -> Function:
+    async def run_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        run = (current_run.get() or RunScope()) if active() else None
+        if run is not None:
+            run.agents = tuple(dict.fromkeys((*run.agents, *getattr(self, "_participant_names", ()))))
+        around = nullcontext if run is None else lambda: within(current_run, run)
+        async for item in stepped(around, aiter(original(self, *args, **kwargs))):
+            yield item
+
+    return run_stream
+
+
+def _on_message_impl(original: Function) -> Function:
+    async def on_message_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not active() or not isinstance(self, BaseGroupChatManager):
+            return await original(self, *args, **kwargs)
+        with within(_turn, _Turn(self, getattr(self, "_name", ""))):
+            return await original(self, *args, **kwargs)
+
+    return on_message_impl
+
+
+def _select_speaker(original: Function) -> Function:
+    async def select_speaker(self: Any, thread: Any, *args: Any, **kwargs: Any) -> Any:
+        chosen = await original(self, thread, *args, **kwargs)
+        names: tuple[str, ...] = tuple(getattr(self, "_participant_names", ()))
+        spoken = [item for item in thread if isinstance(item, BaseChatMessage) and item.source in names]
+        run = current_run.get()
+        if not active() or not spoken or run is None:
+            return chosen
+        run.speakers = [message.source for message in spoken]
+        following = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+        last = spoken[-1]
+        mail = offer_mail(last.source, Mail(last.to_text(), following=following), lambda: _said_at(last))
+        return chosen if mail.following == following else [name for name in mail.following if name in names]
+
+    return select_speaker
+
+
+def _buffer_message(original: Function) -> Function:
+    def buffer_message(self: Any, message: BaseChatMessage) -> None:
+        run = current_run.get()
+        if run is None or not active() or message.source not in run.agents:
+            original(self, message)
+            return
+        mail = run.mail.get(message.id)
+        if mail is None:
+            receivers = tuple(name for name in run.agents if name != message.source)
+            mail = offer_mail(message.source, Mail(message.to_text(), receivers), lambda: _said_at(message))
+            run.mail[message.id] = mail
+        for copy in range(mail.copies if mail.receivers else 0):
+            original(self, message if copy == 0 else message.model_copy(update={"id": f"{message.id}-{copy}"}))
+
+    return buffer_message
+
+
+def _said_at(message: BaseChatMessage) -> Where | None:
+    """Find the step in which a message was said."""
+    state = otel_context.get_value(RUN_KEY)
+    ref = state.said.get(message.id) if isinstance(state, RunState) else None
+    if ref is None:
+        return None
+    span: SpanContext = ref.span
+    index = ref.index
+    return Where(span, lambda: index)
+
+
+def _speaker() -> str:
+    turn = _turn.get()
+    return turn.name if turn is not None else ""

@@ -1,0 +1,232 @@
+"""Hooks at the boundaries of LangGraph.
+
+A chat model's input and answer; a tool's answer; what a node says that asks no model; and what a node writes:
+who hears of it and which nodes are next. Plain text models (`BaseLLM`) and the functional API's edges are not hooked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from pkgutil import resolve_name
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import ToolMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.tools import BaseTool
+from langgraph._internal._runnable import RunnableCallable
+from langgraph.pregel import Pregel
+from langgraph.types import Command
+
+from blamespan.boundaries import Answer
+from blamespan.injection import active
+from blamespan_integrations.injection._asking import (
+    Asked,
+    exception_of,
+    is_asked_within,
+    off_the_loop,
+    offer_answer,
+    reached,
+    recorded_call,
+    shown,
+    within,
+)
+from blamespan_integrations.injection._langgraph_nodes import (
+    ainvoked,
+    arun_node,
+    current_node,
+    graph_astream,
+    graph_stream,
+    invoked,
+    run_node,
+)
+from blamespan_integrations.injection._langgraph_words import (
+    as_chunk,
+    as_lines,
+    as_messages,
+    as_result,
+    as_said,
+    tool_names,
+)
+from blamespan_integrations.injection._splice import Function, Splices
+
+__all__ = ["LangGraphHooks"]
+
+_RUNNER = "langgraph.pregel._runner"
+
+
+class LangGraphHooks:
+    """Puts the hooks in place and takes them out again."""
+
+    def __init__(self) -> None:
+        self._splices = Splices()
+
+    def install(self) -> None:
+        """Put every hook in place."""
+        put, cover = self._splices.put, self._splices.cover
+        cover(
+            BaseChatModel,
+            {"_generate": _generate, "_agenerate": _agenerate, "_stream": _stream, "_astream": _astream},
+        )
+        cover(BaseTool, {"_run": _run, "_arun": _arun})
+        cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
+        put(RunnableCallable, "invoke", invoked)
+        put(RunnableCallable, "ainvoke", ainvoked)
+        runner = resolve_name(_RUNNER)
+        put(runner, "run_with_retry", run_node)
+        put(runner, "arun_with_retry", arun_node)
+
+    def remove(self) -> None:
+        """Give every original back."""
+        self._splices.undo()
+
+
+_tool: ContextVar[Any] = ContextVar("blamespan-injection-tool", default=None)
+
+
+def _generate(original: Function) -> Function:
+    def generate(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = _asked(messages, kwargs)
+        if asked is None:
+            return original(self, messages, *args, **kwargs)
+        sent = as_messages(messages, asked.told())
+        with within(is_asked_within, True):
+            result = original(self, sent, *args, **kwargs)
+        return _answered(asked, result)
+
+    return generate
+
+
+def _agenerate(original: Function) -> Function:
+    async def agenerate(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = _asked(messages, kwargs)
+        if asked is None:
+            return await original(self, messages, *args, **kwargs)
+        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        with within(is_asked_within, True):
+            result = await original(self, sent, *args, **kwargs)
+        return await off_the_loop(asked.is_slow, _answered, asked, result)
+
+    return agenerate
+
+
+def _stream(original: Function) -> Function:
+    def stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        asked = _asked(messages, kwargs)
+        if asked is None:
+            yield from original(self, messages, *args, **kwargs)
+            return
+        sent = as_messages(messages, asked.told())
+        with within(is_asked_within, True):
+            held = list(original(self, sent, *args, **kwargs))  # what has been shown cannot be taken back
+        yield from _streamed(asked, held)
+
+    return stream
+
+
+def _astream(original: Function) -> Function:
+    async def astream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        asked = _asked(messages, kwargs)
+        if asked is None:
+            async for chunk in original(self, messages, *args, **kwargs):
+                yield chunk
+            return
+        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        with within(is_asked_within, True):
+            held = [chunk async for chunk in original(self, sent, *args, **kwargs)]
+        for chunk in await off_the_loop(asked.is_slow, _streamed, asked, held):
+            yield chunk
+
+    return astream
+
+
+def _asked(messages: Any, kwargs: dict[str, Any]) -> Asked | None:
+    injections = active()
+    if not injections or is_asked_within.get():
+        return None
+    node = current_node.get()
+    if node is not None:
+        node.has_asked = True
+    name = node.name if node is not None else ""
+    alias = node.task.name if node is not None else ""
+    return Asked(injections, name, as_lines(messages), tool_names(kwargs.get("tools")), alias)
+
+
+def _answered(asked: Asked, result: Any) -> Any:
+    if not isinstance(result, ChatResult) or not result.generations:
+        return result
+    said = as_said(result.generations[0].message)
+    changed = asked.answered(said)
+    return as_result(result, changed) if changed != said else result
+
+
+def _streamed(asked: Asked, held: list[Any]) -> list[Any]:
+    if not held:
+        return held
+    whole = held[0]
+    for chunk in held[1:]:
+        whole = whole + chunk
+    said = as_said(whole.message)
+    changed = asked.answered(said)
+    return [as_chunk(held, changed)] if changed != said else held
+
+
+def _run(original: Function) -> Function:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not active() or _tool.get() is self:
+            return original(self, *args, **kwargs)
+        reached(recorded_call())
+        result = original(self, *args, **kwargs)
+        answer = _offered(self, args, kwargs, result)
+        if answer is None:
+            return result
+        time.sleep(answer.delay_s)
+        return _tool_result(result, answer)
+
+    return run
+
+
+def _arun(original: Function) -> Function:
+    async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not active() or _tool.get() is self:
+            return await original(self, *args, **kwargs)
+        reached(recorded_call())
+        with within(_tool, self):  # it may call `_run` in turn
+            result = await original(self, *args, **kwargs)
+        answer = _offered(self, args, kwargs, result)
+        if answer is None:
+            return result
+        await asyncio.sleep(answer.delay_s)
+        return _tool_result(result, answer)
+
+    return arun
+
+
+def _offered(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answer | None:
+    """Offer a tool's answer, where it is a text or something that LangChain would make one of."""
+    content = result[0] if _has_artifact(tool, result) else result
+    if isinstance(content, Command):
+        return None
+    text = content.text if isinstance(content, ToolMessage) else content if isinstance(content, str) else shown(content)
+    node = current_node.get()
+    agent = node.name if node is not None else ""
+    return offer_answer(tool.name, agent, shown([*args, _own(kwargs)]), text)
+
+
+def _tool_result(result: Any, answer: Answer) -> Any:
+    if answer.error:
+        raise exception_of(answer)
+    if isinstance(result, tuple):
+        return (answer.text, *result[1:])
+    return result.model_copy(update={"content": answer.text}) if isinstance(result, ToolMessage) else answer.text
+
+
+def _has_artifact(tool: Any, result: Any) -> bool:
+    return tool.response_format == "content_and_artifact" and isinstance(result, tuple) and len(result) == 2
+
+
+def _own(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key not in ("config", "run_manager")}

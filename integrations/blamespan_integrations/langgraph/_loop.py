@@ -1,0 +1,275 @@
+"""What LangGraph does without a callback: go on from a checkpoint, pause at a breakpoint, answer from a cache.
+
+A few methods of LangGraph's loop are wrapped to hear of these; each where a release has it, and none changes
+what it returns. The run that wrote a checkpoint is noted in the checkpoint's *metadata*, under keys of ours:
+state, config and what streams emit stay as they are, and a run that goes on from there, in whatever process,
+links to it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pkgutil import resolve_name
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from langgraph.errors import GraphInterrupt, NodeTimeoutError
+from langgraph.types import Command
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from blamespan.guard import guard
+from blamespan_integrations.langgraph import _words as own_words
+from blamespan_integrations.langgraph._graphs import GraphRecorder
+from blamespan_integrations.langgraph._places import Call, Run
+
+__all__ = ["restore", "wrap"]
+
+_LOOP = "langgraph.pregel._loop"
+_RUN_KEY = "blamespan.traceparent"
+"""str: the run that wrote a checkpoint, as W3C `traceparent`."""
+_CALLS_KEY = "blamespan.calls"
+"""str: JSON, the agents that asked for the tool calls still open, by call id."""
+_OURS = (_RUN_KEY, _CALLS_KEY)
+_NOT_BY_A_RUN = ("update", "fork")
+"""Sources of checkpoints that `update_state` writes: the run is the one that wrote the checkpoint before."""
+_MAX_UPDATES = 16
+_PROPAGATOR = TraceContextTextMapPropagator()
+_PREBUILT = ("langchain.agents.factory", "langgraph.prebuilt.chat_agent_executor")
+_EDGES = guard("langgraph: note which edges were taken")
+_EDGE_CHANNELS = ("branch:to:", "join:")
+"""How LangGraph's channels for edges begin; others are keys of the state."""
+
+
+class _Hooks:
+    """The wrappers around one recorder; `Any` stands for LangGraph's loop, which is not public."""
+
+    def __init__(self, graphs: GraphRecorder) -> None:
+        self._graphs = graphs
+        self._runs: WeakKeyDictionary[Any, Run] = WeakKeyDictionary()
+        self._unread: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        """Where to read on, by loop: the checkpoint it starts from was not written by a run."""
+
+    def first(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Hear of a loop that has loaded the checkpoint it starts from."""
+
+        @functools.wraps(original)
+        def wrapper(loop: Any, *args: Any, **kwargs: Any) -> Any:
+            with guard("langgraph: tell which graph runs"):
+                if loop.manager is not None:
+                    self._graphs.define(loop.manager.run_id.int, id(loop.nodes), is_prebuilt=_is_prebuilt(loop))
+            with guard("langgraph: find the run that a run goes on from"):
+                self._begin(loop)
+            return original(loop, *args, **kwargs)
+
+        return wrapper
+
+    def aenter(self, original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Read on from a checkpoint that was not written by a run, in an async program."""
+
+        @functools.wraps(original)
+        async def wrapper(loop: Any) -> Any:
+            entered = await original(loop)
+            with guard("langgraph: find the run that a run goes on from"):
+                config, updates = self._unread.pop(loop, None), 0
+                while config is not None and updates < _MAX_UPDATES:
+                    config, updates = self._read(loop, await loop.checkpointer.aget_tuple(config)), updates + 1
+            return entered
+
+        return wrapper
+
+    def put(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Note the run in the metadata of a checkpoint that is being saved."""
+
+        @functools.wraps(original)
+        def wrapper(loop: Any, *args: Any) -> Any:
+            with guard("langgraph: note the run in a checkpoint"):
+                args = self._stamped(loop, args)
+            return original(loop, *args)
+
+        return wrapper
+
+    def exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Hear how a loop ends, before LangGraph waits for what is still at work."""
+
+        @functools.wraps(original)
+        def wrapper(loop: Any, kind: Any, error: Any, traceback: Any) -> Any:
+            with guard("langgraph: note where a run stopped"):
+                self._end(loop, error)
+            return original(loop, kind, error, traceback)
+
+        return wrapper
+
+    def run_with_timeout(self, original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Hear of a node whose time is up: callbacks are only told that it was cancelled."""
+
+        @functools.wraps(original)
+        async def wrapper(task: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return await original(task, *args, **kwargs)
+            except NodeTimeoutError as error:
+                with guard("langgraph: record a node's timeout"):
+                    self._graphs.fail_task(task.id, error)
+                raise
+
+        return wrapper
+
+    def after_tick(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Hear which edges were taken."""
+
+        @functools.wraps(original)
+        def wrapper(loop: Any) -> Any:
+            with _EDGES:
+                if loop.manager is not None:
+                    self._graphs.took(loop.manager.run_id.int, [_edges_of(task) for task in loop.tasks.values()])
+            return original(loop)
+
+        return wrapper
+
+    def match_cached(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Hear of nodes that need not run."""
+
+        @functools.wraps(original)
+        def wrapper(loop: Any) -> Any:
+            matched = original(loop)
+            self._record_cached(loop, matched)
+            return matched
+
+        return wrapper
+
+    def amatch_cached(self, original: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Hear of nodes that need not run, in an async program."""
+
+        @functools.wraps(original)
+        async def wrapper(loop: Any) -> Any:
+            matched = await original(loop)
+            self._record_cached(loop, matched)
+            return matched
+
+        return wrapper
+
+    def _begin(self, loop: Any) -> None:
+        run = self._graphs.run_of(loop.manager.run_id.int) if loop.manager is not None else None
+        metadata = loop.checkpoint_metadata
+        if any(key in metadata for key in _OURS):
+            loop.checkpoint_metadata = {key: value for key, value in metadata.items() if key not in _OURS}
+        if run is None:
+            return
+        self._runs[loop] = run
+        is_addressed = bool(loop.config["configurable"].get("checkpoint_id"))
+        if not (is_addressed or loop.input is None or isinstance(loop.input, Command)):
+            return
+        run.goes_on = "forks" if is_addressed else "continues"
+        if self._link(run, metadata, loop.checkpoint["id"]) or metadata.get("source") not in _NOT_BY_A_RUN:
+            return
+        config, updates = loop.prev_checkpoint_config, 0
+        if hasattr(loop, "__aenter__"):
+            self._unread[loop] = config
+            return
+        while config is not None and updates < _MAX_UPDATES:
+            config, updates = self._read(loop, loop.checkpointer.get_tuple(config)), updates + 1
+
+    def _read(self, loop: Any, saved: Any) -> Any:
+        """Link to the run that wrote *saved*; where none did, tell where to read on."""
+        if saved is None or self._link(self._runs[loop], saved.metadata, saved.checkpoint["id"]):
+            return None
+        return saved.parent_config if saved.metadata.get("source") in _NOT_BY_A_RUN else None
+
+    def _link(self, run: Run, metadata: Mapping[str, Any], checkpoint_id: str) -> bool:
+        found = _span_context(metadata.get(_RUN_KEY))
+        if found is None:
+            return False
+        attributes = {own_words.LINK_RELATION: run.goes_on, own_words.LANGGRAPH_CHECKPOINT: checkpoint_id}
+        run.span.span.add_link(found, attributes)
+        asked = json.loads(metadata.get(_CALLS_KEY) or "{}")
+        run.calls.update({call_id: Call(agent, None) for call_id, agent in asked.items()})
+        return True
+
+    def _stamped(self, loop: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        run = self._runs.get(loop)
+        *before, metadata, new_versions = args
+        if run is None or not isinstance(metadata, Mapping):
+            return args
+        carrier: dict[str, str] = {}
+        _PROPAGATOR.inject(carrier, trace.set_span_in_context(run.span.span))
+        noted = {_RUN_KEY: carrier["traceparent"]} if carrier else {}
+        if run.unanswered:
+            noted[_CALLS_KEY] = json.dumps({call_id: call.agent for call_id, call in dict(run.unanswered).items()})
+        return (*before, {**metadata, **noted}, new_versions)
+
+    def _end(self, loop: Any, error: Any) -> None:
+        run_id = loop.manager.run_id.int if loop.manager is not None else None
+        if isinstance(error, TimeoutError) and run_id is not None:
+            self._graphs.time_out(run_id, error)
+        run = self._graphs.run_around(run_id) if isinstance(error, GraphInterrupt) else None
+        if run is None:
+            return
+        run.is_interrupted = True
+        if loop.status in ("interrupt_before", "interrupt_after"):
+            run.span.add({own_words.LANGGRAPH_BREAKPOINT: loop.status.removeprefix("interrupt_")})
+        if loop.status == "interrupt_before":  # after a node, only later releases know the next yet
+            run.span.add({own_words.LANGGRAPH_NEXT: list(dict.fromkeys(task.name for task in loop.tasks.values()))})
+
+    def _record_cached(self, loop: Any, tasks: Sequence[Any]) -> None:
+        for task in tasks:
+            with guard("langgraph: record a node answered from a cache"):
+                self._graphs.record_cached(
+                    loop.manager.run_id.int, task.name, task.input, task.config["metadata"], list(task.writes)
+                )
+
+
+def _is_prebuilt(loop: Any) -> bool:
+    """Tell whether a graph is what `create_agent` or `create_react_agent` makes, by who wrote its model's node."""
+    node = loop.nodes.get("model") or loop.nodes.get("agent")
+    return getattr(getattr(getattr(node, "bound", None), "func", None), "__module__", None) in _PREBUILT
+
+
+def _edges_of(task: Any) -> tuple[str, Sequence[str], Sequence[str]]:
+    return task.id, task.triggers, [channel for channel, _ in task.writes if channel.startswith(_EDGE_CHANNELS)]
+
+
+def _span_context(traceparent: object) -> SpanContext | None:
+    if not isinstance(traceparent, str):
+        return None
+    span = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context()))
+    return span.get_span_context() if isinstance(span, NonRecordingSpan) and span.get_span_context().is_valid else None
+
+
+_replaced: list[tuple[Any, str, Any, Any]] = []
+"""Class or module, name, the original and ours."""
+
+
+def wrap(graphs: GraphRecorder) -> None:
+    """Tell *graphs* what LangGraph's loop does without a callback."""
+    hooks = _Hooks(graphs)
+    for place, name, make in (
+        (f"{_LOOP}:PregelLoop", "_first", hooks.first),
+        (f"{_LOOP}:PregelLoop", "after_tick", hooks.after_tick),
+        (f"{_LOOP}:AsyncPregelLoop", "__aenter__", hooks.aenter),
+        (f"{_LOOP}:SyncPregelLoop", "__exit__", hooks.exit),
+        (f"{_LOOP}:AsyncPregelLoop", "__aexit__", hooks.exit),
+        (f"{_LOOP}:SyncPregelLoop", "_checkpointer_put_after_previous", hooks.put),
+        (f"{_LOOP}:AsyncPregelLoop", "_checkpointer_put_after_previous", hooks.put),
+        (f"{_LOOP}:SyncPregelLoop", "match_cached_writes", hooks.match_cached),
+        (f"{_LOOP}:AsyncPregelLoop", "amatch_cached_writes", hooks.amatch_cached),
+        ("langgraph.pregel._retry", "_arun_with_timeout", hooks.run_with_timeout),
+    ):
+        with guard("langgraph: hear of what has no callback"):
+            owner = resolve_name(place)
+            original = vars(owner).get(name)
+            if original is not None:
+                ours = make(original)
+                setattr(owner, name, ours)
+                _replaced.append((owner, name, original, ours))
+
+
+def restore() -> None:
+    """Give LangGraph its own methods back, where nobody else has wrapped them since."""
+    while _replaced:
+        owner, name, original, ours = _replaced.pop()
+        if vars(owner).get(name) is ours:
+            setattr(owner, name, original)

@@ -1,0 +1,327 @@
+"""Where faults can be written into a run: what the hooks of a framework offer, and what a fault makes of it.
+
+Hooks and faults both speak these records and know nothing of each other; `blamespan.injection` stands between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from opentelemetry.trace import SpanContext
+
+__all__ = [
+    "Answer",
+    "Applied",
+    "Change",
+    "Content",
+    "ContentT",
+    "Hooks",
+    "Interceptor",
+    "Line",
+    "Mail",
+    "Mechanism",
+    "Missed",
+    "Opportunity",
+    "PlannedFault",
+    "RunScope",
+    "Said",
+    "ToolCall",
+    "Where",
+    "current_run",
+]
+
+Mechanism: TypeAlias = Literal["prompt", "memory", "response", "tool", "routing"]
+"""Where a fault is written: into what an agent is told, what is left of its history, what it answers, what a tool
+does, or who hears it and who is next."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model asks for; *arguments* is JSON as the model writes it, which need not be well formed."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message of what a model is sent.
+
+    Attributes:
+        role: Whose it is; `user` is everybody but the agent itself.
+        text: Its text.
+        sender: Name of the agent or tool, where the framework gives one.
+        calls: What it asks tools for.
+        place: Its place in what the framework sends; -1 for one that a fault has made up.
+    """
+
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    sender: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    place: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model answers: text, calls of tools, or both."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answers.
+
+    Attributes:
+        text: Its result, or what it says of the error.
+        error: Name of a built-in exception that it raises instead, or empty.
+        delay_s: Seconds it takes longer.
+    """
+
+    text: str
+    error: str = ""
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message on its way between agents.
+
+    Attributes:
+        text: What it says; not for changing here.
+        receivers: Who is to hear it; empty where that is not decided at this place.
+        following: Who is to speak next; empty where that is not decided at this place, or at the run's end.
+        copies: How often each receiver gets it.
+        is_last: Whether the run would end here.
+    """
+
+    text: str
+    receivers: tuple[str, ...] = ()
+    following: tuple[str, ...] = ()
+    copies: int = 1
+    is_last: bool = False
+
+
+Content: TypeAlias = tuple[Line, ...] | Said | Answer | Mail
+ContentT = TypeVar("ContentT", tuple[Line, ...], Said, Answer, Mail)
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class RunScope:
+    """What the hooks know of one run of a team or graph.
+
+    Attributes:
+        decisions: How many answers models gave in it so far.
+        agents: Who takes part, as far as known.
+        speakers: Who spoke, the latest last.
+        authors: Who said which text.
+        results: What each tool answered, by tool, the latest last.
+        mail: What became of the messages on their way, by the framework's id of them.
+        calls: The steps in which a faulty call was asked for, by its id.
+        altered: What each agent was told otherwise, or has lost (None), by agent and line: it stays so.
+    """
+
+    decisions: int = 0
+    agents: tuple[str, ...] = ()
+    speakers: list[str] = field(default_factory=list)
+    authors: dict[str, str] = field(default_factory=dict)
+    results: dict[str, list[str]] = field(default_factory=dict)
+    mail: dict[str, Mail] = field(default_factory=dict)
+    calls: dict[str, Where] = field(default_factory=dict)
+    altered: dict[str, dict[Line, Line | None]] = field(default_factory=dict)
+    _own: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def decided(self, agent: str) -> int:
+        """Tell how many decisions *agent* has made."""
+        return self._own[agent]
+
+    def decide(self, agent: str) -> tuple[int, int]:
+        """Count a decision of *agent*; gives its number in the run and among the agent's, both from 0."""
+        with self._lock:
+            numbers = self.decisions, self._own[agent]
+            self.decisions += 1
+            self._own[agent] += 1
+        return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Opportunity:
+    """A place in a run at which a fault can be written.
+
+    Attributes:
+        mechanism: What kind of place.
+        run: The run.
+        agent: Whose doing it is, as spans call it where they are recorded.
+        decision: Number of the model's answer in the run, from 0: this one, else the next.
+        own_decision: The same among this agent's.
+        alias: What the framework calls the agent, where spans call it otherwise.
+        task: What the run was asked.
+        heard: What others told the agent, the latest last.
+        said: What it said before, the latest last.
+        others: Names of the other agents.
+        tools: Names of the tools on offer.
+        tool: Name of the tool at work, at a tool's boundary.
+        arguments: What it was called with, as text.
+        earlier: What the same tool answered before, the latest last.
+    """
+
+    mechanism: Mechanism
+    run: RunScope
+    agent: str
+    decision: int
+    own_decision: int = 0
+    alias: str = ""
+    task: str = ""
+    heard: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tool: str = ""
+    arguments: str = ""
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a fault makes of a content, by which operator, and both as text for the label."""
+
+    content: Content
+    operator: str
+    before: str
+    after: str
+
+
+class Interceptor(Protocol):
+    """Writes one planned fault. Made anew for each injection by what the group `blamespan.faults` offers.
+
+    One that waits for an endpoint also has `trouble: str`, which says what went wrong there (empty if nothing);
+    hooks call it in a thread of its own.
+    """
+
+    kind: str
+    """Name of the kind, `aegis:FM-3.2`."""
+    modes: tuple[str, ...]
+    """What it is called, `taxonomy:code`, the canonical one among them."""
+    mechanism: Mechanism
+    """The only one it is asked at."""
+    times: int
+    """How often in one run, where no probability is given."""
+
+    def change(self, at: Opportunity, content: Content, rng: Random) -> Change | None:
+        """Write the fault into *content*; None where it cannot be written. Depends on its arguments only."""
+        ...
+
+
+class Hooks(Protocol):
+    """Stands at the boundaries of one framework. Offered under the group `blamespan.injectors`."""
+
+    def install(self) -> None:
+        """Put every hook in place."""
+        ...
+
+    def remove(self) -> None:
+        """Give every original back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """Which fault, and where.
+
+    Attributes:
+        kind: Its name in the catalogue: `aegis:FM-3.2`, `mas-fire:blind-trust`, `blamespan:X4`.
+        agent: Only this agent.
+        step: Not before this decision of the run: models' answers counted from 0.
+        tool: Only this tool: at its boundary, or in an answer that asks for it.
+        probability: At each place with this probability, 0 to 1; once in each run if None.
+        mechanism: How, if not by the kind's own first mechanism.
+        operator: By this operator only.
+        writer: `operators`, or `model` for an LLM behind an OpenAI-compatible endpoint.
+    """
+
+    kind: str
+    agent: str | None = None
+    step: int | None = None
+    tool: str | None = None
+    probability: float | None = None
+    mechanism: Mechanism | None = None
+    operator: str | None = None
+    writer: Literal["operators", "model"] = "operators"
+
+
+@dataclass(slots=True)
+class Where:
+    """The span of a step, and how to learn the step's place in the run once the span has ended."""
+
+    span: SpanContext
+    place: Callable[[], int | None]
+
+    def move(self, to: Where) -> None:
+        """Point at another step: a wrong call is one only once a tool is called."""
+        self.span, self.place = to.span, to.place
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A fault that was written.
+
+    Attributes:
+        agent: Whose step it is in.
+        decision: Number of the model's answer in the run, from 0.
+        kind: As planned.
+        modes: `taxonomy:code` each.
+        mechanism: Where it was written.
+        operator: What wrote it.
+        before: What stood there.
+        after: What stands there now.
+        seed: Of the injection.
+        where: The span, if the run is recorded.
+    """
+
+    agent: str
+    decision: int
+    kind: str
+    modes: tuple[str, ...]
+    mechanism: Mechanism
+    operator: str
+    before: str
+    after: str
+    seed: int
+    where: Where | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def step(self) -> int | None:
+        """Index of the step in the rebuilt trace; None while it goes on, and where nothing is recorded."""
+        return self.where.place() if self.where is not None else None
+
+    def label(self) -> dict[str, object]:
+        """Give the label, ready for JSON."""
+        own = {key: getattr(self, key) for key in ("agent", "decision", "kind", "mechanism", "operator")}
+        place: dict[str, object] = {"trace_id": None, "span_id": None}
+        if self.where is not None:
+            span = self.where.span
+            place = {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
+        texts = {"modes": list(self.modes), "before": self.before, "after": self.after, "seed": self.seed}
+        return {**place, "step": self.step, **own, **texts}
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A planned fault that was never written, and why."""
+
+    kind: str
+    reason: str
+
+
+current_run: ContextVar[RunScope | None] = ContextVar("blamespan-injection-run", default=None)
+"""The run in which something happens; hooks set it around a team's or graph's own code."""

@@ -1,0 +1,218 @@
+"""From what each foreign span says to the run they tell of together, as spans in our words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from blamespan import conventions as words
+from blamespan.dialects.cast import Cast
+from blamespan.dialects.content import Content, Spoken
+from blamespan.dialects.predecessors import Predecessors
+from blamespan.dialects.reading import Reading
+from blamespan.dialects.tree import Tree
+from blamespan.messages import Message, dump_messages
+from blamespan.spans import Span, SpanLink
+from blamespan.trace import AttributeValue
+
+__all__ = ["compose"]
+
+_KEPT = frozenset({words.CONVERSATION_ID, words.TOOL_DESCRIPTION, words.PROVIDER_NAME, words.REQUEST_MODEL})
+"""Attributes that mean the same everywhere, and stay where a span has them."""
+_NO_ERRORS = ("GraphInterrupt", "GraphBubbleUp", "ParentCommand", "NodeInterrupt")
+"""Exceptions by which LangGraph steers; some instrumentations set the status to error for them."""
+
+
+def compose(spans: Sequence[Span], readings: Mapping[str, Reading]) -> dict[str, Span]:
+    """Say in our words what *readings* tell of a trace.
+
+    Args:
+        spans: The trace.
+        readings: What its foreign spans say, by span id.
+
+    Returns:
+        For each foreign span, by id, its stand-in; and one for the trace's root where the run has no span of its own.
+    """
+    return _Composition(spans, readings).spans()
+
+
+class _Composition:
+    def __init__(self, spans: Sequence[Span], readings: Mapping[str, Reading]) -> None:
+        self._tree = Tree(spans)
+        self._readings = readings
+        self._cast = Cast(self._tree, readings)
+        self._content = Content(self._tree, readings, self._cast)
+        self._predecessors = Predecessors(self._tree, readings, self._cast.is_step, self._cast.holders)
+        self._places = self._ordered()
+        self._takers = self._taken_up()
+
+    def spans(self) -> dict[str, Span]:
+        """Make the stand-ins."""
+        found = {span_id: self._aside(self._tree.by_id[span_id]) for span_id in self._readings}
+        for span_id in (*self._cast.speakers, *self._cast.tools):
+            found[span_id] = self._step(self._tree.by_id[span_id])
+        for span_id in self._cast.runs:
+            found[span_id] = self._run(self._tree.by_id[span_id])
+        if self._places and not self._cast.runs:
+            found |= self._trace_roots(found)
+        return found
+
+    def _trace_roots(self, found: Mapping[str, Span]) -> dict[str, Span]:
+        """Where no span is a run's own, the trace's root stands for it."""
+        roots = [span for span in self._tree.spans if span.parent_id is None and words.STEP_KIND not in span.attributes]
+        return {root.span_id: self._with_task(found.get(root.span_id, root), root.span_id) for root in roots}
+
+    def _ordered(self) -> dict[tuple[str, bool], int]:
+        """Number the steps by the clock: what was said when it was out, a call when it began, an answer when it came.
+
+        Keys are the span's id and whether the place is an answer's.
+        """
+        by_id = self._tree.by_id
+        drafts = [(by_id[span_id].end_ns, 1, span_id, False) for span_id in self._cast.speakers]
+        for span_id in self._cast.tools:
+            drafts.append((by_id[span_id].start_ns, 0, span_id, False))
+            if self._content.result(span_id) is not None:
+                ended_ns = max(by_id[span_id].start_ns, by_id[span_id].end_ns)  # a clock may run backwards
+                drafts.append((ended_ns, 0, span_id, True))
+        ordered = sorted(drafts, key=lambda draft: (draft[0], draft[1], by_id[draft[2]].start_ns, draft[3]))
+        return {(span_id, is_answer): place for place, (_, _, span_id, is_answer) in enumerate(ordered)}
+
+    def _taken_up(self) -> dict[str, list[str]]:
+        """Name for each message the agents whose spans say that they took it up."""
+        found: dict[str, list[str]] = {}
+        for span_id, agent in self._cast.speakers.items():
+            for step in self._predecessors.told(span_id):
+                found.setdefault(step, []).append(agent)
+        return found
+
+    def _aside(self, span: Span) -> Span:
+        """A foreign span that is no step: whatever it says, it does not count as one."""
+        kept = {key: value for key, value in span.attributes.items() if key in _KEPT}
+        return replace(span, attributes=kept, **_status(span))  # type: ignore[arg-type]  # two fields of the span
+
+    def _run(self, span: Span) -> Span:
+        reading = self._readings[span.span_id]
+        aside = self._aside(span).with_attributes({words.OPERATION: words.OPERATION_WORKFLOW})
+        if reading.name:
+            aside = aside.with_attributes({words.WORKFLOW_NAME: reading.name})
+        if reading.participants:
+            listed = [{"name": name, "role": "agent"} for name in dict.fromkeys(reading.participants)]
+            aside = aside.with_attributes({words.RUN_AGENTS: json.dumps(listed)})
+        return self._with_task(aside, span.span_id)
+
+    def _with_task(self, span: Span, span_id: str) -> Span:
+        task = self._content.task(span_id)
+        return span.with_attributes({words.INPUT_MESSAGES: _writable(dump_messages(task))}) if task else span
+
+    def _step(self, span: Span) -> Span:
+        is_tool = span.span_id in self._cast.tools
+        said = self._tool(span) if is_tool else self._message(span)
+        usage = self._content.usage(span.span_id)
+        if usage is not None:
+            said |= {words.INPUT_TOKENS: usage.input_tokens, words.OUTPUT_TOKENS: usage.output_tokens}
+        error = _error(span)
+        if error is not None:
+            said[words.ERROR_TYPE] = error
+        said[words.STEP_INDEX] = self._places[span.span_id, False]
+        clean = {key: _writable(value) for key, value in said.items()}
+        return replace(self._aside(span).with_attributes(clean), links=self._links(span))
+
+    def _message(self, span: Span) -> dict[str, AttributeValue]:
+        reading = self._readings[span.span_id]
+        spoken = self._content.spoken(span.span_id)
+        agent = self._cast.speakers[span.span_id]
+        said: dict[str, AttributeValue] = {
+            words.OPERATION: words.OPERATION_AGENT,
+            words.STEP_KIND: reading.kind or spoken.kind,
+            words.AGENT_NAME: agent,
+            **_content_of(spoken, agent),
+        }
+        if recipients := self._recipients(span.span_id, spoken):
+            said[words.MESSAGE_RECIPIENTS] = recipients
+        if reading.agent_id:
+            said[words.AGENT_ID] = reading.agent_id
+        if reading.description:
+            said[words.AGENT_DESCRIPTION] = reading.description
+        return said
+
+    def _recipients(self, span_id: str, spoken: Spoken) -> tuple[str, ...]:
+        if spoken.recipients:
+            return spoken.recipients
+        agent = self._cast.speakers[span_id]
+        known = set(self._cast.speakers.values())
+        heard = [*self._content.recipients(span_id), *self._takers.get(span_id, ())]
+        return tuple(name for name in dict.fromkeys(heard) if name in known and name != agent)
+
+    def _tool(self, span: Span) -> dict[str, AttributeValue]:
+        reading = self._readings[span.span_id]
+        said: dict[str, AttributeValue] = {
+            words.OPERATION: words.OPERATION_TOOL,
+            words.STEP_KIND: "tool_call",
+            words.TOOL_NAME: reading.name or span.name,
+            words.TOOL_ARGUMENTS: self._content.arguments(span.span_id),
+        }
+        if agent := self._caller(span):
+            said[words.AGENT_NAME] = agent
+        result = self._content.result(span.span_id)
+        if result is not None:
+            said[words.TOOL_RESULT] = result
+            said[words.STEP_RESULT_INDEX] = self._places[span.span_id, True]
+        if reading.call_id:
+            said[words.TOOL_CALL_ID] = reading.call_id
+        return said
+
+    def _caller(self, span: Span) -> str | None:
+        """Name who called a tool: who the span says, the agent around it, or who asked for the call before."""
+        reading = self._readings[span.span_id]
+        if reading.agent and reading.agent in self._cast.speakers.values():
+            return reading.agent
+        around = self._tree.nearest(span.span_id, lambda at: at in self._cast.speakers)
+        if around is not None:
+            return self._cast.speakers[around]
+        asked = self._content.asked(span.span_id)
+        return self._cast.speakers[asked] if asked is not None else reading.agent
+
+    def _links(self, span: Span) -> tuple[SpanLink, ...]:
+        found: list[SpanLink] = []
+        for step in self._predecessors.of(span.span_id):
+            place = self._places.get((step, True), self._places.get((step, False)))
+            found.append(SpanLink(span.trace_id, step, {words.LINK_STEP: place}))
+        return tuple(found)
+
+
+def _content_of(spoken: Spoken, agent: str) -> dict[str, AttributeValue]:
+    if spoken.messages:
+        named = [replace(message, name=agent) for message in spoken.messages]
+        return {words.OUTPUT_MESSAGES: dump_messages(named)}
+    if spoken.text:
+        return {words.OUTPUT_MESSAGES: dump_messages([Message.of_text("assistant", spoken.text, name=agent)])}
+    return {}
+
+
+def _writable(value: AttributeValue) -> AttributeValue:
+    """Replace halves of characters, which JSON can hold and nothing else can: a span's own text has none."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _status(span: Span) -> dict[str, str]:
+    """Read the status; steering by exception is no error."""
+    if span.status == "error" and _exception(span).rpartition(".")[2] in _NO_ERRORS:
+        return {"status": "unset", "status_message": ""}
+    return {}
+
+
+def _error(span: Span) -> str | None:
+    if span.status != "error" or _status(span):
+        return None
+    said = span.text(words.ERROR_TYPE)
+    return said or _exception(span) or None
+
+
+def _exception(span: Span) -> str:
+    """Name the class of the last exception a span recorded, or the start of its status message."""
+    for happened in reversed(span.events):
+        name = happened.attributes.get("exception.type")
+        if isinstance(name, str):
+            return name
+    return span.status_message.partition("(")[0].strip() if "(" in span.status_message[:100] else ""

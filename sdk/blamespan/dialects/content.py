@@ -1,0 +1,295 @@
+"""What was said, given and used at each step, gathered from all spans that tell of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blamespan.dialects.cast import Cast
+from blamespan.dialects.reading import Reading
+from blamespan.dialects.tree import Tree
+from blamespan.json_text import parse_json
+from blamespan.messages import Message, Part
+from blamespan.trace import StepKind, Usage
+
+__all__ = ["Content", "Spoken"]
+
+_HANDOFF = re.compile(r"(?:transfer|handoff|hand_off)(?:_back)?_to_(.+)", re.IGNORECASE | re.DOTALL)
+"""Names of the tools by which agents hand over, in every framework that does so by a tool call."""
+_ASKING = ("user", "human")
+_MAX_JSON_CHARACTERS = 1_000_000
+"""Longer arguments are left as they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What an agent said in one step."""
+
+    messages: Sequence[Message] = ()
+    text: str | None = None
+    kind: StepKind = "message"
+    recipients: tuple[str, ...] = ()
+
+
+class Content:
+    """Finds what each step holds."""
+
+    def __init__(self, tree: Tree, readings: Mapping[str, Reading], cast: Cast) -> None:
+        self._tree = tree
+        self._readings = readings
+        self._cast = cast
+        self._models: dict[str, list[Reading]] = defaultdict(list)
+        self._delivered: dict[str, list[Reading]] = defaultdict(list)
+        self._tools: dict[str, list[Reading]] = defaultdict(list)
+        self._twins: dict[str, list[Reading]] = defaultdict(list)
+        for span in sorted(tree.spans, key=lambda span: span.start_ns):
+            if span.span_id in readings:
+                self._sort_in(span.span_id, readings[span.span_id])
+        self._transcripts = {run: _by_name(readings[run].outputs) for run in cast.runs}
+        self._recited = self._recite()
+        self._calls, self._named_calls = self._asked_calls()
+        self._first_asked = self._asked_below()
+        self._spoken: dict[str, Spoken] = {}
+
+    def _sort_in(self, span_id: str, reading: Reading) -> None:
+        if reading.role == "model":
+            owner = self._tree.nearest(span_id, self._cast.is_step)
+            if owner is not None:
+                self._models[owner].append(reading)
+        elif reading.role == "delivery":
+            for cause in reading.causes:
+                known = cause in self._tree.by_id
+                owner = self._tree.nearest(cause, self._cast.speakers.__contains__, or_self=True) if known else None
+                if owner is not None:
+                    self._delivered[owner].append(reading)
+        elif reading.role == "tool":
+            owner = self._tree.nearest(span_id, self._cast.speakers.__contains__)
+            if owner is not None:
+                self._tools[owner].append(reading)
+        elif span_id in self._cast.merged:
+            self._twins[self._cast.merged[span_id]].append(reading)
+
+    def spoken(self, span_id: str) -> Spoken:
+        """Tell what an agent said; the calls of tools that stand as steps of their own left out."""
+        if span_id not in self._spoken:
+            self._spoken[span_id] = self._find_spoken(span_id)
+        return self._spoken[span_id]
+
+    def _find_spoken(self, span_id: str) -> Spoken:
+        reading = self._readings[span_id]
+        run = self._tools[span_id]
+        for outputs in self._tellings(span_id):
+            own = [message for message in _unseen(outputs, reading.inputs) if message.role not in ("tool", *_ASKING)]
+            kept = [message for message in own if not _only_calls(message, run)] if run else own
+            if kept or own:
+                return self._handed_over(span_id, _as_spoken(kept or own[-1:], run))
+        return Spoken(text=reading.text)
+
+    def _handed_over(self, span_id: str, spoken: Spoken) -> Spoken:
+        """Note where those who received a message say that it is no plain one."""
+        told = next((delivery for delivery in self._delivered[span_id] if delivery.kind), None)
+        return replace(spoken, kind=told.kind, recipients=told.recipients) if told and told.kind else spoken
+
+    def _tellings(self, span_id: str) -> Iterator[Sequence[Message]]:
+        """List what tells of a message, nearest first."""
+        yield self._readings[span_id].outputs
+        yield from (twin.outputs for twin in self._twins[span_id])
+        yield _last_of_each([m for reading in self._delivered[span_id] for m in reading.outputs])
+        if self._readings[span_id].text is None:
+            yield from (model.outputs for model in reversed(self._models[span_id]))
+            yield self._recited.get(span_id, ())
+
+    def _recite(self) -> dict[str, Sequence[Message]]:
+        """Give each agent's messages of the run's transcript to its steps, in order."""
+        found: dict[str, Sequence[Message]] = {}
+        places: dict[tuple[str | None, str], int] = defaultdict(int)
+        by_end = sorted(self._cast.speakers.items(), key=lambda item: self._tree.by_id[item[0]].end_ns)
+        for span_id, agent in by_end:
+            run = self._tree.nearest(span_id, self._cast.runs.__contains__)
+            texts = [m for m in self._transcripts.get(run or "", {}).get(agent, ()) if not _only_tool_parts(m)]
+            place = places[run, agent]
+            places[run, agent] += 1
+            found[span_id] = texts[place : place + 1]
+        return found
+
+    def usage(self, span_id: str) -> Usage | None:
+        """Add up the tokens of a step."""
+        models = [model.usage for model in self._models[span_id] if model.usage]
+        if models:
+            return _total(models)
+        readings = (self._readings[span_id], *self._twins[span_id])
+        own = next((reading.usage for reading in readings if reading.usage), None)
+        delivered = {id(d.outputs): d.usage for d in _first_of_each(self._delivered[span_id]) if d.usage}
+        return own or (_total(delivered.values()) if delivered else None)
+
+    def recipients(self, span_id: str) -> Sequence[str]:
+        """List the names of those who heard a message, also of some who are no agents."""
+        tellers = (self._readings[span_id], *self._twins[span_id], *self._delivered[span_id])
+        return [name for reading in tellers for name in reading.recipients]
+
+    def task(self, root_id: str) -> Sequence[Message]:
+        """Find what a run was asked to do: what its root was given, else the first message given within it."""
+        reading = self._readings.get(root_id)
+        asked = [message for message in reading.inputs if message.role in _ASKING] if reading else []
+        return asked or self._first_asked.get(root_id, ())
+
+    def _asked_below(self) -> dict[str, Sequence[Message]]:
+        """Find for each span the last message of the first ones asked below it."""
+        found: dict[str, Sequence[Message]] = {}
+        for span in sorted(self._tree.spans, key=lambda span: span.start_ns):
+            inputs = self._readings[span.span_id].inputs if span.span_id in self._readings else ()
+            asked = [message for message in inputs if message.role in _ASKING]
+            if asked:
+                for at in self._tree.above(span.span_id):
+                    if at in found:
+                        break  # what is above it has been told of something earlier
+                    found[at] = asked[-1:]
+        return found
+
+    def arguments(self, span_id: str) -> str:
+        """Tell what a tool was called with: as its span says, or where that is no JSON, as its caller said."""
+        own = self._readings[span_id].arguments
+        if _is_json_object(own):
+            return own or ""
+        told = self._told_of_tool(span_id, "tool_call").get("arguments")
+        return _text(told) if isinstance(told, Mapping) or _is_json_object(told) else own or ""
+
+    def result(self, span_id: str) -> str | None:
+        """Tell what a tool answered; None where nobody says."""
+        reading = self._readings[span_id]
+        if reading.result is not None:
+            return reading.result
+        told = self._told_of_tool(span_id, "tool_call_response")
+        return _text(told["response"]) if "response" in told else None
+
+    def asked(self, span_id: str) -> str | None:
+        """Find the step that asked for a tool's call: by the call's id, else the last before it that named the tool."""
+        reading, start_ns = self._readings[span_id], self._tree.by_id[span_id].start_ns
+        if reading.call_id in self._calls:
+            return self._calls[reading.call_id]
+        before = self._named_calls.get(reading.name, [])
+        place = bisect_right(before, start_ns, key=lambda asked: asked[0])
+        return before[place - 1][1] if place else None
+
+    def _asked_calls(self) -> tuple[dict[str | None, str], dict[str, list[tuple[int, str]]]]:
+        """Find who asked for tools' calls: by the call's id, and by the tool's name with the time, in order."""
+        by_id: dict[str | None, str] = {}
+        by_name: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for span_id in self._cast.speakers:
+            heard = [self._readings[span_id], *self._models[span_id]]
+            for part in _parts(m for reading in heard for m in reading.outputs):
+                if part.get("type") == "tool_call":
+                    by_name[str(part.get("name"))].append((self._tree.by_id[span_id].end_ns, span_id))
+                    if isinstance(part.get("id"), str):
+                        by_id.setdefault(part["id"], span_id)
+        return by_id, {name: sorted(asked) for name, asked in by_name.items()}
+
+    def _told_of_tool(self, span_id: str, kind: str) -> Part:
+        """Find the part of a message that tells of a tool's call or answer, by its id or, without one, its name."""
+        reading = self._readings[span_id]
+        owner = self._tree.nearest(span_id, self._cast.speakers.__contains__) or self.asked(span_id)
+        if owner is None:
+            return {}
+        run = self._tree.nearest(span_id, self._cast.runs.__contains__)
+        agent = self._cast.speakers[owner]
+        heard = [m for reading in self._delivered[owner] for m in reading.outputs]
+        heard += [m for reading in self._models[owner] for m in (*reading.inputs, *reading.outputs)]
+        heard += self._readings[owner].outputs
+        heard += self._transcripts.get(run or "", {}).get(agent, ())
+        matching = (
+            part
+            for part in _parts(heard)
+            if part.get("type") == kind
+            and (part.get("id") == reading.call_id if reading.call_id else part.get("name") == reading.name)
+        )
+        return next(matching, {})
+
+
+def _as_spoken(messages: Sequence[Message], run: Sequence[Reading]) -> Spoken:
+    calls = [part for part in messages[-1].parts if part.get("type") == "tool_call"]
+    executed = {tool.name for tool in run}
+    for part in calls:
+        match = _HANDOFF.fullmatch(str(part.get("name")))
+        if match and part.get("name") not in executed:
+            return Spoken(messages[-1:], kind="handoff", recipients=(match[1],))
+    return Spoken(messages)
+
+
+def _unseen(outputs: Sequence[Message], inputs: Sequence[Message]) -> Sequence[Message]:
+    """Leave out the messages given, where a node gives back the whole conversation."""
+    given = [(message.role, message.parts) for message in inputs]
+    if given and len(outputs) > len(given) and [(m.role, m.parts) for m in outputs[: len(given)]] == given:
+        return outputs[len(given) :]
+    return outputs
+
+
+def _only_calls(message: Message, run: Sequence[Reading]) -> bool:
+    """Tell whether a message is nothing but calls of tools that ran."""
+    ids, names = {tool.call_id for tool in run if tool.call_id}, {tool.name for tool in run}
+    return bool(message.parts) and all(
+        part.get("type") == "tool_call" and (part.get("id") in ids or part.get("name") in names)
+        for part in message.parts
+    )
+
+
+def _only_tool_parts(message: Message) -> bool:
+    return bool(message.parts) and all(
+        part.get("type") in ("tool_call", "tool_call_response") for part in message.parts
+    )
+
+
+def _last_of_each(messages: Sequence[Message]) -> Sequence[Message]:
+    """Keep what was said in the end: the last message that is more than a tool's call or answer."""
+    said = [message for message in messages if not _only_tool_parts(message)]
+    return said[-1:] or messages[-1:]
+
+
+def _first_of_each(readings: Sequence[Reading]) -> list[Reading]:
+    """Leave out what was delivered more than once."""
+    found: list[Reading] = []
+    seen: set[str] = set()
+    for reading in readings:
+        key = repr(reading.outputs)
+        if key not in seen:
+            seen.add(key)
+            found.append(reading)
+    return found
+
+
+def _by_name(messages: Sequence[Message]) -> dict[str, list[Message]]:
+    found: dict[str, list[Message]] = defaultdict(list)
+    for message in messages:
+        if message.name:
+            found[message.name].append(message)
+    return found
+
+
+def _parts(messages: Iterable[Message]) -> Iterator[Part]:
+    for message in messages:
+        yield from message.parts
+
+
+def _is_json_object(value: Any) -> bool:
+    if not isinstance(value, str) or not value.startswith("{") or len(value) > _MAX_JSON_CHARACTERS:
+        return False
+    try:
+        return isinstance(parse_json(value), Mapping)
+    except ValueError:
+        return False
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _total(usages: Iterable[Usage]) -> Usage:
+    read = written = 0
+    for usage in usages:
+        read += usage.input_tokens
+        written += usage.output_tokens
+    return Usage(read, written)

@@ -1,0 +1,39 @@
+"""Workers for the supervisor's tests: each is the body of a spawned process."""
+
+from __future__ import annotations
+
+import os
+import time
+from multiprocessing.connection import Connection
+
+from blamespan_collector.settings import CollectorSettings
+
+LAST_WORDS = {"ready": True, "gauges": {"spans_waiting": 7, "open_traces": 0, "traces_waiting": 0}}
+
+
+def steady(settings: CollectorSettings, link: Connection) -> None:
+    """Tell what it hears, and end in order when told to."""
+    link.send({"ready": True, "pid": os.getpid()})
+    while "stop" not in (heard := link.recv()):
+        link.send({"heard": heard})
+    link.send(LAST_WORDS)
+
+
+def dies_twice(settings: CollectorSettings, link: Connection) -> None:
+    """Die two times, then be steady; a file counts."""
+    starts = settings.journal / "starts"
+    starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+    if len(starts.read_text()) < 3:
+        os._exit(9)
+    steady(settings, link)
+
+
+def gives_up(settings: CollectorSettings, link: Connection) -> None:
+    """Say that another start cannot help."""
+    link.send({"ready": False, "failed": "expected a backend, got none", "misused": True})
+
+
+def hangs(settings: CollectorSettings, link: Connection) -> None:
+    """Say nothing and never end."""
+    link.send({"ready": True})
+    time.sleep(600)

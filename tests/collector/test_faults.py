@@ -1,0 +1,103 @@
+"""A short turn of `scripts/faults`, and proof that its count would notice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.faults.ledger import Arrivals, Count, Ledger
+from tests.faults.life import Plan, live
+from tests.faults.traffic import Batch, runs
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_or_told_twice_differently(tmp_path: Path) -> None:
+    """Through kills, outages and a full disk every acknowledged span arrives, unaltered, in a file exactly once."""
+    report = live(Plan("short/0", rounds=8, runs_per_s=20), tmp_path / "life")
+
+    assert report.acknowledged > 100
+    assert report.crimes == []
+
+
+def test_lost_span_is_counted() -> None:
+    """A span that was acknowledged and never arrived is lost."""
+    ledger, arrivals, batch = _sent_and_arrived()
+    ledger.acknowledge([*batch.keys, b"x" * 24])
+
+    assert arrivals.count(ledger.sent, ledger.acknowledged).lost == 1
+
+
+def test_identical_repeat_is_told_from_a_different_one() -> None:
+    """A span that comes again is a repeat; with other content it is another kind of repeat."""
+    ledger, arrivals, batch = _sent_and_arrived()
+    arrivals.add(_request(batch))
+    arrivals.add(_with_attribute(batch, "blamespan.blame.score"))
+
+    count = arrivals.count(ledger.sent, ledger.acknowledged)
+
+    repeats = 2 * len(batch.keys) - 1
+    assert count == Count(len(batch.keys), repeated_identical=repeats, repeated_different=1, annotated=1)
+
+
+@pytest.mark.parametrize("key", ["gen_ai.agent.name", "blamespan.step.index"])
+def test_altered_span_is_counted(key: str) -> None:
+    """A span that comes with anything but a verdict added is altered."""
+    ledger = Ledger()
+    arrivals = Arrivals("otlp", repeats_allowed=True)
+    batch = _batch()
+    ledger.send(batch.body)
+    arrivals.add(_with_attribute(batch, key))
+
+    assert arrivals.count(ledger.sent, set()).altered == 1
+
+
+def test_verdict_does_not_count_as_altered() -> None:
+    """A verdict's attributes may be added to what was sent."""
+    ledger = Ledger()
+    arrivals = Arrivals("otlp", repeats_allowed=True)
+    batch = _batch()
+    ledger.send(batch.body)
+    arrivals.add(_with_attribute(batch, "blamespan.error.mode"))
+
+    assert arrivals.count(ledger.sent, set()) == Count(delivered=len(batch.keys), annotated=1)
+
+
+def test_same_seed_makes_the_same_traffic() -> None:
+    """A failed life can be lived again: what is sent, how and when follows from the seed."""
+    one, other = runs("7/0"), runs("7/0")
+
+    assert [next(one) for _ in range(50)] == [next(other) for _ in range(50)]
+
+
+def _batch() -> Batch:
+    return next(batch for batches in runs("1") for batch in batches if len(batch.keys) > 2)
+
+
+def _sent_and_arrived() -> tuple[Ledger, Arrivals, Batch]:
+    ledger, arrivals, batch = Ledger(), Arrivals("otlp", repeats_allowed=True), _batch()
+    ledger.send(batch.body)
+    ledger.acknowledge(batch.keys)
+    arrivals.add(_request(batch))
+    return ledger, arrivals, batch
+
+
+def _request(batch: Batch) -> ExportTraceServiceRequest:
+    return ExportTraceServiceRequest.FromString(batch.body)
+
+
+def _first(request: ExportTraceServiceRequest) -> Span:
+    return request.resource_spans[0].scope_spans[0].spans[0]
+
+
+def _with_attribute(batch: Batch, key: str) -> ExportTraceServiceRequest:
+    """Read a batch whose first span has one more attribute."""
+    request = _request(batch)
+    _first(request).attributes.append(KeyValue(key=key, value=AnyValue(string_value="x")))
+    return request

@@ -1,0 +1,111 @@
+"""The running collector, put together: what it refuses to do to itself, and what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from blamespan.errors import ConfigError
+from blamespan_collector.self_tracing import OwnSpans
+from blamespan_collector.service import Service
+from blamespan_collector.settings import Address, CollectorSettings
+from tests.collector.fakes import request, run
+from tests.collector.serving import serving_app
+
+HERE = Address("127.0.0.1", 0)
+PROTOBUF = {"content-type": "application/x-protobuf"}
+
+
+def settings(folder: Path, **others: Any) -> CollectorSettings:
+    options = {"grpc": None, "http": HERE, "out": str(folder / "out"), "drain_s": 3.0, "journal": folder / "journal"}
+    return CollectorSettings(**{**options, **others})
+
+
+@asynccontextmanager
+async def serving(chosen: CollectorSettings) -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
+    service = Service(chosen)
+    await service.start()
+    url = f"http://{service.addresses['http']}"
+    try:
+        async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+            yield service, client
+    finally:
+        await service.stop()
+
+
+async def test_monitor_tells_how_it_is(tmp_path: Path) -> None:
+    """Health and readiness need no token, metrics do; with an address of their own they are there and only there."""
+    chosen = settings(tmp_path, monitor=HERE, tokens=("a-long-secret",))
+    headers = {"authorization": "Bearer a-long-secret", **PROTOBUF}
+    async with serving(chosen) as (service, client):
+        sent = await client.post("/v1/traces", content=request(run(1)).SerializeToString(), headers=headers)
+        elsewhere = await client.get("/metrics", headers=headers)
+        monitor = f"http://{service.addresses['monitor']}"
+        answers = [await client.get(f"{monitor}/{path}") for path in ("healthz", "readyz", "metrics")]
+        families = {one.name: one.samples for one in text_string_to_metric_families(answers[2].text)}
+
+    assert (sent.status_code, elsewhere.status_code) == (200, 404)
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert (answers[0].json()["status"], answers[0].json()["spans_received"]) == ("ok", 4)
+    assert families["blamespan_spans_received"][0].value == 4
+    assert families["blamespan_worker_ready"][0].value == 1
+    assert families["blamespan_journal_bytes"][0].value > 0
+
+
+async def test_metrics_beside_the_receiver_need_its_token(tmp_path: Path) -> None:
+    """On the receiver's own address only probes go without a token."""
+    async with serving(settings(tmp_path, tokens=("a-long-secret",))) as (_, client):
+        answers = [(await client.get(f"/{path}")).status_code for path in ("healthz", "readyz", "metrics")]
+        headers = {"authorization": "Bearer a-long-secret"}
+        admitted = (await client.get("/metrics", headers=headers)).status_code
+
+    assert (answers, admitted) == ([200, 200, 401], 200)
+
+
+async def test_full_journal_is_not_ready(tmp_path: Path) -> None:
+    """While requests would be refused, readiness says why; health stays."""
+    async with serving(settings(tmp_path, max_journal_bytes=400_000)) as (_, client):
+        (tmp_path / "journal" / "hog").write_bytes(bytes(400_000))
+        await asyncio.sleep(0.6)  # the folder is measured every half second
+        ready, health = await client.get("/readyz"), await client.get("/healthz")
+
+    assert (ready.status_code, health.status_code) == (503, 200)
+    assert "of 400000 bytes" in ready.json()["reason"]
+
+
+async def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
+    """One span per request taken goes to the backend that was named, and never through ourselves."""
+    got: list[ExportTraceServiceRequest] = []
+
+    async def take(asked: Request) -> Response:
+        got.append(ExportTraceServiceRequest.FromString(await asked.body()))
+        return Response(b"", media_type="application/x-protobuf")
+
+    async with serving_app(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])) as url:
+        spans = OwnSpans(url, sampled=1.0)
+        spans.record("take request", 5, {"blamespan.spans": 7})
+        await asyncio.to_thread(spans.close)
+    (group,) = got[0].resource_spans
+    (span,) = group.scope_spans[0].spans
+
+    assert (span.name, span.start_time_unix_nano, span.attributes[0].value.int_value) == ("take request", 5, 7)
+    assert "blamespan-collector" in str(group.resource)
+
+
+def test_own_spans_cannot_come_back(tmp_path: Path) -> None:
+    """Tracing itself into itself is refused: each span would cause the next."""
+    here = Address("127.0.0.1", 4318)
+    with pytest.raises(ConfigError, match="--self-tracing must name another collector than this one"):
+        Service(settings(tmp_path, http=here, self_tracing="http://localhost:4318"))

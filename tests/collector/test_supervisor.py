@@ -1,0 +1,107 @@
+"""The worker is started, started again when it dies, and ended in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blamespan_collector import supervisor as supervising
+from blamespan_collector.journal import Position
+from blamespan_collector.settings import CollectorSettings
+from blamespan_collector.supervisor import Supervisor, WorkerMessage
+from tests.collector import fake_workers
+from tests.collector.fakes import until
+
+
+def supervisor(folder: Path, work: Any, messages: list[WorkerMessage]) -> Supervisor:
+    return Supervisor(CollectorSettings(journal=folder, out="-"), messages.append, work)
+
+
+async def test_worker_hears_and_is_heard(tmp_path: Path) -> None:
+    """What is said to the worker arrives, many wakes as one; what it says last is known after its end."""
+    messages: list[WorkerMessage] = []
+    here = supervisor(tmp_path, fake_workers.steady, messages)
+    await here.start()
+    is_ready = await here.until_ready(30)
+    for row in range(1000):
+        here.wake(Position(1, row))
+    await until(lambda: any(message.get("heard") == {"wake": [1, 999]} for message in messages))
+    await here.stop(5)
+
+    assert is_ready
+    assert len([message for message in messages if "heard" in message]) < 100
+    assert (here.ended_in_order, here.last_words) == (True, fake_workers.LAST_WORDS)
+
+
+async def test_dead_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that dies is started again, later each time, until it stays."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    here = supervisor(tmp_path, fake_workers.dies_twice, [])
+    await here.start()
+    is_ready = await here.until_ready(60)
+    await here.stop(5)
+
+    assert (is_ready, here.restarts, here.failed) == (True, 2, None)
+
+
+async def test_killed_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kill -9` of the worker brings another one."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    messages: list[WorkerMessage] = []
+    here = supervisor(tmp_path, fake_workers.steady, messages)
+    await here.start()
+    await here.until_ready(30)
+    os.kill(messages[0]["pid"], 9)
+    await until(lambda: len({message["pid"] for message in messages if "pid" in message}) == 2, 30)
+    await here.stop(5)
+
+    assert here.restarts == 1
+
+
+async def test_worker_that_gives_up_is_not_started_again(tmp_path: Path) -> None:
+    """What another start cannot mend is said, with whether a setting is to blame."""
+    here = supervisor(tmp_path, fake_workers.gives_up, [])
+    await here.start()
+    is_ready = await here.until_ready(30)
+    await here.stop(1)
+
+    assert (is_ready, here.failed, here.was_misused, here.restarts) == (False, "expected a backend, got none", True, 0)
+
+
+async def test_worker_that_does_not_stop_is_ended(tmp_path: Path) -> None:
+    """A worker that ignores its end is killed soon after its time, and known not to have ended in order."""
+    here = supervisor(tmp_path, fake_workers.hangs, [])
+    await here.start()
+    await here.until_ready(30)
+    began = time.monotonic()
+    await here.stop(0.2)
+
+    assert time.monotonic() - began < 3
+    assert not here.ended_in_order
+
+
+async def test_silent_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that hangs is ended, and another takes its place."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(supervising, "_SILENCE_S", 1.0)
+    here = supervisor(tmp_path, fake_workers.hangs, [])
+    await here.start()
+    await until(lambda: here.restarts > 0, 30)
+    await here.stop(0.1)
+
+    assert here.restarts > 0
+
+
+async def test_stop_before_the_worker_is_there(tmp_path: Path) -> None:
+    """Stopping while the worker starts ends in order, too."""
+    here = supervisor(tmp_path, fake_workers.steady, [])
+    await here.start()
+    await asyncio.sleep(0)
+    await here.stop(20)
+
+    assert here.restarts == 0

@@ -1,0 +1,108 @@
+"""Break `blamespan collect` at random, many times, and count what its sinks got.
+
+scripts/faults [--rounds 200] [--seed N] [--faults kill_all,outage] [--keep FOLDER] [--json]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from tests.faults.disk import may_mount_in_a_namespace
+from tests.faults.ledger import Count
+from tests.faults.life import Plan, Report, live
+from tests.faults.rounds import FAULTS
+
+ROUNDS_PER_LIFE = 10
+_COLUMNS = ("delivered", "lost", "repeated_different", "repeated_identical", "altered", "annotated", "added")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rounds", default=200, show_default=True, help="Faults in all.")
+@click.option("--seed", default=1, show_default=True, help="Decides traffic and faults.")
+@click.option("--life", type=int, help="Only this one of the lives of ten rounds that a run is made of.")
+@click.option("--faults", default="", help=f"Only these: {', '.join(fault.__name__ for fault in FAULTS)}.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Where failed lives leave what they left.")
+@click.option("--option", multiple=True, help="One more argument for `blamespan collect`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+def main(
+    *,
+    rounds: int,
+    seed: int,
+    life: int | None,
+    faults: str,
+    keep: Path | None,
+    option: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Break the collector in every way that happens; exit 0 if it kept its promises."""
+    if os.geteuid() and may_mount_in_a_namespace():  # a disk that can be filled takes a mount
+        os.execvp("unshare", ["unshare", "-rm", sys.executable, "-m", "tests.faults", *sys.argv[1:]])
+    keep = keep or Path(tempfile.mkdtemp(prefix="blamespan-faults-"))
+    chosen = tuple(name for name in faults.split(",") if name)
+    if unknown := set(chosen) - {fault.__name__ for fault in FAULTS}:
+        raise click.BadParameter(f"there is no fault {min(unknown)!r}", param_hint="--faults")
+    signal.signal(signal.SIGTERM, _end)
+    began_s = time.monotonic()
+    reports = []
+    for index in range(-(-rounds // ROUNDS_PER_LIFE)) if life is None else [life]:
+        number = min(ROUNDS_PER_LIFE, rounds - index * ROUNDS_PER_LIFE) if life is None else ROUNDS_PER_LIFE
+        plan = Plan(f"{seed}/{index}", number, chosen, option)
+        reports.append(live(plan, keep / f"life-{index}"))
+        _tell(index, reports[-1], keep / f"life-{index}")
+    _sum_up(reports, time.monotonic() - began_s, as_json=as_json)
+    sys.exit(any(report.crimes for report in reports))
+
+
+def _end(number: int, _: object) -> None:
+    """Leave in order, so that nothing is left running; a second signal must not cut that short."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(1)
+
+
+def _tell(index: int, report: Report, folder: Path) -> None:
+    told = ", ".join(f"{name} x{number}" for name, number in sorted(report.faults.items()))
+    click.echo(
+        f"life {index:>3}  {report.acknowledged:>7} acknowledged  drained {report.drained_s:.1f} s  {told}", err=True
+    )
+    for crime in report.crimes:
+        click.echo(f"          FAILED {crime}", err=True)
+    if report.crimes:
+        seed, _, _ = report.seed.partition("/")
+        click.echo(f"          again: scripts/faults --seed {seed} --life {index}   left behind: {folder}", err=True)
+
+
+def _sum_up(reports: list[Report], took_s: float, *, as_json: bool) -> None:
+    names = sorted({name for report in reports for name in report.sinks})
+    sinks = {name: sum((report.sinks.get(name, Count()) for report in reports), Count()) for name in names}
+    faults = sum((report.faults for report in reports), Counter[str]())
+    acknowledged = sum(report.acknowledged for report in reports)
+    if as_json:
+        document = {
+            "rounds": faults.total(),
+            "took_s": round(took_s, 1),
+            "faults": dict(sorted(faults.items())),
+            "acknowledged": acknowledged,
+            "unanswered": sum(report.unanswered for report in reports),
+            "sinks": {name: dataclasses.asdict(count) for name, count in sinks.items()},
+            "failures": [f"life {report.seed}: {crime}" for report in reports for crime in report.crimes],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    click.echo(f"{faults.total()} rounds in {took_s:.0f} s; {acknowledged} spans acknowledged")
+    click.echo("sink    " + "".join(f"{name.replace('_', ' '):>20}" for name in _COLUMNS))
+    for name, count in sinks.items():
+        click.echo(f"{name:<8}" + "".join(f"{getattr(count, column):>20}" for column in _COLUMNS))
+
+
+if __name__ == "__main__":
+    main()

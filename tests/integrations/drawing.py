@@ -1,0 +1,62 @@
+"""A whole rebuilt trace as text, so that a test can compare all of it with a literal.
+
+    task: write
+    agents: writer, critic, user (user)
+    0 writer: message 'a draft' to critic
+    1 critic: tool_call 'look({})' after 0
+    2 critic: tool_result 'no such page' after 1, error ToolError
+    3 critic: message 'too short' after 0 2, 7+3 tokens, langgraph.step=2
+
+Two traces have the same drawing when they say the same, but for ids, times, the resource and what agents say
+of themselves, none of which is drawn. What a step says beyond its fields stands at its end, but for the keys
+in `hide`. A name or task that could be misread stands in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from blamespan.trace import MessageActionTrace, Step
+
+__all__ = ["draw"]
+
+
+def draw(trace: MessageActionTrace, *, hide: Collection[str] = ()) -> str:
+    """Draw *trace*: what was asked, who took part, and one line per step."""
+    return "\n".join(_lines(trace, hide))
+
+
+def _lines(trace: MessageActionTrace, hide: Collection[str]) -> Iterator[str]:
+    yield f"task: {_on_one_line(trace.task)}"
+    yield "agents: " + ", ".join(
+        _name(agent.name) if agent.role == "agent" else f"{_name(agent.name)} ({agent.role})" for agent in trace.agents
+    )
+    if trace.outcome != "unknown":
+        yield f"outcome: {trace.outcome}"
+    for step in trace.steps:
+        yield f"{step.index} {_name(step.agent)}: {step.kind} {step.content!r}" + ", ".join(_details(step, hide))
+
+
+def _details(step: Step, hide: Collection[str]) -> Iterator[str]:
+    place = "".join(
+        [
+            f" to {', '.join(map(_name, step.recipients))}" if step.recipients else "",
+            f" after {' '.join(map(str, step.inputs))}" if step.inputs else "",
+        ]
+    )
+    yield place
+    if step.status != "unset" or step.error:
+        yield f"{step.status} {_name(step.error)}" if step.error else step.status
+    if step.usage:
+        yield f"{step.usage.input_tokens}+{step.usage.output_tokens} tokens"
+    yield from (f"{key}={value!r}" for key, value in sorted(step.attributes.items()) if key not in hide)
+
+
+def _name(name: str) -> str:
+    return name if re.fullmatch(r"[^\s,'\"()]+", name) else repr(name)
+
+
+def _on_one_line(text: str) -> str:
+    is_plain = text.isprintable() and text == text.strip() and text[:1] not in ("", "'", '"')
+    return text if is_plain else repr(text)

@@ -1,0 +1,126 @@
+"""Planning faults: by arguments, by a file, in programs that are not touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import blamespan
+from blamespan.boundaries import PlannedFault
+from blamespan.errors import ConfigError, MissingExtra
+from blamespan.injection import PLAN_VARIABLE, Injection, inject_from_environment
+
+PROGRAM = """
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, MessagesState, StateGraph
+{instrument}
+graph = StateGraph(MessagesState)
+graph.add_node("clerk", lambda _: {{"messages": [AIMessage("It is 48.")]}})
+graph.add_edge(START, "clerk")
+print(graph.compile().invoke({{"messages": [("user", "How many?")]}})["messages"][-1].content)
+"""
+
+
+def plan(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("is_zero_code", [False, True])
+def test_program_errs_as_a_file_plans(tmp_path: Path, is_zero_code: bool) -> None:
+    """`instrument()` and `opentelemetry-instrument` both honour `BLAMESPAN_INJECT`; labels are there at the end."""
+    labels = tmp_path / "labels.jsonl"
+    path = plan(tmp_path, f"seed = 3\nlabels = '{labels}'\n[[fault]]\nkind = 'aegis:FM-3.1'\nagent = 'clerk'\n")
+    code = tmp_path / "program.py"
+    code.write_text(PROGRAM.format(instrument="" if is_zero_code else "import blamespan; blamespan.instrument()"))
+    runner = [str(Path(sys.executable).with_name("opentelemetry-instrument"))] if is_zero_code else []
+    environment = {**os.environ, PLAN_VARIABLE: str(path), "OTEL_TRACES_EXPORTER": "none"}
+    environment |= {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+
+    done = subprocess.run(
+        [*runner, sys.executable, str(code)], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+    (label,) = map(json.loads, labels.read_text(encoding="utf-8").splitlines())
+    assert (done.stdout.strip(), label["agent"], label["step"]) == (label["after"], "clerk", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sed = 1\n[[fault]]\nkind = 'aegis:FM-3.2'", "unknown key 'sed'. Nearest known: 'seed'"),
+        ("[[fault]]\nkind = 'aegis:FM-3.2'\nagnet = 'x'", "unknown key 'agnet'. Nearest known: 'agent'"),
+        ("[[fault]]\nkind = 'aegis:FM-3.22'", "got 'aegis:FM-3.22'. Nearest known: 'aegis:FM-3.2'"),
+        ("[[fault]]\nagent = 'x'", "expected kind = 'aegis:FM-3.2' or another name"),
+        ("fault = 3", "expected at least one [[fault]] table"),
+        ("seed = 'x'\n[[fault]]\nkind = 'aegis:FM-3.2'", "expected seed = a whole number"),
+        ("[[fault]]\nkind = 'aegis:FM-3.2'\nstep = -1", "step must be a whole number from 0, got -1"),
+        ("[[fault]]\nkind = 'aegis:FM-3.2'\nprobability = 2", "probability must be a number from 0 to 1, got 2"),
+        ("[[fault]]\nkind = 'aegis:FM-3.2'\nagent = 3", "agent must be a name, got 3"),
+        ("= =", "must name a readable TOML file"),
+    ],
+)
+def test_wrong_plan_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    """Nothing is injected by a plan that was not understood; the nearest key or kind is named."""
+    monkeypatch.setenv(PLAN_VARIABLE, str(plan(tmp_path, text)))
+
+    with pytest.raises(ConfigError) as raised:
+        inject_from_environment()
+    assert said in str(raised.value)
+
+
+def test_missing_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not there is named."""
+    monkeypatch.setenv(PLAN_VARIABLE, "nowhere.toml")
+
+    with pytest.raises(ConfigError, match=r"BLAMESPAN_INJECT must name a readable TOML file, got 'nowhere.toml'"):
+        blamespan.instrument()
+
+
+def test_no_plan_no_injection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the variable nothing happens."""
+    monkeypatch.delenv(PLAN_VARIABLE, raising=False)
+
+    assert inject_from_environment() is None
+
+
+def test_no_fault_is_a_mistake() -> None:
+    """A block that could never do anything says how one is named."""
+    with pytest.raises(ConfigError, match="expected at least one fault, got none"):
+        blamespan.inject()
+
+
+def test_unwritable_labels_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    """The run is not begun whose labels would be lost."""
+    injection = blamespan.inject("aegis:FM-3.2", labels=tmp_path / "nowhere" / "labels.jsonl")
+
+    with pytest.raises(ConfigError, match="labels must be a file that can be written"), injection:
+        pass
+
+
+def test_program_without_models_misses_its_fault() -> None:
+    """What was never reached is said, with what would have been needed."""
+    with blamespan.inject("aegis:FM-3.2") as injection:
+        pass
+
+    (missed,) = injection.missed
+    assert missed.reason.startswith("no response boundary was reached")
+
+
+def test_without_a_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where neither framework is installed there is nothing to inject into."""
+
+    def missing(entry: object) -> object:
+        raise MissingExtra("autogen is not installed")
+
+    monkeypatch.setattr("blamespan.injection.load_entry", missing)
+    injection = Injection([PlannedFault("aegis:FM-3.2")])
+
+    with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[autogen\]'"), injection:
+        pass

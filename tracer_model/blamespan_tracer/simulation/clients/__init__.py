@@ -1,0 +1,1 @@
+"""Policies as the model clients of AutoGen and LangChain; each imports its framework."""

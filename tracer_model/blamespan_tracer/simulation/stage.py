@@ -1,0 +1,129 @@
+"""A run's agents while a framework runs them: their decisions are counted, kept and, where asked for, replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from opentelemetry import trace
+
+from blamespan_tracer.simulation.agent import Character, Moment
+from blamespan_tracer.simulation.casts import Member
+from blamespan_tracer.simulation.policies import Heard, Mistake, Policy, Reply, ToolSpec
+from blamespan_tracer.simulation.protocols import answered
+from blamespan_tracer.simulation.tasks.task import Task, Tool
+
+__all__ = ["CURRENT", "Decision", "OnReply", "SimulatedPolicy", "Stage"]
+
+OnReply = Callable[[str, int, "tuple[Heard, ...]", Reply], Reply]
+"""Sees each decision (agent, its number, what was heard, what would be said) and gives what is said instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One answer of an agent's model.
+
+    Attributes:
+        agent: Its name in this run.
+        index: The number of the decision among this agent's, from 0.
+        reply: What it answered in the end.
+        mistakes: What its policy did wrong in it; empty where the reply was replaced from outside.
+        trace_id: Of the span that was current, 32 hex digits; empty without instrumentation.
+        span_ids: Of the span that was current and of the one above it, 16 hex digits each: one of them is the step's.
+    """
+
+    agent: str
+    index: int
+    reply: Reply
+    mistakes: tuple[Mistake, ...] = ()
+    trace_id: str = ""
+    span_ids: tuple[str, ...] = ()
+
+
+@dataclass
+class SimulatedPolicy:
+    """A character as a policy: stateless but for the number of its next decision.
+
+    Attributes:
+        character: Whose.
+        index: Number of the next decision.
+        flawless: Numbers of the decisions in which it errs in nothing.
+        mistakes: What it did wrong in the last decision.
+    """
+
+    character: Character
+    index: int = 0
+    flawless: Collection[int] = ()
+    mistakes: tuple[Mistake, ...] = ()
+
+    def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+        """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
+        moment = Moment(self.character, self.index, heard, tools, self.index in self.flawless)
+        self.index += 1
+        said = answered(moment)
+        self.mistakes = tuple(moment.mistakes)
+        return said
+
+
+@dataclass
+class Stage:
+    """One run.
+
+    Attributes:
+        task: What the team works on.
+        team: Everybody.
+        policies: By name of the agent.
+        system: What each agent is told to be, by name.
+        tools: Names of the tools that each agent has, by its name.
+        overrides: For (agent, number of its decision): what it answers instead.
+        on_reply: Called at each decision.
+        decisions: What was decided so far.
+    """
+
+    task: Task
+    team: tuple[Member, ...]
+    policies: Mapping[str, Policy]
+    system: Mapping[str, str]
+    tools: Mapping[str, frozenset[str]]
+    overrides: Mapping[tuple[str, int], Reply] = field(default_factory=dict)
+    on_reply: OnReply | None = None
+    decisions: list[Decision] = field(default_factory=list)
+
+    def reply(self, name: str, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+        """Let the agent *name* decide."""
+        policy = self.policies[name]
+        index = sum(1 for decision in self.decisions if decision.agent == name)
+        said = policy.reply(heard, tools)
+        final = self.overrides.get((name, index), said)
+        if self.on_reply is not None:
+            final = self.on_reply(name, index, tuple(heard), final)
+        span = trace.get_current_span()
+        context, parent = span.get_span_context(), getattr(span, "parent", None)
+        self.decisions.append(
+            Decision(
+                name,
+                index,
+                final,
+                policy.mistakes if isinstance(policy, SimulatedPolicy) and final == said else (),
+                f"{context.trace_id:032x}" if context.is_valid else "",
+                tuple(f"{each.span_id:016x}" for each in (context, parent) if each is not None and each.is_valid),
+            )
+        )
+        return final
+
+    def tools_of(self, name: str) -> tuple[Tool, ...]:
+        """List the task's tools that the agent *name* has."""
+        return tuple(tool for tool in self.task.tools if tool.name in self.tools.get(name, ()))
+
+    def described(self, name: str) -> str:
+        """Say in a few words what the agent *name* does."""
+        return next(f"Does the part of a {member.role}." for member in self.team if member.name == name)
+
+    def named(self, *roles: str) -> list[str]:
+        """List the names of those who have one of *roles*."""
+        return [member.name for member in self.team if member.role in roles]
+
+
+CURRENT: ContextVar[Stage] = ContextVar("blamespan_simulation_stage")
+"""The run that is on in this context: graphs are compiled once and used by many runs."""
