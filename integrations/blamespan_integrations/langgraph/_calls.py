@@ -58,7 +58,7 @@ class Calls:
 
     def end_tool(self, tool: Tool, output: Any) -> None:
         """End a tool that has returned *output*, which may itself say that it is an error."""
-        text, failed, goto = tool_answer(output)
+        text, failed, goto = tool_answer(output, tool.call_id)
         if goto:
             tool.span.add({words.MESSAGE_RECIPIENTS: goto})
         ref = tool.span.end(result=text, error=failed)

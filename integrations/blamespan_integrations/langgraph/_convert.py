@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from blamespan_integrations.langgraph._messages import (
     content_text,
     is_kind_of,
     is_message,
+    message_text,
     text_or_none,
     to_message,
 )
@@ -36,9 +37,11 @@ __all__ = [
     "Update",
     "answer_of",
     "answered_call",
+    "as_tool_message",
     "chat_answer",
     "fallback_name",
     "given_of",
+    "handing_back",
     "interrupt_text",
     "model_name",
     "open_calls",
@@ -194,7 +197,33 @@ def requested_calls(message: Any) -> list[Mapping[str, Any]]:
 
 def answered_call(message: Any) -> str | None:
     """Tell which tool call *message* answers. Only a tool's is asked: others take 5 us to say that they have none."""
+    if type(message) is dict:
+        return text_or_none(message.get("tool_call_id")) if is_message(message) else None
     return message.tool_call_id if is_kind_of(type(message), ToolMessage) else None
+
+
+def as_tool_message(message: Any) -> Any:
+    """Make a tool's answer that was written as a dict the message it stands for; all else stays as it is."""
+    if not isinstance(message, dict) or answered_call(message) is None:
+        return message
+    return ToolMessage(
+        content_text(message["content"]),
+        tool_call_id=message["tool_call_id"],
+        name=text_or_none(message.get("name")),
+        status="error" if message.get("status") == "error" else "success",
+    )
+
+
+def handing_back(messages: Sequence[Any], calls: Collection[str]) -> list[Any]:
+    """Find the answers to *calls* in messages that hold the conversation up to where these were asked for, too.
+
+    So does what LangGraph's documented handoff tool returns: the whole state, and its answer at the end.
+
+    Returns:
+        The answers; nothing where the messages do not hold who asked.
+    """
+    asked = any(call.get("id") in calls for message in messages for call in requested_calls(message))
+    return [message for message in messages if answered_call(message) in calls] if asked else []
 
 
 def open_calls(given: Given) -> dict[str, tuple[Mapping[str, Any], str | None]]:
@@ -267,8 +296,12 @@ def interrupt_text(error: GraphInterrupt) -> str:
     return "\n".join(as_text(value) for value in values)
 
 
-def tool_answer(output: Any) -> tuple[str, str | None, list[str]]:
+def tool_answer(output: Any, call_id: str | None = None) -> tuple[str, str | None, list[str]]:
     """Read what a tool gave back.
+
+    Args:
+        output: What it returned or raised.
+        call_id: The call it answers: a handoff tool may return the answers to earlier ones as well.
 
     Returns:
         Its text, `error.type` if it is an error, and the nodes it sends the run to (a handoff tool).
@@ -279,8 +312,10 @@ def tool_answer(output: Any) -> tuple[str, str | None, list[str]]:
         return content_text(output.content), TOOL_ERROR if output.status == "error" else None, []
     if isinstance(output, Command):
         update = update_of(output)
-        answers = [message for message in update.messages if isinstance(message, ToolMessage)]
-        texts = [content_text(message.content) for message in answers] or [as_text(output.update)]
+        written = [*update.messages, *(message for sent in update.sends for message in given_of(sent.arg).messages)]
+        answers = [as_tool_message(message) for message in written if answered_call(message) is not None]
+        answers = [message for message in answers if answered_call(message) == call_id] or answers
+        texts = [message_text(message) for message in answers] or [as_text(output.update)]
         failed = any(message.status == "error" for message in answers)
         return "\n".join(texts), TOOL_ERROR if failed else None, update.goto
     return as_text(output), None, []

@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -183,22 +184,40 @@ def content_text(content: Any) -> str:
     return as_text(parts)
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
-    """Make *value* such that JSON holds it. Deep or foreign objects become their text."""
+def _plain(value: Any, room: _Room | None = None, depth: int = 0) -> Any:
+    """Make *value* such that JSON holds it. Deep or foreign objects become their text; what is very long, its start."""
+    room = room or _Room()
+    room.left -= 1
+    if isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS:
+        return f"<integer of {value.bit_length()} bits>"
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if depth > _MAX_DEPTH:
-        return _shown(value)
+    if depth > _MAX_DEPTH or room.left < 0:
+        return _shown(value) if room.left >= 0 else _LEFT_OUT
     if is_kind_of(type(value), BaseMessage):
         return message_text(value)
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item, depth + 1) for item in value]
+        items = [_plain(item, room, depth + 1) for item in islice(value, max(0, room.left))]
+        return [*items, _LEFT_OUT] if len(items) < len(value) else items
     if isinstance(value, Send):
-        return {"node": value.node, "arg": _plain(value.arg, depth + 1)}
+        return {"node": value.node, "arg": _plain(value.arg, room, depth + 1)}
     state = as_state(value)
-    return {key: _plain(item, depth + 1) for key, item in state.items()} if state is not None else _shown(value)
+    if state is None:
+        return _shown(value)
+    found = {key: _plain(item, room, depth + 1) for key, item in islice(state.items(), max(0, room.left))}
+    return {**found, _LEFT_OUT: len(state) - len(found)} if len(found) < len(state) else found
 
 
+@dataclasses.dataclass(slots=True)
+class _Room:
+    """How many more values are worth writing: far more than fit into an attribute, few enough to take no time."""
+
+    left: int = 20_000
+
+
+_LEFT_OUT = "..."
+_MAX_INTEGER_BITS = 14_000
+"""Python refuses to write longer integers: it takes quadratic time."""
 _MAX_DEPTH = 20
 """States nest a few levels; a structure that holds itself must come to an end."""
 

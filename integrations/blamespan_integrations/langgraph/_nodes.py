@@ -24,7 +24,9 @@ from blamespan_integrations.langgraph._convert import (
     Given,
     Update,
     answered_call,
+    as_tool_message,
     given_of,
+    handing_back,
     interrupt_text,
     open_calls,
     requested_calls,
@@ -35,6 +37,7 @@ from blamespan_integrations.langgraph._messages import as_state, as_text, messag
 from blamespan_integrations.langgraph._names import agent_name, is_hook, prebuilt_owner
 from blamespan_integrations.langgraph._order import predecessors
 from blamespan_integrations.langgraph._places import Call, Ended, Graph, Node
+from blamespan_integrations.langgraph._seen import is_short
 from blamespan_integrations.recording import Recorder, StepRef
 
 __all__ = ["Nodes"]
@@ -311,9 +314,18 @@ def _written(node: Node, output: Any) -> Update:
     if output is node.given.raw and as_state(output) is not None:
         return node.run.memory.mutations(node.memory_key, given_of(output))
     update = update_of(output)
+    if node.calls:
+        update.messages = [as_tool_message(message) for message in update.messages]
+        if answers := handing_back(update.messages, node.calls):  # a handoff tool: the state goes along
+            return replace(update, messages=answers, state={})
     update.messages = [message for message in update.messages if not _was_given(node, message)]
     if update.state:
-        update.state = {key: value for key, value in update.state.items() if not _is_given(node.given.rest, key, value)}
+        is_whole = (as_state(node.given.raw) or {}).keys() <= (as_state(output) or {}).keys()
+        update.state = {
+            key: value
+            for key, value in update.state.items()
+            if not _is_given(node.given.rest, key, value) or (is_short(value) and not is_whole)
+        }
     return update
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 __all__ = ["SeenList", "is_short"]
@@ -77,4 +78,6 @@ class SeenList:
 
 def is_short(value: Any) -> bool:
     """Tell whether *value* may be the same object as another by chance."""
-    return value is None or isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < _SHORT)
+    return (
+        value is None or isinstance(value, (bool, int, float, Enum)) or (isinstance(value, str) and len(value) < _SHORT)
+    )
