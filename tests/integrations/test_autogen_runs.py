@@ -17,6 +17,7 @@ from opentelemetry import trace as otel
 from PIL import Image as Pictures
 
 from blamespan import conventions as words
+from blamespan.guard import guard
 from blamespan.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
@@ -345,3 +346,22 @@ async def test_agent_ids_are_autogens_own(recorder: SpanRecorder) -> None:
     expected = f"writer_{team._team_id}/{team._team_id}"
     assert trace_of(recorder).agents[0] == Agent("writer", "agent", expected, "the writer")
     assert named(recorder, "invoke_agent writer")[0].attributes[words.AGENT_ID] == expected
+
+
+class SaysNoMessage(Echo):
+    """Answers with what is no message, as a beginner may."""
+
+    async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
+        return Response(chat_message="not a message")  # type: ignore[arg-type]  # on purpose
+
+
+async def test_agent_that_answers_with_no_message_is_a_step(
+    recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AutoGen refuses such an answer; the span of the one at fault ends, and as an error."""
+    monkeypatch.setattr(guard, "strict", False)  # what it answers cannot be read: that stays between us
+    with pytest.raises(Exception, match="not registered"):
+        await RoundRobinGroupChat([SaysNoMessage("a"), Echo("b")], max_turns=2).run(task="go")
+
+    (turn,) = [span for span in recorder.spans() if span.name == "invoke_agent a"]
+    assert turn.status == "error"

@@ -110,16 +110,18 @@ class AgentTurn(Frame):
     def see(self, item: Any) -> None:
         """End with the answer: a stream may never be read beyond it."""
         if self.is_open:
-            self.is_open = False
             message = item.chat_message
+            output = [from_chat_message(message, "assistant", thoughts_of(item))]
+            message_id, kind, recipients = message.id, kind_of(message), self._recipients(message)
             if self._span.usage is None:
                 self._span.usage = answer_usage(item)
-            self.memory.last_said[self.name] = message.id
+            self.memory.last_said[self.name] = message_id
+            self.is_open = False  # not before: an answer that is no message leaves the turn to be closed
             step = self._span.end(
-                output=[from_chat_message(message, "assistant", thoughts_of(item))],
-                kind=kind_of(message),
-                message_id=message.id,
-                recipients=self._recipients(message),
+                output=output,
+                kind=kind,
+                message_id=message_id,
+                recipients=recipients,
                 attributes={MESSAGE_TYPE: type(message).__name__},
             )
             if self.outer is not None:

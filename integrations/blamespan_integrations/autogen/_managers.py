@@ -48,13 +48,13 @@ def overheard(patches: Patches) -> Callable[[Function], Function]:
 
     def wrapper(original: Function) -> Function:
         @functools.wraps(original)
-        def publish_message(self: Any, message: Any, topic_id: TopicId, *args: Any, **kwargs: Any) -> Any:
+        async def publish_message(self: Any, message: Any, topic_id: TopicId, *args: Any, **kwargs: Any) -> Any:
             if isinstance(message, _SPOKEN) and patches.active and is_instrumentation_enabled():
                 with guard("autogen: record a manager's message"):
                     turn = current_frame()
                     if isinstance(turn, ManagerTurn) and turn.owner is self:
                         turn.publish(message, topic_id)
-            return original(self, message, topic_id, *args, **kwargs)
+            return await original(self, message, topic_id, *args, **kwargs)
 
         return publish_message
 

@@ -70,15 +70,16 @@ class ModelCall(Frame):
     def see(self, item: Any) -> None:
         """End with the answer: a stream may never be read beyond it."""
         if self.is_open:
-            self.is_open = False
+            output, usage = [from_create_result(item)], usage_of(item.usage)
             self.memory.answered(self._caller, item.content)
             if isinstance(self.outer, ManagerTurn):
                 self.outer.advice = item.content if isinstance(item.content, str) else None
             if item.cached:
                 self._span.add({CACHED: True})
+            self.is_open = False  # not before: an answer that is none leaves the call to be closed
             self._span.end(
-                output=[from_create_result(item)],
-                usage=usage_of(item.usage),
+                output=output,
+                usage=usage,
                 finish_reasons=[item.finish_reason],
                 response_model=self._answering_model,
             )

@@ -103,7 +103,7 @@ def in_thread(patches: Patches) -> Callable[[Function], Function]:
 
     def wrapper(original: Function) -> Function:
         @functools.wraps(original)
-        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
             if patches.active and current_frame() is not None:
                 with guard("autogen: take the context into a tool's thread"):
                     function = self._func
@@ -111,7 +111,7 @@ def in_thread(patches: Patches) -> Callable[[Function], Function]:
                         context = contextvars.copy_context()
                         self = copy.copy(self)
                         self._func = lambda *args, **kwargs: context.run(function, *args, **kwargs)
-            return original(self, *args, **kwargs)
+            return await original(self, *args, **kwargs)
 
         return run
 
