@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ import blamespan
 from blamespan.boundaries import PlannedFault
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.injection import PLAN_VARIABLE, Injection, inject_from_environment
+
+OTHERS = ",".join(
+    sorted(entry.name for entry in entry_points(group="opentelemetry_instrumentor") if "blamespan" not in entry.value)
+)
+"""Instrumentations of other people that may be installed beside ours."""
 
 PROGRAM = """
 from langchain_core.messages import AIMessage
@@ -42,6 +48,7 @@ def test_program_errs_as_a_file_plans(tmp_path: Path, is_zero_code: bool) -> Non
     runner = [str(Path(sys.executable).with_name("opentelemetry-instrument"))] if is_zero_code else []
     environment = {**os.environ, PLAN_VARIABLE: str(path), "OTEL_TRACES_EXPORTER": "none"}
     environment |= {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+    environment |= {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": OTHERS}
 
     done = subprocess.run(
         [*runner, sys.executable, str(code)], env=environment, capture_output=True, text=True, check=False, timeout=60

@@ -129,11 +129,21 @@ def task_messages(task: object) -> list[BaseChatMessage | str]:
 
 
 def chat_message_text(message: BaseChatMessage) -> str:
-    """Read a message as other agents' models read it."""
+    """Read a message as other agents' models read it; without what cannot be read."""
+    found = _readable(message)
+    return found if isinstance(found, str) else ""
+
+
+def _readable(message: BaseChatMessage) -> object:
+    """Give a message's text, or the object in its place: what of it can be recorded is the recorder's to find out."""
     try:
         return message.to_model_text()
     except Exception:  # a message type of the program's own: its bugs are not ours to raise
-        return str(getattr(message, "content", ""))
+        return getattr(message, "content", "")
+
+
+def _part(content: object) -> Part:
+    return _text(content) if isinstance(content, str) else {"type": "object", "content": content}
 
 
 def from_chat_message(message: BaseChatMessage, role: str, thoughts: Sequence[str] = ()) -> Message:
@@ -142,7 +152,7 @@ def from_chat_message(message: BaseChatMessage, role: str, thoughts: Sequence[st
     if isinstance(message, MultiModalMessage):
         parts.extend(_text(item if isinstance(item, str) else _IMAGE) for item in message.content)
     else:
-        parts.append(_text(chat_message_text(message)))
+        parts.append(_part(_readable(message)))
     return Message(role, parts, message.source)
 
 

@@ -80,12 +80,12 @@ class Memory:
             caller.counted = Counter()
         new: list[Message] = []
         for place in range(len(last) if goes_on else 0, len(messages)):
+            if id(messages[place]) in caller.known:
+                continue
             key = llm_key(messages[place])
             caller.counted[key] += 1
             if caller.counted[key] > caller.seen[key]:
                 caller.seen[key] = caller.counted[key]
-                if id(messages[place]) in caller.known:
-                    continue
                 new.append(_without_repetition(messages[place], last[place] if place < len(last) else None))
         caller.last = tuple(messages)
         caller.answers = []
@@ -94,7 +94,7 @@ class Memory:
     def forget(self) -> None:
         """Let go of all contents but the latest of agents that still live: their next run goes on from there."""
         for caller in self._callers.values():
-            with suppress(TypeError):  # an agent of the program's own that cannot be referred to weakly
+            with suppress(Exception):  # an agent of the program's own that cannot be hashed or referred to weakly
                 _past[caller.owner] = caller.last, caller.answers
         self._callers.clear()
 
@@ -110,7 +110,7 @@ class Memory:
         if caller is None:
             last: Sequence[LLMMessage] = ()
             answers: Sequence[Hashable] = ()
-            with suppress(TypeError):
+            with suppress(Exception):
                 last, answers = _past.get(owner, ((), ()))
             known = {id(message): message for message in last}
             caller = self._callers[id(owner)] = _Caller(owner, Counter(answers), known=known)
