@@ -21,6 +21,7 @@ from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.receiving.intake import Intake
 from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
 from blamespan_collector.receiving.otlp_http import HttpReceiver
+from blamespan_collector.receiving.renewal import Renewal
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import Tokens
@@ -74,6 +75,8 @@ class Service:
         _check_self_tracing(settings)
         self._settings = settings
         tls, tokens = ServerTls.of(settings), Tokens(settings.tokens)
+        self._renewal = Renewal(settings, tokens, tls)
+        self._renewing: asyncio.Task[None] | None = None
         self._lock = FolderLock(settings.journal, "intake", wait_s=_PREDECESSOR_S)
         self._writer = JournalWriter(settings.journal, sync=settings.journal_sync, max_bytes=settings.max_journal_bytes)
         self._supervisor = Supervisor(settings, self._hear)
@@ -106,16 +109,29 @@ class Service:
             WorkerFailed: if it never will be for another reason.
         """
         await self._supervisor.start()
+        self._renewing = asyncio.create_task(self._renewal.run())
         for server in self._servers.values():
             await server.start()
         if not await self._supervisor.until_ready(_WORKER_START_S):
             if self._supervisor.failed is not None:
                 raise (ConfigError if self._supervisor.was_misused else WorkerFailed)(self._supervisor.failed)
-            _logger.error("the worker is not at work after %g s; requests are taken nevertheless", _WORKER_START_S)
+            if not self._supervisor.waits_for_room:
+                _logger.error("the worker is not at work after %g s; requests are taken nevertheless", _WORKER_START_S)
+
+    @property
+    def can_renew(self) -> bool:
+        """Tell whether there are files of tokens or certificates."""
+        return self._renewal.has_files
+
+    def renew(self) -> None:
+        """Read tokens and certificates again."""
+        self._renewal.look(is_asked=True)
 
     async def stop(self) -> Ended:
         """Take nothing more, write what is being read, deliver for `drain_s`; the rest stays in the journal."""
         self._intake.stop()
+        if self._renewing is not None:
+            self._renewing.cancel()
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
         await asyncio.to_thread(self._writer.close)
         await self._supervisor.stop(self._settings.drain_s)
@@ -181,6 +197,7 @@ async def serve(settings: CollectorSettings, on_ready: Callable[[Service], None]
     """
     stop = _stop_signal()
     service = Service(settings)
+    _renew_on_signal(service)
     starting = asyncio.create_task(service.start())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -209,6 +226,12 @@ def _stop_signal() -> asyncio.Event:
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop instead
             loop.add_signal_handler(number, on_signal)
     return stop
+
+
+def _renew_on_signal(service: Service) -> None:
+    """Read tokens and certificates again on SIGHUP; without any it ends us, as where a terminal is closed."""
+    if service.can_renew and hasattr(signal, "SIGHUP"):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.renew)
 
 
 def _warn_of_open_doors(settings: CollectorSettings) -> None:

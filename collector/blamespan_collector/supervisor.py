@@ -31,18 +31,21 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeAlias
 
-from blamespan_collector.journal import Position
+from blamespan_collector.journal import Position, has_room
 from blamespan_collector.logs import configure_logs
 from blamespan_collector.settings import CollectorSettings
 
-__all__ = ["Supervisor", "WorkerMessage"]
+__all__ = ["NO_ROOM", "Supervisor", "WorkerMessage"]
 
 _logger = logging.getLogger("blamespan.collector")
 
 WorkerMessage: TypeAlias = dict[str, Any]
 """What the worker said; `Any`, as its parts are of several types and each is checked where it is read."""
 
+NO_ROOM = 75
+"""Exit code of a worker that ended for want of disk: the next one begins as soon as there is some."""
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
+_LOOK_FOR_ROOM_S = 1.0
 _STEADY_S = 60.0
 """A worker that lived this long is started again at once."""
 _SILENCE_S = 120.0
@@ -77,6 +80,8 @@ class Supervisor:
         self._heard = asyncio.Event()
         self.restarts = 0
         """How often a worker died and another took its place."""
+        self.waits_for_room = False
+        """Whether the next one begins when the disk has room."""
         self.failed: str | None = None
         """Why no other is started."""
         self.was_misused = False
@@ -98,10 +103,10 @@ class Supervisor:
         self._keeping = asyncio.create_task(self._keep())
 
     async def until_ready(self, timeout_s: float) -> bool:
-        """Wait until the worker is at work, or gives up. Returns whether it is."""
+        """Wait until the worker is at work, gives up, or the disk is too full for one. Returns whether it is."""
         try:
             async with asyncio.timeout(timeout_s):
-                while not self.is_ready and self.failed is None:
+                while not (self.is_ready or self.waits_for_room or self.failed is not None):
                     self._heard.clear()
                     await self._heard.wait()
         except TimeoutError:
@@ -138,9 +143,23 @@ class Supervisor:
             if self._stop.is_set() or self.failed is not None:
                 break
             self.restarts += 1
+            if self._worker.exit_code == NO_ROOM or not await asyncio.to_thread(has_room, self._settings.journal):
+                await self._until_room()
+                continue
             delay_s = _FIRST_DELAY_S if time.monotonic() - began_s > _STEADY_S else min(2 * delay_s, _LONGEST_DELAY_S)
             _logger.error("the worker ended with code %s; another starts in %g s", self._worker.exit_code, delay_s)
             await asyncio.sleep(delay_s)
+
+    async def _until_room(self) -> None:
+        """Wait for room on the journal's disk, so that work goes on soon after there is some."""
+        _logger.error("the worker ended for want of disk; another starts when there is some")
+        self.waits_for_room = True
+        self._heard.set()
+        while not self._stop.is_set():
+            await asyncio.sleep(_LOOK_FOR_ROOM_S)
+            if await asyncio.to_thread(has_room, self._settings.journal):
+                break
+        self.waits_for_room = False
 
     async def _watch(self, worker: _Worker) -> None:
         while not await worker.ended(_SILENCE_S / 10):
@@ -243,8 +262,9 @@ def _enter(
     settings: CollectorSettings, link: Connection, work: Callable[[CollectorSettings, Connection], None] | None
 ) -> None:
     """Begin the child process: signals go to the parent, which tells us when to stop."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     configure_logs(settings.log_format, settings.log_level)
     if hasattr(os, "nice"):  # where there is too little CPU for both, senders are answered first: verdicts can wait
         os.nice(_NICENESS)

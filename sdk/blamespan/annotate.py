@@ -49,11 +49,11 @@ def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attribut
     by_span: dict[str, Attributes] = {}
     numbers = step_numbers(run)
     if attribution.abstained is None:
-        by_span.update(_step_attributes(attribution, numbers))
+        said = _step_attributes(attribution, numbers)
         for span in run.spans:
-            if span.span_id in by_span and words.STEP_INDEX in span.attributes:
-                said = by_span[span.span_id]
-                by_span[span.span_id] = {key: value for key, value in said.items() if key != words.STEP_INDEX}
+            if words.STEP_INDEX in span.attributes and span.span_id in said:
+                said[span.span_id].pop(words.STEP_INDEX, None)
+        by_span.update(said)
     summary_at = run.root.span_id if run.root else _decisive_span(attribution)
     if summary_at:
         by_span[summary_at] = {**by_span.get(summary_at, {}), **_summary(attribution, numbers)}
@@ -62,8 +62,7 @@ def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attribut
 
 def step_numbers(run: Run) -> dict[str, int]:
     """List the numbers that a run's spans give their steps, by span id; those that give none are left out."""
-    found = {span.span_id: span.integer(words.STEP_INDEX) for span in run.spans}
-    return {span_id: number for span_id, number in found.items() if number is not None}
+    return {span.span_id: number for span in run.spans if (number := span.integer(words.STEP_INDEX)) is not None}
 
 
 def verdict_span(run: Run, attribution: Attribution) -> Span:
@@ -142,7 +141,8 @@ def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
 
 
 def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> dict[str, dict[str, AttributeValue]]:
-    suspects = [step for step in attribution.steps if step.index in {*attribution.step_set, attribution.decisive_step}]
+    suspected = {*attribution.step_set, attribution.decisive_step}
+    suspects = [step for step in attribution.steps if step.index in suspected]
     suspects.sort(key=lambda step: (step.index != attribution.decisive_step, -step.score, step.index))
     ranks = {step.index: rank for rank, step in enumerate(suspects, start=1)}
     found: dict[str, dict[str, AttributeValue]] = {}

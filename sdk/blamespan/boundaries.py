@@ -71,10 +71,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a model answers: text, calls of tools, or both."""
+    """What a model answers: text, calls of tools, or both.
+
+    Attributes:
+        text: What it says.
+        calls: What it asks tools for.
+        name: The name that the message bears, where it is given without asking the model.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +92,14 @@ class Answer:
         text: Its result, or what it says of the error.
         error: Name of a built-in exception that it raises instead, or empty.
         delay_s: Seconds it takes longer.
+        is_due: Whether it was not called yet, so that *text* is empty: what changes this answer keeps it from being
+            called. Where nothing does, the answer is offered once more when it is there.
     """
 
     text: str
     error: str = ""
     delay_s: float = 0.0
+    is_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)

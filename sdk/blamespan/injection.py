@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import json
 import os
 import threading
 import tomllib
@@ -19,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -26,6 +26,7 @@ from typing import Any, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 from blamespan.boundaries import (
+    Answer,
     Applied,
     Content,
     ContentT,
@@ -40,6 +41,7 @@ from blamespan.boundaries import (
     Where,
 )
 from blamespan.errors import ConfigError, MissingExtra
+from blamespan.fault_labels import FaultLabels
 from blamespan.plugins import load_entry, load_plugin, plugins
 
 __all__ = ["PLAN_VARIABLE", "Injection", "active", "inject", "inject_from_environment"]
@@ -77,7 +79,7 @@ def inject(
         operator: Likewise.
         writer: Likewise.
         seed: Same seed, same program: same faults.
-        labels: A JSON-lines file to which one line for each fault written is added when the block ends.
+        labels: A JSON-lines file to which a line is added for each fault, when it is written.
         everywhere: Whether it holds for the whole process.
 
     Raises:
@@ -108,10 +110,11 @@ class Injection:
         labels: str | os.PathLike[str] | None = None,
         everywhere: bool = False,
     ) -> None:
-        make = cast(Callable[[PlannedFault], Interceptor], load_plugin("blamespan.faults", "bundled"))
+        make = _writers()
         self._faults = [(_checked(fault), make(fault)) for fault in faults]
         self._seed = seed
-        self._labels = Path(labels) if labels is not None else None
+        self._labels_path = Path(labels) if labels is not None else None
+        self._labels: FaultLabels | None = None
         self._everywhere = everywhere
         self._written: WeakKeyDictionary[RunScope, Counter[int]] = WeakKeyDictionary()
         self._seen: list[Counter[str]] = [Counter() for _ in self._faults]
@@ -122,8 +125,8 @@ class Injection:
         self.loose = RunScope()
 
     def __enter__(self) -> Self:
-        if self._labels is not None:
-            _make_sure_of(self._labels)
+        if self._labels_path is not None:
+            self._labels = FaultLabels(self._labels_path)
         _installed.add(self)
         self._is_open = True
         if self._everywhere:
@@ -138,7 +141,7 @@ class Injection:
         self.close()
 
     def close(self) -> None:
-        """End it: write the labels and give the frameworks back, unless other injections go on."""
+        """End it: complete the labels and give the frameworks back, unless other injections go on."""
         if not self._is_open:
             return
         self._is_open = False
@@ -148,9 +151,9 @@ class Injection:
             # not by the token: blocks of one context need not end in the order in which they began
             _here.set(tuple(one for one in _here.get() if one is not self))
         _installed.discard(self)
-        if self._labels is not None and self.applied:
-            with self._labels.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(one.label(), ensure_ascii=False) + "\n" for one in self.applied)
+        if self._labels is not None:
+            with self._lock:
+                self._labels.settle()
 
     @property
     def missed(self) -> list[Missed]:
@@ -206,21 +209,49 @@ class Injection:
         is_counted = self._faults[number][0].probability is None
         with self._lock:
             if change is None:
-                self._seen[number]["tried"] += 1
+                self._seen[number]["tried"] += not (isinstance(content, Answer) and content.is_due)
                 self._written.setdefault(at.run, Counter())[number] -= is_counted
                 return content
             self._written.setdefault(at.run, Counter())[number] += not is_counted
             self._seen[number]["written"] += 1
             parts = (interceptor.kind, interceptor.modes, interceptor.mechanism, change.operator)
             texts = (change.before, change.after, self._seed)
-            self.applied.append(Applied(at.agent, at.decision, *parts, *texts, where()))
-        return cast(ContentT, change.content)
+            applied = Applied(at.agent, at.decision, *parts, *texts, where())
+            self.applied.append(applied)
+            if self._labels is not None:
+                self._labels.add(applied)
+        return content if self.is_spared(number, applied) else cast(ContentT, change.content)
+
+    def foretell(self, at: Opportunity) -> Said | None:
+        """Answer in place of a model, which is then not asked: none is; a replay answers from what was recorded.
+
+        Args:
+            at: The place.
+        """
+        del at
+        return None
+
+    def is_spared(self, number: int, applied: Applied) -> bool:
+        """Tell whether a fault counts as written but leaves things as they are: none does; a replay spares one.
+
+        Args:
+            number: Which of the planned faults it is.
+            applied: It, as it would have been.
+        """
+        del number, applied
+        return False
 
     def _rng(self, number: int, at: Opportunity, purpose: str) -> Random:
         """Make the chance of one decision: of nothing that another one could shift."""
         parts = (self._seed, number, purpose, at.mechanism, at.agent, at.own_decision, at.tool, at.arguments)
         digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return Random(int.from_bytes(digest))  # noqa: S311 - reproducible on purpose
+
+
+@cache
+def _writers() -> Callable[[PlannedFault], Interceptor]:
+    """Find what writes faults, once: looking through all installed packages takes longer than a short run."""
+    return cast(Callable[[PlannedFault], Interceptor], load_plugin("blamespan.faults", "bundled"))
 
 
 def active() -> tuple[Injection, ...]:
@@ -231,7 +262,7 @@ def active() -> tuple[Injection, ...]:
 def inject_from_environment() -> Injection | None:
     """Inject for the rest of the process what the file named by `BLAMESPAN_INJECT` plans, if there is one.
 
-    A second call changes nothing. Labels are written when the process ends.
+    A second call changes nothing. Each label is written with its fault; its step is filled in as soon as it is known.
 
     Raises:
         ConfigError: if the file cannot be read or is no plan.
@@ -291,13 +322,6 @@ def _checked(fault: PlannedFault) -> PlannedFault:
         if not isinstance(getattr(fault, name), str | None):
             raise ConfigError(f"{name} must be a name, got {getattr(fault, name)!r}. Leave it out to take any")
     return fault
-
-
-def _make_sure_of(labels: Path) -> None:
-    try:
-        labels.open("a", encoding="utf-8").close()
-    except OSError as error:
-        raise ConfigError(f"labels must be a file that can be written, got {str(labels)!r}: {error}") from error
 
 
 def _is_addressed(fault: PlannedFault, at: Opportunity, content: Content) -> bool:

@@ -18,6 +18,7 @@ _EXTRA_OF_PACKAGE = {
     "langchain_core": "langgraph",
     "langgraph": "langgraph",
     "numpy": "model",
+    "re2": "model",
     "safetensors": "model",
     "starlette": "collector",
     "torch": "train",

@@ -73,7 +73,8 @@ def rebuild(spans: Iterable[Span]) -> MessageActionTrace:
 def rebuild_run(run: Run) -> MessageActionTrace:
     """Rebuild one run as `blamespan.runs.split_runs` gave it."""
     spans = run.spans if run.meanings is None else run.meanings
-    root = next((span for span in spans if run.root and span.span_id == run.root.span_id), None)
+    root_id = run.root.span_id if run.root else None
+    root = next((span for span in spans if span.span_id == root_id), None)
     drafts = _ordered([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
     own_clock = all(draft.place is not None for draft in drafts)
     places = _Places(drafts, spans)
@@ -104,6 +105,9 @@ def step_content(span: Span, kind: StepKind) -> str:
     return text_of(span.attributes.get(words.OUTPUT_MESSAGES))
 
 
+_KINDS = frozenset(get_args(StepKind))
+
+
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """A step before it has its place among the others."""
@@ -118,7 +122,7 @@ class _Draft:
 def _drafts(span: Span) -> list[_Draft]:
     said = span.text(words.STEP_KIND)
     is_tool = span.text(words.OPERATION) == words.OPERATION_TOOL
-    kind = cast(StepKind, said) if said in get_args(StepKind) else "tool_call" if is_tool else "message"
+    kind = cast(StepKind, said) if said in _KINDS else "tool_call" if is_tool else "message"
     place = span.integer(words.STEP_INDEX)
     if kind != "tool_call":
         return [_Draft(span, kind, place, span.end_ns)]
@@ -158,30 +162,30 @@ class _Places:
         """List the earlier steps *draft* builds on: what it links to, and what its own tools answered."""
         if _is_pair_result(draft.span, draft.kind):
             return (self._of_span[draft.span.span_id][0],)
-        found = {place for link in draft.span.links for place in self._linked(link.span_id, link.attributes)}
+        found: set[int] = set()
+        for link in draft.span.links:
+            found.update(self._linked(link.span_id, link.attributes))
         if not own_clock and draft.kind != "tool_call":
             found.update(self._results_below[draft.span.span_id])
-        return tuple(sorted(place for place in found if place < index))
+        return tuple(sorted([place for place in found if place < index]))
 
     def _linked(self, span_id: str, attributes: Mapping[str, Any]) -> list[int]:
         places = self._of_span.get(span_id, [])
         named = attributes.get(words.LINK_STEP)
-        exact = [place for place in places if named is not None and self._drafts[place].place == named]
+        exact = [place for place in places if self._drafts[place].place == named] if named is not None else None
         return exact or places[-1:]  # a link to a tool's span means its answer
 
 
 def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mapping[str, Usage]) -> Step:
     span = draft.span
     is_result = _is_pair_result(span, draft.kind)
-    recipients = span.attributes.get(words.MESSAGE_RECIPIENTS)
-    named = isinstance(recipients, Sequence) and not isinstance(recipients, str | bytes) and not is_result
     return Step(
         index=index,
         span_id=span.span_id,
         agent=span.text(words.AGENT_NAME) or UNKNOWN_AGENT,
         kind=draft.kind,
         content=step_content(span, draft.kind),
-        recipients=tuple(str(name) for name in cast(Sequence[object], recipients)) if named else (),
+        recipients=() if is_result else _recipients(span),
         inputs=inputs,
         status=span.status,
         error=span.text(words.ERROR_TYPE),
@@ -190,6 +194,13 @@ def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mappi
         usage=None if is_result else _usage(span) or model_usage.get(span.span_id),
         attributes={} if is_result else {k: v for k, v in span.attributes.items() if k not in OWNED_KEYS},
     )
+
+
+def _recipients(span: Span) -> tuple[str, ...]:
+    said = span.attributes.get(words.MESSAGE_RECIPIENTS)
+    if said is None or not isinstance(said, Sequence) or isinstance(said, str | bytes):
+        return ()
+    return tuple([str(name) for name in cast(Sequence[object], said)])
 
 
 def _usage(span: Span) -> Usage | None:

@@ -12,7 +12,7 @@ from blamespan.plugins import load_plugin, plugins
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["Fault", "Importer", "RecordedRun", "importers", "load_importer"]
+__all__ = ["Fault", "Importer", "Origin", "RecordedRun", "importers", "load_importer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,49 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """How a run came about that was made on purpose, for training and measuring.
+
+    Attributes:
+        purpose: Why it is there: `clean`, `faulty`, `harmless`, `natural` or `several`.
+        family: Of the task.
+        topology: Of the team.
+        framework: That ran it.
+        cast: Kind of names that the agents have.
+        recipe: Name of the recipe it was made by.
+        twin: Trace id of the same run without the faults; empty where that is not kept.
+        decisive: Index of the earliest step whose correction alone makes it succeed; None where there is none.
+        carried_by: Indices of later steps that say something else because of it.
+        is_verified: Whether replay confirmed the label.
+    """
+
+    purpose: str
+    family: str
+    topology: str
+    framework: str
+    cast: str = ""
+    recipe: str = ""
+    twin: str = ""
+    decisive: int | None = None
+    carried_by: tuple[int, ...] = ()
+    is_verified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedRun:
     """A run from a file, with its labels if it has any.
 
     Attributes:
         source: File and place in it, for messages: `validation.jsonl.xz:17`.
         trace: The run.
-        faults: Labelled errors; empty means labelled as free of errors, None means not labelled.
+        faults: Labelled errors, a decisive one first; empty means labelled as free of errors, None not labelled.
+        origin: How it came about, where it was made on purpose.
     """
 
     source: str
     trace: MessageActionTrace
     faults: tuple[Fault, ...] | None = None
+    origin: Origin | None = None
 
 
 class Importer(Protocol):

@@ -17,7 +17,7 @@ from blamespan.trace import AttributeValue, StepStatus
 
 __all__ = ["Attributes", "Scope", "Span", "SpanEvent", "SpanLink"]
 
-_IDS = {digits: re.compile(rf"(?!0+\Z)[0-9a-f]{{{digits}}}") for digits in (16, 32)}
+_TRACE_ID, _SPAN_ID = (re.compile(rf"(?!0+\Z)[0-9a-f]{{{digits}}}").fullmatch for digits in (32, 16))
 
 Attributes: TypeAlias = Mapping[str, AttributeValue]
 
@@ -91,10 +91,12 @@ class Span:
     origin: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_id("trace id", self.trace_id, 32)
-        _check_id("span id", self.span_id, 16)
-        if self.parent_id is not None:
-            _check_id("parent id", self.parent_id, 16)
+        if not _TRACE_ID(self.trace_id):
+            raise _malformed("trace id", self.trace_id, 32)
+        if not _SPAN_ID(self.span_id):
+            raise _malformed("span id", self.span_id, 16)
+        if self.parent_id is not None and not _SPAN_ID(self.parent_id):
+            raise _malformed("parent id", self.parent_id, 16)
 
     def with_attributes(self, added: Attributes) -> Span:
         """Copy this span with *added* attributes, which win over those of the same key."""
@@ -111,6 +113,5 @@ class Span:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _check_id(what: str, value: str, digits: int) -> None:
-    if not _IDS[digits].fullmatch(value):
-        raise MalformedSpan(f"a {what} must be {digits} lower-case hex digits, not all zero; got {value!r}")
+def _malformed(what: str, value: str, digits: int) -> MalformedSpan:
+    return MalformedSpan(f"a {what} must be {digits} lower-case hex digits, not all zero; got {value!r}")

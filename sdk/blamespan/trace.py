@@ -29,6 +29,9 @@ AgentRole: TypeAlias = Literal["agent", "user", "executor"]
 
 Outcome: TypeAlias = Literal["succeeded", "failed", "unknown"]
 
+_KINDS = frozenset(get_args(StepKind))
+_SPAN_ID = re.compile(r"(?!0+\Z)[0-9a-f]{16}")
+
 Scalar: TypeAlias = str | bool | int | float | bytes | None
 AttributeValue: TypeAlias = Scalar | Sequence["AttributeValue"] | Mapping[str, "AttributeValue"]
 """What OTLP can carry as an attribute. Sequences are tuples in our records."""
@@ -145,15 +148,17 @@ class MessageActionTrace:
 def _check_step(step: Step, place: int, roles: Mapping[str, AgentRole]) -> None:
     if step.index != place:
         raise MalformedTrace(f"step at place {place} must have index {place}, got {step.index!r}")
-    if not re.fullmatch(r"[0-9a-f]{16}", step.span_id) or not int(step.span_id, 16):
+    if not _SPAN_ID.fullmatch(step.span_id):
         raise MalformedTrace(
             f"step {place}: a span id must be 16 lower-case hex digits, not all zero; got {step.span_id!r}"
         )
-    if step.kind not in get_args(StepKind):
+    if step.kind not in _KINDS:
         raise MalformedTrace(f"step {place}: kind must be one of {get_args(StepKind)}, got {step.kind!r}")
     if step.agent not in roles:
         raise MalformedTrace(f"step {place}: agent {step.agent!r} is not among the run's agents {sorted(roles)!r}")
-    if any(not 0 <= i < place for i in step.inputs) or list(step.inputs) != sorted(set(step.inputs)):
+    if step.inputs and (
+        list(step.inputs) != sorted(set(step.inputs)) or not 0 <= step.inputs[0] <= step.inputs[-1] < place
+    ):
         raise MalformedTrace(f"step {place}: inputs must be ascending indices below {place}, got {step.inputs!r}")
     if step.end_ns < step.start_ns:
         raise MalformedTrace(f"step {place}: ends before it starts ({step.end_ns} < {step.start_ns})")

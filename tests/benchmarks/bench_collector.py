@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
+import psutil
 from tests.benchmarks.collector_bodies import SPANS_PER_TRACE, TRACES_PER_REQUEST
 from tests.benchmarks.collector_servers import ROOT, Out, Server, blamespan, mlflow, phoenix
 from tests.benchmarks.machine import describe
@@ -39,6 +40,7 @@ _COLUMNS = {
     "left": "not out",
     "not_judged": "not judged",
     "judged_late": "judged late",
+    "load": "load",
 }
 
 
@@ -52,10 +54,12 @@ class Figures:
         out_per_s: Spans stored or forwarded, from the first request until the last one was through, for ours with
             the last verdict; or until waiting for it ended.
         cpu_s_per_1000: CPU seconds of all its processes per 1,000 spans that came out.
-        peak_mb: Sum over its processes, 10^6 bytes.
+        peak_mb: What its processes hold together, 10^6 bytes; see `Meter`.
         left: Acknowledged spans that were not through when waiting ended.
         not_judged: Traces without a verdict when waiting ended.
         judged_late: Traces whose verdict came after them, on a span of its own: they had waited long enough.
+        load: How many programs wanted a core over the last minute: well above these few, speeds say little, and only
+            CPU seconds compare.
         pushed_back: Requests answered with "later".
     """
 
@@ -69,6 +73,7 @@ class Figures:
     left: int
     not_judged: int | None
     judged_late: int | None
+    load: float
     pushed_back: int
     failed: tuple[str, ...] = ()
 
@@ -195,6 +200,7 @@ def _figures(
         left=max(0, sent["acknowledged"] - out.spans),
         not_judged=max(0, sent["acknowledged"] // SPANS_PER_TRACE - out.judged) if server.stored.judges else None,
         judged_late=out.judged_late if server.stored.judges else None,
+        load=round(psutil.getloadavg()[0], 1),
         pushed_back=sent["pushed_back"],
         failed=tuple(sent["failed"]),
     )

@@ -7,6 +7,7 @@ import time
 from multiprocessing.connection import Connection
 
 from blamespan_collector.settings import CollectorSettings
+from blamespan_collector.supervisor import NO_ROOM
 
 LAST_WORDS = {"ready": True, "gauges": {"spans_waiting": 7, "open_traces": 0, "traces_waiting": 0}}
 
@@ -37,3 +38,12 @@ def hangs(settings: CollectorSettings, link: Connection) -> None:
     """Say nothing and never end."""
     link.send({"ready": True})
     time.sleep(600)
+
+
+def wants_room_once(settings: CollectorSettings, link: Connection) -> None:
+    """End as on a full disk, the first time."""
+    mark = settings.journal / "began"
+    if not mark.exists():
+        mark.touch()
+        raise SystemExit(NO_ROOM)
+    steady(settings, link)

@@ -11,7 +11,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from blamespan.errors import MalformedSpan
-from blamespan.otlp import spans_from_proto
+from blamespan.otlp import spans_from_proto, spans_to_proto
+from blamespan.trace import AttributeValue
 from blamespan_collector.delivering.encoded import encode, pieces, raw_spans, read, request, without_repeats
 from tests.collector.fakes import request as as_request
 from tests.collector.fakes import run
@@ -45,6 +46,27 @@ def test_span_nobody_touched_is_its_own_bytes() -> None:
     assert [one.data == other.data for one, other in zip(before, after, strict=True)] == [True, False, True, True]
     assert after[1].data.startswith(before[1].data)
     assert [span.attributes for span in read(after)] == [span.attributes for span in spans]
+
+
+values = st.one_of(
+    st.floats(allow_nan=False), st.integers(-(2**63), 2**63 - 1), st.booleans(), st.text(max_size=80), st.none()
+)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=200), values, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_attributes_added_are_those_of_the_other_codec(added: dict[str, AttributeValue]) -> None:
+    """What is written behind a span's bytes reads as if protobuf had written all of it, to the type of each value."""
+    (span, *_) = read(raw_spans(BODY))
+
+    (raw,) = encode([span], {span.span_id: added})
+
+    whole = span.with_attributes(added)
+    (expected,) = spans_from_proto(spans_to_proto([replace(whole, origin=None)]))
+    (found,) = read([raw])
+    assert {key: (type(value), value) for key, value in found.attributes.items()} == {
+        key: (type(value), value) for key, value in expected.attributes.items()
+    }
 
 
 def test_attribute_that_changed_stands_once() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -25,7 +27,7 @@ LINES = [line("traces", body) for body in BODIES]
 
 
 async def written(sink: FileSink, bodies: Sequence[bytes]) -> str:
-    return await sink.send("traces", bodies)
+    return (await sink.send("traces", bodies)).place
 
 
 async def resumed(path: Path, place: str, upcoming: Sequence[bytes]) -> FileSink:
@@ -165,3 +167,28 @@ def test_logs_name_their_spans_in_hex() -> None:
     (found,) = json.loads(line("logs", message.SerializeToString()))["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
 
     assert found == {"body": {"stringValue": "said"}, "traceId": "74" * 16, "spanId": "73" * 8}
+
+
+def test_line_holds_every_field_that_otlp_knows() -> None:
+    """Whatever a span, its resource or a value can say is in the line; what newer versions of OTLP add fails here."""
+    request_ = ExportTraceServiceRequest()
+    _fill(request_, 0)
+
+    assert request_from_json(line("traces", request_.SerializeToString())) == request_
+
+
+def _fill(message: Message, depth: int) -> None:
+    """Set every field, and of alternatives the last one."""
+    for field in message.DESCRIPTOR.fields:
+        is_several = field.label == field.LABEL_REPEATED
+        if field.message_type is not None:
+            if depth < 9:
+                within = getattr(message, field.name)
+                _fill(within.add() if is_several else within, depth + 1)
+        elif is_several:
+            getattr(message, field.name).append("text")
+        else:
+            setattr(message, field.name, _VALUES.get(field.type, 7))
+
+
+_VALUES = {FieldDescriptor.TYPE_STRING: "text", FieldDescriptor.TYPE_BYTES: b"12345678", FieldDescriptor.TYPE_ENUM: 1}

@@ -111,7 +111,11 @@ def test_router_names_every_instance_of_the_set() -> None:
 
     assert instances["spec"]["replicas"] == 3
     assert (balancing["routing_key"], balancing["resolver"]["static"]["hostnames"]) == ("traceID", names)
-    assert router["service"]["pipelines"]["traces"]["exporters"] == ["loadbalancing"]
+    assert [router["service"]["pipelines"][signal]["exporters"] for signal in ("traces", "logs", "metrics")] == [
+        ["loadbalancing"],
+        ["loadbalancing"],  # messages may be log records, which are judged with their trace's spans
+        ["otlp/metrics"],
+    ]
     assert {**tomllib.loads(settings["data"]["blamespan.toml"]), "forward": None} == {
         **tomllib.loads((EXAMPLE / "blamespan.toml").read_text()),
         "forward": None,

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan.spans import Span
-from blamespan_collector.delivering.sinks import Sink, TryAgain
+from blamespan_collector.delivering.sinks import Receipt, Sink, TryAgain
 from blamespan_collector.journal import JournalWriter
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
@@ -41,13 +41,13 @@ class MemorySink:
     def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         pass
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         self.attempts += 1
         failure = self.fails(kind, payloads)
         if failure is not None:
             raise failure
         self.payloads += [(kind, payload) for payload in payloads]
-        return ""
+        return Receipt()
 
     async def close(self) -> None:
         self.is_closed = True
@@ -121,8 +121,6 @@ def working(
         except BaseException as error:
             failure.append(error)
             started.set()
-        finally:
-            theirs.close()
 
     (folder / "segments").mkdir(parents=True, exist_ok=True)
     writer = JournalWriter(folder, sync="normal")
@@ -145,8 +143,9 @@ def working(
         while stop_s and ours.poll():
             try:
                 said.append(ours.recv())
-            except EOFError:
+            except (EOFError, OSError):
                 break
+        ours.close()  # ends the thread that listens at the other end
 
 
 def ids(spans: Sequence[Span]) -> list[str]:

@@ -13,13 +13,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from starlette.applications import Starlette
 
 from blamespan.errors import MalformedSpan, NoAgentSteps, UnreadableInput
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto
+from blamespan.otlp.logs import message_events
 from blamespan.pipeline import annotate_traces
 from blamespan.rebuild import rebuild_run
 from blamespan.recorded import Importer, importers
@@ -79,7 +82,7 @@ def json_traces(data: bytes) -> None:
 
 
 def other_signals(data: bytes) -> None:
-    """Logs and metrics are refused, or kept byte for byte."""
+    """Logs and metrics are refused, or kept byte for byte; messages among logs can be read."""
     for service in (LOGS, METRICS):
         for encoding in ("protobuf", "json"):
             try:
@@ -87,6 +90,11 @@ def other_signals(data: bytes) -> None:
             except MalformedSpan:
                 continue
             for entry in request.entries:
+                if entry.signal == "events":
+                    records = ExportLogsServiceRequest.FromString(entry.payload).resource_logs
+                    message_events(records)
+                    assert len(unpack_keys(entry.keys)) == len(records[0].scope_logs[0].log_records)
+                    continue
                 service.request.FromString(entry.payload)
                 assert encoding == "json" or entry.payload == data
 
@@ -117,7 +125,10 @@ def round_trip(data: bytes) -> None:
     except (DecodeError, MalformedSpan):
         return
     again = request_from_json(request_to_json(request))
-    assert again.SerializeToString(deterministic=True) == request.SerializeToString(deterministic=True)
+    if again.SerializeToString(deterministic=True) == request.SerializeToString(deterministic=True):
+        return
+    # JSON has one NaN, binary has many: as text they are the same, and every other number is exact
+    assert text_format.MessageToString(again) == text_format.MessageToString(request)
 
 
 def files(data: bytes) -> None:

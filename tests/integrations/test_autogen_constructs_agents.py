@@ -58,12 +58,14 @@ async def test_agents_of_the_programs_own(recorder: SpanRecorder) -> None:
         task: go
         agents: echo, streams, stops
         0 echo: message 'echo: go' to streams, stops
-        1 streams: message 'streamed' to echo, stops after 0
-        2 stops: termination 'enough' to echo, streams after 0 1
+        1 streams: message 'thinking' after 0
+        2 streams: message 'streamed' to echo, stops after 1
+        3 stops: termination 'enough' to echo, streams after 0 2
         """)
     assert outline(recorder) == literal("""
         invoke_workflow RoundRobinGroupChat
           invoke_agent echo
+          invoke_agent streams
           invoke_agent streams
           invoke_agent stops
         """)
@@ -71,18 +73,19 @@ async def test_agents_of_the_programs_own(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("AutoGen", "AssistantAgent alone")
 async def test_assistant_alone(recorder: SpanRecorder) -> None:
-    """An agent that the program runs without a team is one step at the root of its trace."""
+    """An agent that the program runs without a team is a run of its own: with its task, complete, its step below."""
     await assistant("writer", "a draft").run(task="write")
 
     assert drawn(recorder) == literal("""
-        invoke_agent writer
-        task: ''
+        invoke_workflow writer, complete
+        task: write
         agents: writer
         0 writer: message 'a draft', 5+2 tokens
         """)
     assert outline(recorder) == literal("""
-        invoke_agent writer
-          chat replay
+        invoke_workflow writer
+          invoke_agent writer
+            chat replay
         """)
 
 
@@ -121,18 +124,19 @@ async def test_code_executor_with_a_model(recorder: SpanRecorder, tmp_path: Path
     await CodeExecutorAgent("runner", executor, model_client=model).run(task="6 * 7?")
 
     assert drawn(recorder) == literal(r"""
-        invoke_agent runner
-        task: ''
+        invoke_workflow runner, complete
+        task: 6 * 7?
         agents: runner
         0 runner: tool_call 'execute_code({"code_blocks": [{"language": "python", "code": "print(6 * 7)\\n"}]})'
         1 runner: tool_result '42\n' after 0
         2 runner: message 'It is 42.' after 1, 120+8 tokens
         """)
     assert outline(recorder) == literal("""
-        invoke_agent runner
-          chat replay
-          execute_tool execute_code
-          chat replay
+        invoke_workflow runner
+          invoke_agent runner
+            chat replay
+            execute_tool execute_code
+            chat replay
         """)
 
 
@@ -168,8 +172,8 @@ async def test_function_tool(recorder: SpanRecorder) -> None:
     await assistant("solver", *answers, tools=[add, fail], max_tool_iterations=3).run(task="1 + 2?")
 
     assert drawn(recorder) == literal("""
-        invoke_agent solver
-        task: ''
+        invoke_workflow solver, complete
+        task: 1 + 2?
         agents: solver
         0 solver: tool_call 'add({"one": 1, "other": 2})'
         1 solver: tool_result '3' after 0
@@ -178,12 +182,13 @@ async def test_function_tool(recorder: SpanRecorder) -> None:
         4 solver: message 'it is 3' after 1 3, 7+17 tokens
         """)
     assert outline(recorder) == literal("""
-        invoke_agent solver
-          chat replay
-          execute_tool add
-          chat replay
-          execute_tool fail
-          chat replay
+        invoke_workflow solver
+          invoke_agent solver
+            chat replay
+            execute_tool add
+            chat replay
+            execute_tool fail
+            chat replay
         """)
 
 
@@ -252,8 +257,8 @@ async def test_workbench(recorder: SpanRecorder) -> None:
     await assistant("solver", *answers, workbench=bench, max_tool_iterations=3).run(task="1 + 2?")
 
     assert drawn(recorder) == literal("""
-        invoke_agent solver
-        task: ''
+        invoke_workflow solver, complete
+        task: 1 + 2?
         agents: solver
         0 solver: tool_call 'add({"one": 1, "other": 2})'
         1 solver: tool_result '3' after 0
@@ -262,12 +267,13 @@ async def test_workbench(recorder: SpanRecorder) -> None:
         4 solver: message 'it is 3' after 1 3, 7+17 tokens
         """)
     assert outline(recorder) == literal("""
-        invoke_agent solver
-          chat replay
-          execute_tool add
-          chat replay
-          execute_tool subtract
-          chat replay
+        invoke_workflow solver
+          invoke_agent solver
+            chat replay
+            execute_tool add
+            chat replay
+            execute_tool subtract
+            chat replay
         """)
 
 
@@ -300,8 +306,8 @@ async def test_mcp_server(recorder: SpanRecorder, tmp_path: Path) -> None:
         await assistant("solver", *answers, workbench=bench, max_tool_iterations=3).run(task="1 + 2?")
 
     assert drawn(recorder) == literal("""
-        invoke_agent solver
-        task: ''
+        invoke_workflow solver, complete
+        task: 1 + 2?
         agents: solver
         0 solver: tool_call 'add({"one": 1, "other": 2})'
         1 solver: tool_result '3' after 0
@@ -310,12 +316,13 @@ async def test_mcp_server(recorder: SpanRecorder, tmp_path: Path) -> None:
         4 solver: message 'it is 3' after 1 3, 7+17 tokens
         """)
     assert outline(recorder) == literal("""
-        invoke_agent solver
-          chat replay
-          execute_tool add
-          chat replay
-          execute_tool fail
-          chat replay
+        invoke_workflow solver
+          invoke_agent solver
+            chat replay
+            execute_tool add
+            chat replay
+            execute_tool fail
+            chat replay
         """)
 
 

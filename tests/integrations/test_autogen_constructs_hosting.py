@@ -29,7 +29,18 @@ from autogen_core import (
 )
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import Echo, Raises, assistant, drawn, literal, outline, recorder
+from tests.integrations.autogen_runs import (
+    Echo,
+    Raises,
+    assistant,
+    drawn,
+    literal,
+    named,
+    only,
+    outline,
+    read,
+    recorder,
+)
 
 __all__ = ["recorder"]
 
@@ -114,7 +125,7 @@ async def test_cancellation(recorder: SpanRecorder) -> None:
         task: go
         agents: a, waits
         0 a: message 'a: go' to waits
-        1 waits: message '' after 0, error cancelled
+        1 waits: message '' after 0, blamespan.step.cancelled=True
         """)
 
 
@@ -170,7 +181,7 @@ async def test_termination(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("AutoGen", "pause and resume")
 async def test_pause_and_resume(recorder: SpanRecorder) -> None:
-    """A pause is no step and no error: the run goes on in its trace."""
+    """A pause is no step and no error: the run goes on in its trace, and its span says how often it was paused."""
     waits = Waits("waits")
     team = RoundRobinGroupChat([waits, Echo("b")], max_turns=2)
     running = asyncio.ensure_future(team.run(task="go"))
@@ -192,11 +203,13 @@ async def test_pause_and_resume(recorder: SpanRecorder) -> None:
           invoke_agent waits
           invoke_agent b
         """)
+    attributes = only(recorder, "invoke_workflow").attributes
+    assert [attributes[f"blamespan.autogen.{what}"] for what in ("pauses", "resumes")] == [1, 1]
 
 
 @pytest.mark.construct("AutoGen", "save_state and load_state")
 async def test_saved_and_loaded_state(recorder: SpanRecorder) -> None:
-    """A team that goes on from another's state has a run of its own, which begins with what is new."""
+    """A team that goes on from another's state has a run of its own, whose agents and models are told what is new."""
     first = RoundRobinGroupChat([assistant("writer", "a draft")], max_turns=1)
     await first.run(task="write")
     second = RoundRobinGroupChat([assistant("writer", "a better draft")], max_turns=1)
@@ -213,6 +226,10 @@ async def test_saved_and_loaded_state(recorder: SpanRecorder) -> None:
         agents: writer
         0 writer: message 'a better draft', 8+3 tokens
         """)
+    assert [[text for _, _, text in read(span)] for span in named(recorder, "chat")] == [
+        ["You are the writer.", "write"],
+        ["You are the writer.", "again"],
+    ]
 
 
 @pytest.mark.construct("AutoGen", "team used again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -278,7 +279,7 @@ async def test_graph_with_a_loop(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("AutoGen", "team as a participant")
 async def test_team_in_a_team(recorder: SpanRecorder) -> None:
-    """A team within a team has its own run span below; the steps of both are counted together."""
+    """A team within a team has its own run below; what is said in one the other hears, agent by agent."""
     inner = RoundRobinGroupChat([Echo("a"), Echo("b")], max_turns=2, name="inner")
     await RoundRobinGroupChat([inner, Echo("c")], max_turns=2, name="outer").run(task="go")
 
@@ -286,9 +287,9 @@ async def test_team_in_a_team(recorder: SpanRecorder) -> None:
         invoke_workflow outer, complete, stopped: Maximum number of turns 2 reached.
         task: go
         agents: a, b, c
-        0 a: message 'a: go' to b
-        1 b: message 'b: a: go' to a after 0
-        2 c: message 'c: b: a: go' to inner after 0 1
+        0 a: message 'a: go' to b, c
+        1 b: message 'b: a: go' to a, c after 0
+        2 c: message 'c: b: a: go' to a, b after 0 1
         """)
     assert outline(recorder) == literal("""
         invoke_workflow outer
@@ -311,8 +312,8 @@ async def test_society_of_mind(recorder: SpanRecorder) -> None:
         task: go
         agents: c, society, a, b
         0 c: message 'c: go' to society
-        1 a: message 'a: c: go' to b after 0
-        2 b: message 'b: a: c: go' to a after 0 1
+        1 a: message 'a: c: go' to b, society after 0
+        2 b: message 'b: a: c: go' to a, society after 0 1
         3 society: message 'we agree' to c after 0 2, 47+2 tokens
         """)
     assert outline(recorder) == literal("""
@@ -324,6 +325,25 @@ async def test_society_of_mind(recorder: SpanRecorder) -> None:
               invoke_agent b
             chat replay
         """)
+
+
+@pytest.mark.construct("AutoGen", "MagenticOneGroupChat inside a SocietyOfMindAgent")
+async def test_magentic_one_in_a_society(recorder: SpanRecorder) -> None:
+    """What the orchestrator says inside is its own, once; its last word is what the society builds on."""
+    thinking = replay("the facts", "the plan", ledger("worker", "do it"), ledger("worker", "", done=True), "all done")
+    society = SocietyOfMindAgent("society", MagenticOneGroupChat([Echo("worker")], thinking), replay("we agree"))
+    await RoundRobinGroupChat([society], max_turns=1).run(task="go")
+
+    assert re.sub(r"plan '[^']*'", "plan '...'", drawn(recorder)) == literal("""
+        invoke_workflow RoundRobinGroupChat, complete, stopped: Maximum number of turns 1 reached.
+        task: go
+        agents: society, MagenticOneOrchestrator, worker
+        0 MagenticOneOrchestrator: plan '...' to worker, society, 466+4 tokens
+        1 MagenticOneOrchestrator: message 'do it' to worker, society after 0, 300+31 tokens
+        2 worker: message 'worker: do it' to MagenticOneOrchestrator, society after 0 1, blamespan.autogen.selection.reason='it can'
+        3 MagenticOneOrchestrator: message 'all done' to worker, society after 2, 407+32 tokens
+        4 society: message 'we agree' after 3, 93+2 tokens
+        """)  # noqa: E501
 
 
 @pytest.mark.construct("AutoGen", "MessageFilterAgent")

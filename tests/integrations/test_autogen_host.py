@@ -23,6 +23,7 @@ from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import BaseTool, StaticWorkbench, Workbench
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from opentelemetry import trace as otel
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -51,6 +52,7 @@ PATCHED: list[tuple[Any, str]] = [
     (SingleThreadedAgentRuntime, "publish_message"),
     (BaseAgent, "on_message"),
     (BaseAgent, "publish_message"),
+    (BaseInstrumentor, "uninstrument"),
     (_tracing.TraceHelper, "trace_block"),
     (_genai, "trace"),
 ]
@@ -119,6 +121,34 @@ async def test_wrapper_wrapped_by_others_steps_aside(recorder: SpanRecorder, mon
 
     assert vars(BaseAgent)["on_message"] is theirs
     assert recorder.spans() == []
+
+
+class Peer(BaseInstrumentor):  # type: ignore[misc]  # mypy cannot read its module
+    """Another instrumentation, which on leaving puts back what it found when it came."""
+
+    def instrumentation_dependencies(self) -> list[str]:
+        return []
+
+    def _instrument(self, **_: Any) -> None:
+        self.found = [(owner, name, vars(owner)[name]) for owner, name in PATCHED[:6]]
+
+    def _uninstrument(self, **_: Any) -> None:
+        for owner, name, original in self.found:
+            setattr(owner, name, original)
+
+
+async def test_peer_that_was_there_first_leaves_without_us() -> None:
+    """A peer on leaving takes our wrappers out with its own: they are back at once, and gone when we leave."""
+    before = [vars(owner)[name] for owner, name in PATCHED]
+    recorder, peer = SpanRecorder(), Peer()
+    peer.instrument()
+    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
+    peer.uninstrument()
+    await outcome(team())
+    AutoGenInstrumentor().uninstrument()
+
+    assert Counter(span.name for span in recorder.spans())["invoke_agent writer"] == 2
+    assert all(vars(owner)[name] is then for (owner, name), then in zip(PATCHED, before, strict=True))
 
 
 async def test_version_we_do_not_know_is_left_alone(

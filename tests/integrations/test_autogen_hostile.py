@@ -135,8 +135,8 @@ async def test_tool_that_returns_an_exception_has_failed(recorder: SpanRecorder)
         "I see",
     ]
     assert drawn(recorder) == literal("""
-        invoke_agent writer
-        task: ''
+        invoke_workflow writer, complete
+        task: go
         agents: writer
         0 writer: tool_call 'careful({})', error KeyError
         1 writer: tool_result "'nothing there'" after 0, error KeyError
@@ -162,7 +162,7 @@ async def test_tool_in_a_thread_sees_its_own_span(recorder: SpanRecorder) -> Non
 
 
 async def test_agents_of_one_name_and_of_none(recorder: SpanRecorder) -> None:
-    """AutoGen refuses two agents of one name in a team; in teams within teams they speak, and each is recorded."""
+    """AutoGen refuses two agents of one name in a team; in teams within teams they are told apart by team."""
     inner = RoundRobinGroupChat([Echo("a")], max_turns=1, name="inner")
     await RoundRobinGroupChat([Echo("a"), inner], max_turns=2).run(task="go")
     with pytest.raises(ValueError, match="must be unique"):
@@ -173,14 +173,14 @@ async def test_agents_of_one_name_and_of_none(recorder: SpanRecorder) -> None:
     assert drawn(recorder) == literal("""
         invoke_workflow RoundRobinGroupChat, complete, stopped: Maximum number of turns 2 reached.
         task: go
-        agents: a
-        0 a: message 'a: go' to inner
-        1 a: message 'a: a: go' after 0
+        agents: a, inner/a
+        0 a: message 'a: go' to inner/a
+        1 inner/a: message 'a: a: go' to a after 0
         """)
 
 
 async def test_agent_that_lost_its_name_is_recorded(recorder: SpanRecorder) -> None:
-    """An agent without a name does not keep the run's spans from ending."""
+    """An agent without a name goes by its class."""
 
     class Nameless(Echo):
         @property
@@ -190,10 +190,10 @@ async def test_agent_that_lost_its_name_is_recorded(recorder: SpanRecorder) -> N
     await Nameless("x").run(task="go")
 
     assert drawn(recorder) == literal("""
-        invoke_agent
-        task: ''
-        agents: unknown
-        0 unknown: message ': go'
+        invoke_workflow Nameless, complete
+        task: go
+        agents: Nameless
+        0 Nameless: message ': go'
         """)
 
 

@@ -112,7 +112,11 @@ async def test_streaming_model_is_one_call(recorder: SpanRecorder) -> None:
         seen.add(otel.get_current_span())
 
     assert read(only(recorder, "chat"), words.OUTPUT_MESSAGES) == [("assistant", None, "three words long")]
-    assert tree(recorder) == {"": ["invoke_agent writer"], "invoke_agent writer": ["chat ReplayChatCompletionClient"]}
+    assert tree(recorder) == {
+        "": ["invoke_workflow writer"],
+        "invoke_workflow writer": ["invoke_agent writer"],
+        "invoke_agent writer": ["chat ReplayChatCompletionClient"],
+    }
     assert seen == {otel.INVALID_SPAN}
 
 

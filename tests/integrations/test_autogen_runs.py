@@ -18,6 +18,7 @@ from PIL import Image as Pictures
 
 from blamespan import conventions as words
 from blamespan.guard import guard
+from blamespan.rebuild import rebuild
 from blamespan.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
@@ -207,22 +208,25 @@ async def test_cancelled_run_ends_incomplete(recorder: SpanRecorder) -> None:
 
     run, slow = only(recorder, "invoke_workflow"), only(recorder, "invoke_agent slow")
     assert (run.attributes[words.RUN_COMPLETE], run.status) == (False, "unset")
-    assert slow.attributes[words.ERROR_TYPE] == "cancelled"
+    assert (slow.status, slow.attributes["blamespan.step.cancelled"]) == ("unset", True)
 
 
 async def test_agent_alone_is_a_run_of_its_own(recorder: SpanRecorder) -> None:
-    """An agent that the program runs without a team has one span, at the root."""
+    """An agent without a team, however it is called, has a run for each call, with one message in it."""
     writer = assistant("writer", "one", "two", "three")
     await writer.run(task="write")
     async for _ in writer.run_stream(task="more"):
         pass
     await writer.on_messages([TextMessage(content="and more", source="user")], CancellationToken())
 
-    assert tree(recorder)[""] == ["invoke_agent writer"] * 3
+    assert tree(recorder)[""] == ["invoke_workflow writer"] * 3
+    assert [read(span) for span in named(recorder, "invoke_workflow")] == [
+        [("user", "user", text)] for text in ("write", "more", "and more")
+    ]
     assert [read(span, words.OUTPUT_MESSAGES) for span in named(recorder, "invoke_agent")] == [
         [("assistant", "writer", text)] for text in ("one", "two", "three")
     ]
-    assert named(recorder, "invoke_agent")[0].attributes[words.AGENT_DESCRIPTION] == "the writer"
+    assert rebuild(recorder.spans()[:3]).agents[0].description == "the writer"
 
 
 class Shouts(Echo):

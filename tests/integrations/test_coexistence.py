@@ -105,8 +105,7 @@ def test_peer_that_leaves_takes_nothing_along(peer: str, first: str) -> None:
 
     both, one, none = runs(peer, f"+{first} +{second} run -peer run -ours run")
 
-    if (peer, first) != ("openinference-autogen", "peer"):  # that one puts back what it found, without our wrappers
-        assert Counter(ours(one)) == Counter(OURS[program])
+    assert Counter(ours(one)) == Counter(OURS[program])  # also where the peer puts back what it found before us
     assert len(one["spans"]) == len(ours(one))
     assert none["spans"] == []
     assert both["answer"] == one["answer"] == none["answer"]

@@ -171,6 +171,36 @@ def test_labels_are_one_line_for_each_fault(tmp_path: Path) -> None:
     assert (trace.trace_id, second["before"], second["decision"]) == (second["trace_id"], REVIEW[0], 3)
 
 
+@pytest.mark.parametrize(
+    ("operator", "is_called"), [("tool-error", False), ("tool-timeout", False), ("tool-empty", True)]
+)
+def test_tool_that_fails_is_not_called(operator: str, is_called: bool) -> None:
+    """A call that fails has no effect on the world; one whose answer is wrong was made."""
+    asked: list[str] = []
+
+    def book(city: str) -> str:
+        """Book rooms."""
+        asked.append(city)
+        return "booked, thank you"
+
+    client = ReplayChatCompletionClient([calls(("book", {"city": "Paris"})), "done"], model_info=INFO)
+    team = RoundRobinGroupChat([AssistantAgent("clerk", client, tools=[book], reflect_on_tool_use=True)], max_turns=1)
+    with blamespan.inject("blamespan:X4", operator=operator) as injection:
+        trace = run_recorded(team)
+
+    (applied,) = injection.applied
+    assert applied.operator == operator
+    assert asked == (["Paris"] if is_called else [])
+    assert [step.kind for step in trace.steps][-2:] == ["tool_result", "message"]
+
+
+def test_every_way_a_tool_can_fail_has_its_turn() -> None:
+    """Failures are not preferred because they come before the answer: which is written is drawn among all."""
+    written = {faulty(run_members, "blamespan:X4", "tool", seed=seed)[1].applied[0].operator for seed in range(16)}
+
+    assert written >= {"tool-error", "tool-timeout", "tool-empty", "tool-partial"}
+
+
 def test_works_without_instrumentation() -> None:
     """What is said is faulty whether it is recorded or not; the label then has no span."""
     with blamespan.inject("aegis:FM-3.1", agent="planner") as injection:

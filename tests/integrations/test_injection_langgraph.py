@@ -151,6 +151,35 @@ def test_spans_say_nothing_of_the_injection(kind: str, operator: str | None) -> 
     assert operator is not None or new == set()
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("operator", "is_called"), [("tool-error", False), ("tool-timeout", False), ("tool-empty", True)]
+)
+def test_tool_that_fails_is_not_called(operator: str, is_called: bool, is_async: bool) -> None:
+    """A call that fails has no effect on the world; one whose answer is wrong was made."""
+    asked: list[str] = []
+
+    def book(city: str) -> str:
+        """Book rooms."""
+        asked.append(city)
+        return "booked, thank you"
+
+    async def abook(city: str) -> str:
+        return book(city)
+
+    booking = StructuredTool.from_function(book, None if not is_async else abook, response_format="content")
+    agent = create_agent(model(asks_for("book", "call_1", city="Paris"), AIMessage("done")), [booking])
+    asking = {"messages": [("user", "Book")]}
+    with blamespan.inject("blamespan:X4", operator=operator) as injection:
+        try:
+            asyncio.run(agent.ainvoke(asking)) if is_async else agent.invoke(asking)
+        except (ConnectionError, RuntimeError, PermissionError, TimeoutError):
+            assert not is_called
+
+    assert [applied.operator for applied in injection.applied] == [operator]
+    assert asked == (["Paris"] if is_called else [])
+
+
 def test_async_graphs_err_as_sync_ones_do() -> None:
     """`ainvoke` of async nodes gives the trace that `invoke` of sync ones gives."""
     with blamespan.inject("aegis:FM-3.2", seed=4):

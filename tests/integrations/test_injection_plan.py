@@ -58,6 +58,21 @@ def test_program_errs_as_a_file_plans(tmp_path: Path, is_zero_code: bool) -> Non
     assert (done.stdout.strip(), label["agent"], label["step"]) == (label["after"], "clerk", 0)
 
 
+def test_killed_program_leaves_its_labels(tmp_path: Path) -> None:
+    """A label is in the file as soon as its fault is written: no end of the program is waited for."""
+    labels = tmp_path / "labels.jsonl"
+    path = plan(tmp_path, f"labels = '{labels}'\n[[fault]]\nkind = 'aegis:FM-3.1'\n")
+    code = tmp_path / "program.py"
+    killed = "\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+    code.write_text(PROGRAM.format(instrument="import blamespan; blamespan.instrument()") + killed)
+    environment = {**os.environ, PLAN_VARIABLE: str(path), "OTEL_TRACES_EXPORTER": "none"}
+
+    done = subprocess.run([sys.executable, str(code)], env=environment, capture_output=True, check=False, timeout=60)
+
+    (label,) = map(json.loads, labels.read_text(encoding="utf-8").splitlines())
+    assert (done.returncode, label["agent"], label["kind"]) == (-9, "clerk", "aegis:FM-3.1")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

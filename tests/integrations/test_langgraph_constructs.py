@@ -475,15 +475,16 @@ def test_subgraphs_as_nodes(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("LangGraph", "Subgraph called inside a node")
 def test_subgraph_called_in_a_node(recorder: SpanRecorder) -> None:
-    """A node that calls a graph is that team; what it adds of its own is its own message."""
+    """The graph is a team below the node's own span; what the node adds of its own is its own message."""
     team = chain(("reader", says("read")), name="team")
     graph = chain(("caller", lambda state: {"words": [team.invoke(state)["words"][-1] + " twice"]}), name="g")
     graph.invoke({"words": []})
 
     assert tree(recorder) == [
         "invoke_workflow g",
-        "  invoke_workflow team",
-        "    invoke_agent reader",
+        "  invoke_workflow caller",
+        "    invoke_workflow team",
+        "      invoke_agent reader",
         "    invoke_agent caller",
     ]
     assert drawn(recorder) == literal("""

@@ -15,9 +15,7 @@ from blamespan.messages import Message
 from blamespan.trace import Usage
 from blamespan_integrations.langgraph._convert import (
     VALUE,
-    chat_answer,
     given_of,
-    model_name,
     open_calls,
     task_of,
     tool_answer,
@@ -25,6 +23,7 @@ from blamespan_integrations.langgraph._convert import (
 )
 from blamespan_integrations.langgraph._memory import Memory
 from blamespan_integrations.langgraph._messages import as_text, is_message, message_text, to_message
+from blamespan_integrations.langgraph._models import chat_answer, model_name
 
 CALL = {"name": "add", "args": {"a": 1}, "id": "c1", "type": "tool_call"}
 
@@ -200,11 +199,11 @@ def test_memory_tells_an_agent_only_what_it_has_not_seen() -> None:
     """Own words and known messages are no news; what others said is, where the agent builds on it."""
     memory = Memory()
     task, own, distant, near = HumanMessage("?"), AIMessage("mine"), AIMessage("distant"), AIMessage("near")
-    assert [m.parts[0]["content"] for m in memory.news("a", given_of({"messages": [task]}), ())] == ["?"]
-    memory.has_said("a", update_of({"messages": [own]}), 0)
-    memory.has_said("b", update_of({"messages": [distant]}), 1)
-    memory.has_said("c", update_of({"messages": [near]}), 2)
+    assert [m.parts[0]["content"] for m in memory.news(memory.of("a"), given_of({"messages": [task]}), ())] == ["?"]
+    memory.has_said(memory.of("a"), update_of({"messages": [own]}), 0)
+    memory.has_said(memory.of("b"), update_of({"messages": [distant]}), 1)
+    memory.has_said(memory.of("c"), update_of({"messages": [near]}), 2)
 
-    news = memory.news("a", given_of({"messages": [task, own, distant, near]}), {2})
+    news = memory.news(memory.of("a"), given_of({"messages": [task, own, distant, near]}), {2})
 
     assert [m.parts[0]["content"] for m in news] == ["near"]

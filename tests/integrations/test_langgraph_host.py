@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -382,3 +383,11 @@ def test_zero_code_instrumentation_finds_us(tmp_path: Path) -> None:
 
     assert '"name": "invoke_workflow desk"' in run.stdout
     assert '"name": "invoke_agent clerk"' in run.stdout
+
+
+def test_supported_releases_are_those_of_the_package() -> None:
+    """The instrumentor asks for the very releases that the extra installs: below them zero-code leaves it off."""
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    asked = [one.replace(" ", "") for one in LangGraphInstrumentor().instrumentation_dependencies()]
+
+    assert set(asked) <= set(extras["optional-dependencies"]["langgraph"])

@@ -17,6 +17,7 @@ from blamespan.analysis.verdicts import printable
 from blamespan.emit import emit
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.plugins import plugins
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
 from tests.sdk.builders import TRACE_ID, small_run, span
@@ -86,11 +87,12 @@ def test_unreadable_files_are_named_and_the_others_still_run(tmp_path: Path) -> 
 
     result = run(tmp_path, tmp_path / "f_missing.jsonl", "--json")
 
+    known = " or ".join(plugins("blamespan.importers"))
     assert [Path(found["source"].split(":")[0]).name for found in lines(result)] == ["c_cut.jsonl", "e_good.jsonl"]
     assert result.exit_code == 1
     for expected in (
-        "a_empty.json: expected aegis or otlp-json or who-and-when, got an empty file",
-        "b_other.json: expected aegis or otlp-json or who-and-when, got something that begins with b'{\"hello\": 1}'",
+        f"a_empty.json: expected {known}, got an empty file",
+        f"b_other.json: expected {known}, got something that begins with b'{{\"hello\": 1}}'",
         "c_cut.jsonl:2: expected OTLP-JSON, got no JSON",
         "d_packed.jsonl.xz",
         "f_missing.jsonl",
@@ -159,5 +161,5 @@ def test_printable_keeps_words() -> None:
 
 def test_unknown_format_is_misuse() -> None:
     """A wrong name is answered with the right ones."""
-    with pytest.raises(ConfigError, match="offers aegis, otlp-json, who-and-when; got 'nope'"):
+    with pytest.raises(ConfigError, match=r"offers .*otlp-json.*; got 'nope'"):
         CliRunner().invoke(analyze, ["x", "--format", "nope"], catch_exceptions=False)

@@ -13,17 +13,31 @@ def table(*rows: list[float]) -> np.ndarray:
 
 def test_modes_past_the_threshold_are_reported() -> None:
     """Several modes of one agent may pass; an agent without any is not named."""
-    assert decide(table([0.3, 0.25, 0.5], [0.1, 0.0, 0.4]), Thresholds(0.2, 0.9)) == {(0, 0), (0, 1)}
+    assert decide([table([0.3, 0.25, 0.5], [0.1, 0.0, 0.4])], Thresholds(0.2, 0.9)) == [{(0, 0), (0, 1)}]
 
 
 def test_likely_agent_is_reported_with_its_likeliest_mode() -> None:
     """An agent that is surely at fault is named even if no single mode is likely."""
-    assert decide(table([0.3, 0.1, 0.5], [0.1, 0.15, 0.95]), Thresholds(0.2, 0.9)) == {(0, 0), (1, 1)}
+    assert decide([table([0.3, 0.1, 0.5], [0.1, 0.15, 0.95])], Thresholds(0.2, 0.9)) == [{(0, 0), (1, 1)}]
 
 
 def test_likeliest_pair_is_always_reported() -> None:
     """A verdict without any mode would say nothing."""
-    assert decide(table([0.01, 0.02, 0.1]), Thresholds(0.5, 0.9)) == {(0, 1)}
+    assert decide([table([0.01, 0.02, 0.1])], Thresholds(0.5, 0.9)) == [{(0, 1)}]
+
+
+def test_runs_are_decided_each_by_itself() -> None:
+    """What is reported of a run does not depend on the runs beside it, and rows count from its own first agent."""
+    runs = [
+        table([0.01, 0.02, 0.1], [0.03, 0.01, 0.1]),
+        table([0.3, 0.1, 0.5]),
+        table([0.0, 0.1, 0.95], [0.1, 0.2, 0.3], [0.0, 0.0, 0.0]),
+    ]
+
+    decided = decide(runs, Thresholds(0.2, 0.9))
+
+    assert decided == [{(1, 0)}, {(0, 0)}, {(0, 1), (1, 1)}]
+    assert decided == [pairs for run in runs for pairs in decide([run], Thresholds(0.2, 0.9))]
 
 
 def test_thresholds_separate_what_can_be_separated() -> None:
@@ -33,7 +47,7 @@ def test_thresholds_separate_what_can_be_separated() -> None:
 
     chosen = choose_thresholds(runs, labels)
 
-    assert [decide(run, chosen) for run in runs] == labels
+    assert decide(runs, chosen) == labels
 
 
 def test_sigmoid_never_overflows() -> None:

@@ -35,22 +35,32 @@ def sigmoid(logits: Floats) -> Floats:
     return probabilities
 
 
-def decide(probabilities: Floats, thresholds: Thresholds) -> frozenset[Pair]:
-    """Choose what to report of one run: at least the likeliest pair.
+def decide(runs: Sequence[Floats], thresholds: Thresholds) -> list[frozenset[Pair]]:
+    """Choose what to report of each run: at least the likeliest pair.
 
-    Dims: A agents, M modes.
+    Dims: A agents of a run, M modes.
 
     Args:
-        probabilities: (A, M + 1), the last column for being at fault at all. A is at least 1.
+        runs: Per run (A, M + 1), the last column for being at fault at all. A is at least 1.
         thresholds: From which probability on.
     """
-    modes, at_fault = probabilities[:, :-1], probabilities[:, -1]
+    if not runs:
+        return []
+    table, sizes = np.concatenate(runs), np.array([len(run) for run in runs])
+    run_of, first = np.repeat(np.arange(len(runs)), sizes), np.cumsum(sizes) - sizes
+    modes, at_fault = table[:, :-1], table[:, -1]
     chosen = modes >= thresholds.mode
     suspects = np.flatnonzero(at_fault >= thresholds.agent)
     chosen[suspects, modes[suspects].argmax(axis=1)] = True
-    if not chosen.any():
-        chosen[np.unravel_index(modes.argmax(), modes.shape)] = True
-    return frozenset((int(agent), int(mode)) for agent, mode in zip(*np.nonzero(chosen), strict=True))
+    for run in np.flatnonzero(~np.logical_or.reduceat(chosen.any(axis=1), first)).tolist():
+        likeliest = int(runs[run][:, :-1].argmax())
+        chosen[first[run] + likeliest // modes.shape[1], likeliest % modes.shape[1]] = True
+    found: list[set[Pair]] = [set() for _ in runs]
+    row, column = np.nonzero(chosen)
+    of = run_of[row]
+    for run, agent, mode in zip(of.tolist(), (row - first[of]).tolist(), column.tolist(), strict=True):
+        found[run].add((agent, mode))
+    return list(map(frozenset, found))
 
 
 def choose_thresholds(runs: Sequence[Floats], labels: Sequence[frozenset[Pair]]) -> Thresholds:
@@ -64,7 +74,7 @@ def choose_thresholds(runs: Sequence[Floats], labels: Sequence[frozenset[Pair]])
     """
 
     def score(thresholds: Thresholds) -> float:
-        return mean_f1(labels, [decide(probabilities, thresholds) for probabilities in runs])
+        return mean_f1(labels, decide(runs, thresholds))
 
     # One after the other: the two barely interact, and a grid of both would take minutes.
     mode = max((float(mode) for mode in _MODE_GRID), key=lambda mode: score(Thresholds(mode, 0.5)))

@@ -18,22 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.tokens import Hashes, Places, Tokens, joint_hash, tokens_of
+from blamespan_tracer.tokens import Hashes, Places, Tokens, joint_hash, ranges, tokens_of
 
-__all__ = ["AgentFeatures", "agent_features", "batch_features", "token_features"]
+__all__ = ["AgentFeatures", "Reading", "WordFeatures", "agent_features", "read_batch"]
 
 _WORD, _SEATED_WORD, _OWN_WORD, _OPENING_WORD, _CONSTANT_WORD = 1, 2, 3, 4, 5
 """Namespaces of text features, kept apart under one hash: a word; a word said in this seat; a word nobody else
 says; a word of the agent's first step; a word of every step it takes, if it takes several."""
-
-_STEP_SPACES = _WORD, _SEATED_WORD, _OWN_WORD, _CONSTANT_WORD
-"""Those a feature of any step can be of, in the order of `token_features`."""
 
 _MAX_SEAT, _MAX_AGENTS, _MAX_STEPS = 7, 8, 20
 """Larger runs share the last class: AEGIS holds too few of them to tell apart."""
 
 Keys: TypeAlias = NDArray[np.uint64]
 Mask: TypeAlias = NDArray[np.bool_]
+Weights: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +56,79 @@ class AgentFeatures:
     seat: Hashes
 
 
-def agent_features(trace: MessageActionTrace) -> list[AgentFeatures]:
-    """Read the features of one run; see `batch_features`."""
-    return batch_features([trace])[0]
+@dataclass(frozen=True, slots=True)
+class WordFeatures:
+    """Which features each word of some steps gives rise to.
 
+    Dims: W distinct words of each of these steps, F features of all words.
 
-def batch_features(traces: Sequence[MessageActionTrace]) -> list[list[AgentFeatures]]:
-    """Read, per run, the features of every agent that can be blamed for a step, in order of first speaking.
-
-    Agents without any token in these steps are left out: there is nothing to judge them by. The runs do
-    not touch each other: they are read together because numpy is fast on long arrays only.
+    Attributes:
+        step: (W,) which of the steps, ascending.
+        words: (W,) their hashes, ascending in each step.
+        of: (F,) the word each feature comes from.
+        hashes: (F,) the features.
     """
+
+    step: Places
+    words: Hashes
+    of: Places
+    hashes: Hashes
+
+    def spread(self, weights: Weights, tokens: Tokens) -> Weights:
+        """Give each token of the same steps its word's weight of (W,) *weights*; 0 where it is none of the words."""
+        if not len(weights):
+            return np.zeros(len(tokens.hashes))
+        known, asked = _keyed(self.step, self.words), _keyed(tokens.texts, tokens.hashes)
+        word = np.searchsorted(known, asked).clip(max=len(known) - 1)
+        return np.where(known[word] == asked, weights[word], 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read off several runs.
+
+    Dims: N steps of all runs, one run after the other; W distinct words of each step but those of its run's task.
+
+    Attributes:
+        agents: Per run the features of every agent that can be blamed for a step, in order of first speaking.
+            Agents without any token in these steps are left out: there is nothing to judge them by.
+        tokens: Of the N steps.
+        first_step: Per run the place of its first step.
+    """
+
+    agents: list[list[AgentFeatures]]
+    tokens: Tokens
+    first_step: Sequence[int]
+    _words: _Words
+
+    def words_of(self, places: Places) -> WordFeatures:
+        """Read which features the words of some steps that can be blamed give rise to.
+
+        Args:
+            places: Of these steps, 0..N-1.
+        """
+        all_words = self._words
+        starts = np.searchsorted(all_words.at, places, side="left")
+        sizes = np.searchsorted(all_words.at, places, side="right") - starts
+        at = ranges(starts, sizes)
+        of, hashes = all_words.features(at)
+        return WordFeatures(np.repeat(np.arange(len(places)), sizes), all_words.words[at], of, hashes)
+
+
+def agent_features(trace: MessageActionTrace) -> list[AgentFeatures]:
+    """Read the features of one run; see `Reading.agents`."""
+    return read_batch([trace]).agents[0]
+
+
+def read_batch(traces: Sequence[MessageActionTrace]) -> Reading:
+    """Read several runs. They do not touch each other: numpy is fast on long arrays only."""
     batch = _Batch()
     for trace in traces:
         batch.add(trace)
     said = tokens_of(batch.texts)
     sizes = said.sizes.tolist()
-    text, opening = _text_hashes(batch, said)
+    words = _words(batch, said)
+    text, opening = _text_hashes(batch, words)
     found: list[list[AgentFeatures]] = [[] for _ in traces]
     for agent in batch.agents:
         n_words = [sizes[place] for place in agent.places]
@@ -83,40 +137,49 @@ def batch_features(traces: Sequence[MessageActionTrace]) -> list[list[AgentFeatu
             found[agent.run].append(
                 AgentFeatures(
                     agent.name,
-                    tuple(place - first for place in agent.places),
-                    tuple(text[place] for place in agent.places),
+                    tuple([place - first for place in agent.places]),
+                    tuple([text[place] for place in agent.places]),
                     opening[agent.places[0]],
                     agent.place,
                     _seat_hashes(*_facts(traces[agent.run], agent, n_words)),
                 )
             )
-    return found
+    return Reading(found, said, batch.first_step, words)
 
 
-def token_features(tokens: Tokens, places: Sequence[tuple[int, int]], known: Sequence[Hashes]) -> tuple[Places, Hashes]:
-    """Read which features each of the T tokens of N steps gives rise to.
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The distinct words of each step, but for those of its run's task.
 
-    Args:
-        tokens: Of the contents of these steps.
-        places: (N,) `AgentFeatures.place` of who took each step.
-        known: (N,) the step's entry in `AgentFeatures.text`.
-
-    Returns:
-        (F,) the token, 0..T-1, and (F,) the hash of each feature, one per kind that the step has.
+    Attributes:
+        at: (W,) the place of the step, ascending.
+        words: (W,) their hashes, ascending in each step.
+        own: (W,) whether the speaker alone says it.
+        constant: (W,) whether the speaker says it in every step, if there are several.
+        seats: (N,) code of the seat that the step's agent has, 0 where nobody can be blamed for it.
     """
-    step = tokens.texts
-    seats = np.array([_seat_code(place) for place in places], np.uint32)[step]
-    sizes = [len(hashes) for hashes in known]
-    every = _keyed(np.repeat(np.arange(len(known)), sizes), np.concatenate(known))  # ascending, as each part is
-    found: list[tuple[Places, Hashes]] = []
-    for space in _STEP_SPACES if len(every) else ():
-        features = _joint(tokens.hashes, seats if space == _SEATED_WORD else np.uint32(0), space)
-        asked = _keyed(step, features)
-        token = np.flatnonzero(every[np.searchsorted(every, asked).clip(max=len(every) - 1)] == asked)
-        found.append((token, features[token]))
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
-    return np.concatenate([token for token, _ in found]), np.concatenate([features for _, features in found])
+
+    at: Places
+    words: Hashes
+    own: Mask
+    constant: Mask
+    seats: Hashes
+
+    def features(self, chosen: Places) -> tuple[Places, Hashes]:
+        """Hash the features that some of the words, given by number, give rise to as words of any step.
+
+        Returns:
+            (F,) which of *chosen*, and (F,) the feature.
+        """
+        words, none = self.words[chosen], np.uint32(0)
+        every, own, constant = np.arange(len(chosen)), *map(np.flatnonzero, (self.own[chosen], self.constant[chosen]))
+        hashes = [
+            _joint(words, none, _WORD),
+            _joint(words, self.seats[self.at[chosen]], _SEATED_WORD),
+            _joint(words[own], none, _OWN_WORD),
+            _joint(words[constant], none, _CONSTANT_WORD),
+        ]
+        return np.concatenate([every, every, own, constant]), np.concatenate(hashes)
 
 
 @dataclass(slots=True)
@@ -176,37 +239,27 @@ class _Batch:
         self.agents += blamed.values()
 
 
-def _text_hashes(batch: _Batch, said: Tokens) -> tuple[dict[int, Hashes], dict[int, Hashes]]:
+def _text_hashes(batch: _Batch, words: _Words) -> tuple[dict[int, Hashes], dict[int, Hashes]]:
     """Hash the features of the batch's steps that can be blamed.
 
     Returns:
         By the step's place its distinct text features, ascending; likewise the opening features of every
         agent's first step.
     """
-    at, words = _distinct_words(batch, said)
-    own, constant = _own_and_constant(batch, at, words)
-    seats = np.zeros(len(batch.texts), np.uint32)
     is_blamed, is_opening = np.zeros((2, len(batch.texts)), bool)
     for agent in batch.agents:
-        seats[agent.places] = _seat_code(agent.place)
         is_blamed[agent.places] = True
         is_opening[agent.places[0]] = True
-    chosen = is_blamed[at]
-    own, constant, opens = own & chosen, constant & chosen, is_opening[at]
-    none = np.uint32(0)
-    features = [
-        _keyed(at[chosen], _joint(words[chosen], none, _WORD)),
-        _keyed(at[chosen], _joint(words[chosen], seats[at[chosen]], _SEATED_WORD)),
-        _keyed(at[own], _joint(words[own], none, _OWN_WORD)),
-        _keyed(at[constant], _joint(words[constant], none, _CONSTANT_WORD)),
-    ]
-    text = _by_place(np.concatenate(features), np.flatnonzero(is_blamed))
-    opening = _by_place(_keyed(at[opens], _joint(words[opens], none, _OPENING_WORD)), np.flatnonzero(is_opening))
-    return text, opening
+    chosen = np.flatnonzero(is_blamed[words.at])
+    of, features = words.features(chosen)
+    text = _by_place(_keyed(words.at[chosen][of], features), np.flatnonzero(is_blamed))
+    opens = np.flatnonzero(is_opening[words.at])
+    openings = _joint(words.words[opens], np.uint32(0), _OPENING_WORD)
+    return text, _by_place(_keyed(words.at[opens], openings), np.flatnonzero(is_opening))
 
 
-def _distinct_words(batch: _Batch, said: Tokens) -> tuple[Places, Hashes]:
-    """List each step's distinct words but the task's: (W,) places, ascending, and (W,) hashes."""
+def _words(batch: _Batch, said: Tokens) -> _Words:
+    """List each step's distinct words but the task's, and what they are to their speaker."""
     at, words = _parted(_distinct(_keyed(said.texts, said.hashes)))
     asked = tokens_of(batch.tasks)
     of_tasks = _distinct(_keyed(asked.texts, asked.hashes))
@@ -214,7 +267,10 @@ def _distinct_words(batch: _Batch, said: Tokens) -> tuple[Places, Hashes]:
         of_steps = _keyed(np.array(batch.run, np.int64)[at], words)
         kept = of_tasks[np.searchsorted(of_tasks, of_steps).clip(max=len(of_tasks) - 1)] != of_steps
         at, words = at[kept], words[kept]
-    return at, words
+    seats = np.zeros(len(batch.texts), np.uint32)
+    for agent in batch.agents:
+        seats[agent.places] = _seat_code(agent.place)
+    return _Words(at, words, *_own_and_constant(batch, at, words), seats)
 
 
 def _own_and_constant(batch: _Batch, at: Places, words: Hashes) -> tuple[Mask, Mask]:

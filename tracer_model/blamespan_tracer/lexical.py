@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -16,11 +16,11 @@ from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdenti
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.decision import Thresholds, decide, sigmoid
-from blamespan_tracer.evidence import heaviest_window
-from blamespan_tracer.features import AgentFeatures, batch_features, token_features
+from blamespan_tracer.evidence import heaviest_windows
+from blamespan_tracer.features import AgentFeatures, Reading, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
-from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, tokens_of
+from blamespan_tracer.tokens import MAX_TEXT_CHARS
 
 __all__ = ["LexicalTracer"]
 
@@ -43,8 +43,6 @@ _NO_IDEA = 0.5
 
 Floats: TypeAlias = NDArray[np.float32]
 
-_NO_ANSWERS: Floats = np.zeros((0, 0), np.float32)
-
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
@@ -55,10 +53,6 @@ class _Suspect:
     probabilities: Floats  # (K,)
     answers: Floats  # (K,)
     shares: list[float]  # (S,)
-
-    def text_of(self, step: int) -> Hashes:
-        """Give the text features of one of its steps."""
-        return self.features.text[self.features.steps.index(step)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +76,11 @@ class _Case:
     by_step: dict[int, _Suspect]
     log_odds: float
     why_not: str | None
+
+    @property
+    def probabilities(self) -> Floats:
+        """Give those of all suspects, (A, K)."""
+        return np.stack([suspect.probabilities for suspect in self.suspects])
 
     @classmethod
     def of(cls, trace: MessageActionTrace, suspects: Sequence[_Suspect]) -> _Case:
@@ -157,12 +156,19 @@ class LexicalTracer:
         return [verdict for batch in _batches(traces) for verdict in self._attribute(batch)]
 
     def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
-        of_trace = batch_features(traces)
-        suspects = iter(self._suspects([agent for features in of_trace for agent in features]))
-        accused = [[next(suspects) for _ in features] for features in of_trace]
+        reading = read_batch(traces)
+        suspects = iter(self._suspects([agent for of_run in reading.agents for agent in of_run]))
+        accused = [[next(suspects) for _ in of_run] for of_run in reading.agents]
         cases = [_Case.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
-        quotes = self._quotes([(case, step) for case in cases for step in case.worst])
-        return [self._verdict(case, [next(quotes) for _ in case.worst]) for case in cases]
+        judged = [case for case in cases if case.why_not is None]
+        quotes = self._quotes(reading, cases)
+        modes = iter(decide([case.probabilities for case in judged], self._thresholds))
+        return [
+            Attribution.abstain(case.trace, case.why_not, self._identity)
+            if case.why_not is not None
+            else self._verdict(case, next(modes), [next(quotes) for _ in case.worst])
+            for case in cases
+        ]
 
     def _suspects(self, agents: Sequence[AgentFeatures]) -> list[_Suspect]:
         if not agents:
@@ -177,16 +183,18 @@ class LexicalTracer:
             for each in zip(agents, scores, probabilities, answers, strict=True)
         ]
 
-    def _verdict(self, case: _Case, quotes: Sequence[str]) -> Attribution:
-        if case.why_not is not None:
-            return Attribution.abstain(case.trace, case.why_not, self._identity)
+    def _verdict(self, case: _Case, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
         total = sum(case.shares)
+        codes, probabilities = self._lexicon.codes, case.probabilities
         return Attribution.of(
             case.trace,
             case.shares,
             failure_score=self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA,
             tracer=self._identity,
-            modes=self._modes(case.suspects),
+            modes=[
+                ModeBlame(AEGIS[codes[mode]], case.suspects[row].features.agent, float(probabilities[row, mode]))
+                for row, mode in sorted(modes)
+            ],
             evidence=[
                 Evidence(step, quote, case.shares[step] / total)
                 for step, quote in zip(case.worst, quotes, strict=True)
@@ -194,29 +202,22 @@ class LexicalTracer:
             ],
         )
 
-    def _modes(self, suspects: Sequence[_Suspect]) -> list[ModeBlame]:
-        table = np.stack([suspect.probabilities for suspect in suspects])
-        return [
-            ModeBlame(AEGIS[self._lexicon.codes[mode]], suspects[row].features.agent, float(table[row, mode]))
-            for row, mode in sorted(decide(table, self._thresholds))
+    def _quotes(self, reading: Reading, cases: Sequence[_Case]) -> Iterator[str]:
+        """Quote, for each case and its worst steps, the words that speak most for the step's blame; "" without any."""
+        wanted = [
+            (first, case, step) for first, case in zip(reading.first_step, cases, strict=True) for step in case.worst
         ]
-
-    def _quotes(self, wanted: Sequence[tuple[_Case, int]]) -> Iterator[str]:
-        """Quote, for each case and step, the words that speak most for the step's blame; "" where it has none."""
-        contents = [case.trace.steps[step].content for case, step in wanted]
-        suspects = [case.by_step[step] for case, step in wanted]
-        known = [suspect.text_of(step) for suspect, (_, step) in zip(suspects, wanted, strict=True)]
-        tokens = tokens_of(contents)
-        token, hashes = token_features(tokens, [suspect.features.place for suspect in suspects], known)
-        answers = np.stack([suspect.answers for suspect in suspects])[tokens.texts[token]] if suspects else _NO_ANSWERS
-        weighed = np.bincount(token, self._lexicon.weigh(hashes, answers), minlength=len(tokens.hashes))
-        weights = weighed.astype(np.float64, copy=False)  # they are, but numpy's types say otherwise
-        end = 0
-        for content, size in zip(contents, tokens.sizes.tolist(), strict=True):
-            here = slice(end, end + size)
-            end += size
-            window = heaviest_window(tokens.starts[here], tokens.ends[here], weights[here]) if size else (0, 0)
-            yield content[slice(*window)].strip(_EDGES)
+        if not wanted:
+            return
+        places = np.array([first + step for first, _, step in wanted])
+        answers = np.stack([case.by_step[step].answers for _, case, step in wanted])
+        words, tokens = reading.words_of(places), reading.tokens.of(places)
+        added = self._lexicon.weigh(words.hashes, answers, words.step[words.of])
+        by_word = np.bincount(words.of, added, minlength=len(words.words))
+        weights = words.spread(by_word.astype(np.float64, copy=False), tokens)  # it is, but numpy's types say otherwise
+        windows = heaviest_windows(tokens, weights)
+        for (_, case, step), window in zip(wanted, windows, strict=True):
+            yield case.trace.steps[step].content[slice(*window)].strip(_EDGES)
 
 
 def _batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageActionTrace]]:

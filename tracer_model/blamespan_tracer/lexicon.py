@@ -114,16 +114,16 @@ class Lexicon:
         n_parts = np.array([len(agent.text) + 1 for agent in agents])
         found, part = self._find([part for agent in agents for part in (*agent.text, agent.opening)])
         agent_of_part = np.repeat(np.arange(len(agents)), n_parts)
-        distinct, place, counts = np.unique(
-            (agent_of_part[part] << 32) | found, return_inverse=True, return_counts=True
-        )
-        owner, kept = distinct >> 32, distinct & 0xFFFFFFFF
+        known, place, counts = np.unique((agent_of_part[part] << 32) | found, return_inverse=True, return_counts=True)
+        owner, kept = known >> 32, known & 0xFFFFFFFF
         idf = self.idf[kept]
         length = np.sqrt(_summed(idf * idf, owner, len(agents)))
         values = idf / np.maximum(length, np.float32(self.typical_length))[owner] / counts.astype(np.float32)
-        by_part = _summed(values[place][:, None] * self.weights[found], part, len(agent_of_part))  # (P, K)
+        weighed = self.weights.take(found, axis=0)  # four times as fast as by index
+        weighed *= values[place][:, None]
+        by_part = _summed(weighed, part, len(agent_of_part))  # (P, K)
         rows, sitter = self._find([agent.seat for agent in agents])
-        seat = np.float32(SEAT_WEIGHT) * _summed(self.weights[rows], sitter, len(agents))
+        seat = np.float32(SEAT_WEIGHT) * _summed(self.weights.take(rows, axis=0), sitter, len(agents))
         raw = _summed(by_part, agent_of_part, len(agents)) + seat + self.bias
         logits = raw * self.slope + self.offset
         by_part *= self.slope
@@ -137,19 +137,22 @@ class Lexicon:
         """Turn the log-odds of the most suspected agent into the probability that the run failed by it."""
         return 0.5 * (1 + math.tanh(0.5 * (log_odds * self.failure_slope + self.failure_offset)))
 
-    def weigh(self, hashes: Hashes, answers: Floats) -> Floats:
+    def weigh(self, hashes: Hashes, answers: Floats, owner: NDArray[np.int64]) -> Floats:
         """Weigh features one by one, up to their agent's common factor; unknown ones weigh 0.
 
         Args:
             hashes: (F,) features.
-            answers: (F, K) how much each answer counts.
+            answers: (A, K) how much each answer counts to each of A agents.
+            owner: (F,) whose feature it is.
 
         Returns:
-            (F,) what each adds to the answers, weighed and summed up.
+            (F,) what each adds to its agent's answers, weighed and summed up.
         """
         known, rows = self._index.find(hashes)
         weighed = np.zeros(len(hashes), np.float32)
-        weighed[known] = (self.weights[rows] * answers[known]).sum(axis=1) * self.idf[rows]
+        by_answer = self.weights.take(rows, axis=0)
+        by_answer *= answers.take(owner[known], axis=0)
+        weighed[known] = by_answer.sum(axis=1) * self.idf[rows]
         return weighed
 
     def has_seen(self, question: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_TEXT_CHARS", "Hashes", "Places", "Tokens", "joint_hash", "token_hashes", "tokens_of"]
+__all__ = ["MAX_TEXT_CHARS", "Hashes", "Places", "Tokens", "joint_hash", "ranges", "token_hashes", "tokens_of"]
 
 Hashes: TypeAlias = NDArray[np.uint32]
 Places: TypeAlias = NDArray[np.int64]
@@ -57,6 +57,11 @@ class Tokens:
         """Tell which text each token is of: (T,), ascending."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
+    def of(self, texts: Places) -> Tokens:
+        """Give those of some of the texts, in the order of *texts*."""
+        at = ranges((np.cumsum(self.sizes) - self.sizes)[texts], self.sizes[texts])
+        return Tokens(self.hashes[at], self.starts[at], self.ends[at], self.sizes[texts])
+
 
 def token_hashes(text: str) -> Hashes:
     """Hash the tokens of one text, in order."""
@@ -77,10 +82,13 @@ def tokens_of(texts: Sequence[str]) -> Tokens:
     hashes, starts, ends = (np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS)
     if not other:
         return Tokens(hashes, starts, ends, sizes)
-    came = np.argsort(np.array(plain + other))  # back into the order of the texts
-    begins = np.cumsum(sizes) - sizes
-    order = np.concatenate([np.arange(begins[text], begins[text] + sizes[text]) for text in came])
-    return Tokens(hashes[order], starts[order], ends[order], sizes[came])
+    return Tokens(hashes, starts, ends, sizes).of(np.argsort(np.array(plain + other)))  # as the texts came
+
+
+def ranges(starts: Places, sizes: Places) -> Places:
+    """List starts[0], starts[0] + 1, ... sizes[0] of them, then those of the next, and so on."""
+    shifts = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return shifts + np.arange(len(shifts))
 
 
 def joint_hash(first: Hashes, second: Hashes, namespace: int) -> Hashes:
@@ -120,36 +128,73 @@ def _kinds() -> NDArray[np.uint8]:
 
 
 _IS_DIGIT, _IS_WORD = re.compile(r"\d"), re.compile(r"\w")
-_CRC = np.array([zlib.crc32(bytes([code])) for code in range(256)], np.uint32)
-_CRC ^= _CRC[0xFF]
-_CRC = _CRC[::-1].copy()
-"""CRC-32's table by bytes: what one byte gives, but for what the start and the end of a checksum add."""
+_BEFORE = 8
+"""Blanks before the first text: so many bytes before the end of any token can be read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checksums:
+    """What CRC-32 is made of: it is linear, so every byte adds a number of its own by how far from the end it stands.
+
+    Attributes:
+        of_length: (L,) the checksum of so many zeros.
+        of_byte: (L, 256) what a byte so many places before the last one adds.
+        of_pair: (4, 65536) what the two bytes that are 2 i and 2 i + 1 places before the last one add, together.
+        mask: (L,) keeps so many of eight bytes, the last ones.
+    """
+
+    of_length: Hashes
+    of_byte: NDArray[np.uint32]
+    of_pair: NDArray[np.uint32]
+    mask: NDArray[np.uint64]
+
+
+@cache
+def _checksums() -> _Checksums:
+    lengths = range(_MAX_TOKEN_CHARS + 1)
+    zeros = np.array([zlib.crc32(bytes(length)) for length in lengths], np.uint32)
+    added = [[zlib.crc32(bytes([code, *bytes(behind)])) for code in range(256)] for behind in lengths[:-1]]
+    of_byte = np.array(added, np.uint32) ^ zeros[1:, None]
+    of_pair = np.stack([(of_byte[place][:, None] ^ of_byte[place + 1]).ravel() for place in range(0, _BEFORE, 2)])
+    mask = [2**64 - 2 ** (64 - 8 * min(length, _BEFORE)) for length in lengths]
+    return _Checksums(zeros, of_byte, of_pair, np.array(mask, np.uint64))
 
 
 def _plain_tokens(texts: Sequence[str]) -> Tokens:
     """Find the tokens of texts of small letters: borders are where the kind of character changes, and around marks."""
     read = ["\n".join(_ends(text)) if len(text) > MAX_TEXT_CHARS else text for text in texts]
-    joined = "\n".join(read) + "\n"
-    codes = np.frombuffer(joined.encode("utf-16-le", "surrogatepass"), "<u2")
-    kinds = _kinds()[codes]
+    joined = "\n".join(["\n" * (_BEFORE - 1), *read, ""])
+    codes, kinds = _codes_and_kinds(joined)
     changes = kinds[1:] != kinds[:-1]
     changes |= kinds[1:] == _MARK
-    borders = np.flatnonzero(changes) + 1  # the last character is a blank: it ends every token
-    starts = np.concatenate([np.zeros(min(len(borders), 1), np.int64), borders[:-1]])
-    is_token = kinds[starts] != _NONE
-    starts, ends = _in_pieces(starts[is_token], borders[is_token])
+    is_of_token = kinds != _NONE
+    starts = np.flatnonzero(changes & is_of_token[1:]) + 1
+    starts, ends = _in_pieces(starts, np.flatnonzero(changes & is_of_token[:-1]) + 1)
     hashes = _hashed(joined, codes, starts, ends)
     hashes[kinds[starts] == _DIGIT] = _NUMBER
     lengths = np.array([len(text) for text in read], np.int64) + 1
-    first = np.cumsum(lengths) - lengths
+    first = np.cumsum(lengths) - lengths + _BEFORE
     sizes = np.diff(np.searchsorted(starts, first), append=len(starts))
-    text_of = np.repeat(np.arange(len(texts)), sizes)
-    shift = first[text_of]
-    left_out = np.array([len(text) - len(kept) for text, kept in zip(texts, read, strict=True)])
-    if left_out.any():  # what stands behind the cut stands further on in the text
-        is_behind = (left_out[text_of] != 0) & (starts - shift > MAX_TEXT_CHARS // 2)
-        shift = shift - np.where(is_behind, left_out[text_of], 0)
+    shift = np.repeat(first, sizes)
+    if any(part is not whole for part, whole in zip(read, texts, strict=True)):
+        # what stands behind the cut stands further on in the text
+        left_out = np.repeat([len(whole) - len(part) for part, whole in zip(read, texts, strict=True)], sizes)
+        shift -= np.where((left_out != 0) & (starts - shift > MAX_TEXT_CHARS // 2), left_out, 0)
     return Tokens(hashes, starts - shift, ends - shift, sizes)
+
+
+def _codes_and_kinds(joined: str) -> tuple[NDArray[np.uint8] | NDArray[np.uint16], NDArray[np.uint8]]:
+    """Give the code of each character, in one byte where all have one, and what it is."""
+    if joined.isascii():
+        letters = joined.encode()
+        return np.frombuffer(letters, np.uint8), np.frombuffer(letters.translate(_ascii_kinds()), np.uint8)
+    codes = np.frombuffer(joined.encode("utf-16-le", "surrogatepass"), "<u2")
+    return codes, _kinds().take(codes)
+
+
+@cache
+def _ascii_kinds() -> bytes:
+    return _kinds()[:256].tobytes()
 
 
 def _in_pieces(starts: Places, ends: Places) -> tuple[Places, Places]:
@@ -157,27 +202,32 @@ def _in_pieces(starts: Places, ends: Places) -> tuple[Places, Places]:
     if (ends - starts).max(initial=0) <= _MAX_TOKEN_CHARS:
         return starts, ends
     pieces = -((starts - ends) // _MAX_TOKEN_CHARS)
-    number = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    begins = np.repeat(starts, pieces) + number * _MAX_TOKEN_CHARS
+    begins = np.repeat(starts, pieces) + ranges(np.zeros_like(pieces), pieces) * _MAX_TOKEN_CHARS
     return begins, np.minimum(begins + _MAX_TOKEN_CHARS, np.repeat(ends, pieces))
 
 
-def _hashed(joined: str, codes: NDArray[np.uint16], starts: Places, ends: Places) -> Hashes:
-    """Compute the CRC-32 of every token at once, one byte of each after the other; of those beyond ASCII one by one."""
-    missing = (_MAX_TOKEN_CHARS - (ends - starts)).astype(np.uint8)  # of a byte: sorted in linear time
-    longest_first = np.argsort(missing, kind="stable")
-    at = starts[longest_first]
-    left = np.cumsum(np.bincount(missing, minlength=_MAX_TOKEN_CHARS))[_MAX_TOKEN_CHARS - 1 :: -1]
-    crc = np.full(len(at), 0xFFFFFFFF, np.uint32)
-    for place, still in enumerate(left[left > 0].tolist()):
-        now = crc[:still]
-        crc[:still] = _CRC[(now ^ codes[at[:still] + place]) & np.uint32(0xFF)] ^ (now >> np.uint32(8))
-    hashes = np.empty_like(crc)
-    hashes[longest_first] = crc ^ np.uint32(0xFFFFFFFF)
-    beyond = np.searchsorted(starts, np.flatnonzero(codes > 0x7F), side="right") - 1
-    for token in sorted(set(beyond.tolist())):
-        if token >= 0:  # what is no token may stand behind the last one, or before the first
-            hashes[token] = _hash(joined[starts[token] : ends[token]])
+def _hashed(joined: str, codes: NDArray[np.uint8] | NDArray[np.uint16], starts: Places, ends: Places) -> Hashes:
+    """Compute the CRC-32 of every token, the last eight bytes of all at once; of those beyond ASCII one by one."""
+    tables = _checksums()
+    letters = codes.astype(np.uint8, copy=False)  # of what is beyond ASCII a part, which is put right below
+    lengths = ends - starts
+    last: NDArray[np.uint64] = np.ndarray((len(letters) - _BEFORE + 1,), "<u8", letters, strides=(1,))[ends - _BEFORE]
+    last &= tables.mask[lengths]
+    pairs = last.view("<u2").reshape(-1, _BEFORE // 2)
+    hashes: Hashes = tables.of_length[lengths]
+    for place, added in enumerate(tables.of_pair):
+        hashes ^= added[pairs[:, -1 - place]]
+    longer = np.flatnonzero(lengths > _BEFORE)
+    place = _BEFORE
+    while len(longer):
+        hashes[longer] ^= tables.of_byte[place][letters[ends[longer] - 1 - place]]
+        place += 1
+        longer = longer[lengths[longer] > place]
+    if codes.dtype != np.uint8:
+        beyond = np.unique(np.searchsorted(starts, np.flatnonzero(codes > 0x7F), side="right") - 1)
+        beyond = beyond[beyond >= 0]  # what is no token may stand before the first one
+        places = zip(starts[beyond].tolist(), ends[beyond].tolist(), strict=True)
+        hashes[beyond] = [_hash(joined[start:end]) for start, end in places]
     return hashes
 
 

@@ -228,7 +228,7 @@ def _measure(
     penalty: float,
     failure_separation: float,
 ) -> HeldOut:
-    answers = [decide(each, thresholds) for each in probabilities]
+    answers = decide(probabilities, thresholds)
     pairs = [run.pairs for run in held]
     return HeldOut(
         n=len(held),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Generic, Protocol
 
 from blamespan_collector.assembling.open_trace import OpenTrace
@@ -122,6 +123,22 @@ class Assembler(Generic[Item]):
         for trace_id in touched:
             self._schedule(trace_id)
         return late + self._overflow()
+
+    def attach(self, arrival: Arrival[Item], now_s: float) -> list[Part[Item]]:
+        """Take in what tells more of spans, e.g. their messages; its keys name them. It comes out with its trace.
+
+        Where the trace was let go it comes out at once, as a late part without spans, and the trace is judged
+        again. Where no span of it ever comes, it is forgotten after `idle_s`.
+        """
+        before = self._before(arrival.trace_id)
+        if before is not None and not (
+            before.may_go_on and not any(key.span_id in before.span_ids for key in arrival.keys)
+        ):
+            return [self._late(replace(arrival, keys=()), {}, before, now_s)]
+        self._put(self._hold(arrival.trace_id, now_s), replace(arrival, keys=()), {}, now_s)
+        self.held_bytes += arrival.size_bytes
+        self._schedule(arrival.trace_id)
+        return self._overflow()
 
     def follow(self, trace_id: bytes, released: Released[Item], now_s: float) -> None:
         """Ask for a verdict on all that was let go of a trace: when it has ended and was silent."""
@@ -311,11 +328,13 @@ class Assembler(Generic[Item]):
         trace = self._held.pop(trace_id)
         self.held_bytes -= trace.size_bytes
         if not trace.span_ids:
-            return []  # spans that began and never ended
+            return []  # spans that began and never ended, or events of spans that never came
         trace.has_news = self._follows and reason in ("aged", "overflow")
         part = trace.part(trace_id, reason)
         self._memory.put(trace_id, part.released)
-        if trace.has_news or trace_id in self._followed:
+        # Of a run among others some may have come with those: as a fragment it was judged by less than there is
+        is_fragment = self._follows and trace.goes_on and reason != "complete"
+        if trace.has_news or trace_id in self._followed or is_fragment:
             self.follow(trace_id, part.released, now_s)
         return [part]
 

@@ -17,7 +17,7 @@ from blamespan.annotate import cut
 from blamespan.errors import MalformedSpan
 from blamespan_collector.delivering.encoded import RawSpan, raw_spans, request
 from blamespan_collector.delivering.outbox import Outbox, Row, SetAside
-from blamespan_collector.delivering.sinks import Doubtful, Oversized, Refused, Sink, TryAgain, Undelivered
+from blamespan_collector.delivering.sinks import Doubtful, Oversized, Receipt, Refused, Sink, TryAgain, Undelivered
 from blamespan_collector.worker.state import Kind
 
 __all__ = ["Delivery", "LaneCounts"]
@@ -192,16 +192,16 @@ class _Lane:
             some = todo.pop()
             try:
                 async with self.sink.turn:
-                    place = await self._persist(some, partial(self._send, [row.payload for row in some]))
-                    if place is None:
+                    receipt = await self._persist(some, partial(self._send, [row.payload for row in some]))
+                    if receipt is None:
                         return False
-                    await self._advance(some, place)
+                    await self._settle(some, _rejected(receipt, some), receipt.place)
             except (Refused, Oversized) as error:
                 if len(some) > 1:
                     todo += _halves(some)
                     continue
                 if isinstance(error, Refused):
-                    await self._set_aside(some[0], [SetAside(str(error), some[0].spans, some[0].payload)])
+                    await self._settle(some, [SetAside(str(error), some[0].spans, some[0].payload)])
                 elif not await self._deliver_pieces(some[0], error):
                     return False
                 continue
@@ -209,10 +209,7 @@ class _Lane:
                 if error.following is None:  # the first of them alone, then the others
                     todo += [some[1:], some[:1]]
                     continue
-                if not error.is_taken:
-                    await self._set_aside(some[0], [SetAside(str(error), some[0].spans, some[0].payload)])
-                done = [some[0], error.following] if error.is_taken else [error.following]
-                await self._advance(done, self.outbox.place(self.sink.name, self.kind))
+                await self._settle([some[0], error.following], error.refused)
                 return True  # what follows is read again
         return True
 
@@ -224,26 +221,28 @@ class _Lane:
         except MalformedSpan:
             todo = [[]]
         if len(todo[0]) <= 1:
-            await self._set_aside(row, [SetAside(str(error), row.spans, row.payload)])
+            await self._settle([row], [SetAside(str(error), row.spans, row.payload)])
             return True
         todo = _halves(todo[0])
         while todo:
             spans: list[RawSpan] = todo.pop()
             payload = request(spans)
             try:
-                place = await self._persist([row], partial(self._send, [payload]))
+                receipt = await self._persist([row], partial(self._send, [payload]))
             except (Refused, Oversized) as reason:
                 if len(spans) > 1:
                     todo += _halves(spans)
                 else:
                     refused.append(SetAside(str(reason), 1, payload))
                 continue
-            if place is None:
+            if receipt is None:
                 return False
-        await self._set_aside(row, refused)
+            refused += _rejected(receipt, [Row(row.row, len(spans), row.queued_s, payload)])
+        await self._settle([row], refused)
         return True
 
-    async def _set_aside(self, row: Row, refused: Sequence[SetAside]) -> None:
+    async def _settle(self, rows: Sequence[Row], refused: Sequence[SetAside], place: str | None = None) -> None:
+        """Note that the sink has rows, but for what it refused of them."""
         for one in refused:
             self.counts.refused += one.spans
             _logger.error(
@@ -253,9 +252,7 @@ class _Lane:
                 "spans" if self.kind == "traces" else self.kind,
                 cut(one.reason, 500),
             )
-        await self._advance([row], self.outbox.place(self.sink.name, self.kind), refused)
-
-    async def _advance(self, rows: Sequence[Row], place: str, refused: Sequence[SetAside] = ()) -> None:
+        place = self.outbox.place(self.sink.name, self.kind) if place is None else place
         while True:
             try:
                 self.outbox.advance(self.sink.name, self.kind, rows[-1].row, place, refused)
@@ -267,10 +264,10 @@ class _Lane:
         self.counts.waiting -= spans
         self.counts.delivered += spans - sum(one.spans for one in refused)
 
-    async def _send(self, payloads: Sequence[bytes]) -> str:
+    async def _send(self, payloads: Sequence[bytes]) -> Receipt:
         return await self.sink.send(self.kind, payloads)
 
-    async def _persist(self, rows: Sequence[Row], attempt: Callable[[], Awaitable[str]]) -> str | None:
+    async def _persist(self, rows: Sequence[Row], attempt: Callable[[], Awaitable[Receipt]]) -> Receipt | None:
         """Attempt until it works, waiting longer each time; None where the collector stops before.
 
         Raises:
@@ -282,7 +279,7 @@ class _Lane:
         while True:
             is_last = self.stopping.is_set()
             try:
-                place = await attempt()
+                receipt = await attempt()
             except (TryAgain, Doubtful) as error:
                 self._tell(error)
                 doubts += isinstance(error, Doubtful)
@@ -295,7 +292,7 @@ class _Lane:
             if self.counts.failures:
                 _logger.warning("%s takes %s again", self.sink.name, self.kind)
             self.counts.failures = 0
-            return place
+            return receipt
 
     async def _suspect(self, rows: Sequence[Row], error: Undelivered) -> None:
         """Find out whether it is the sink that fails, or this row: does it take the next one?"""
@@ -303,16 +300,15 @@ class _Lane:
             raise _Suspected(str(error)) from error
         for row in self.outbox.next(self.sink.name, self.kind, 1, after=rows[0].row)[:1]:
             try:
-                await self._send([row.payload])
+                refused = _rejected(await self._send([row.payload]), [row])
             except Undelivered:
                 return
-            is_taken = True
-            try:
-                await self._send([rows[0].payload])
+            try:  # it may have been down, and be back
+                refused += _rejected(await self._send([rows[0].payload]), rows)
             except Undelivered:
-                is_taken = False
+                refused.append(SetAside(str(error), rows[0].spans, rows[0].payload))
             self.counts.failures = 0
-            raise _Suspected(str(error), row, is_taken=is_taken) from error
+            raise _Suspected(str(error), row, refused) from error
 
     def _tell(self, error: Undelivered) -> None:
         if self.counts.failures % _TELL_EVERY == 0:
@@ -334,13 +330,21 @@ class _Suspected(Exception):
 
     Attributes:
         following: The row after them, where the sink took that one.
-        is_taken: Whether it then took this one, too: it was down, and is back.
+        refused: What it then refused of both.
     """
 
-    def __init__(self, reason: str, following: Row | None = None, *, is_taken: bool = False) -> None:
+    def __init__(self, reason: str, following: Row | None = None, refused: Sequence[SetAside] = ()) -> None:
         super().__init__(reason)
         self.following = following
-        self.is_taken = is_taken
+        self.refused = refused
+
+
+def _rejected(receipt: Receipt, rows: Sequence[Row]) -> list[SetAside]:
+    """Keep all of a batch of which the sink took only some: which, it does not say."""
+    if receipt.rejected <= 0:
+        return []
+    spans = min(receipt.rejected, sum(row.spans for row in rows))
+    return [SetAside(receipt.reason, spans, b"".join([row.payload for row in rows]))]
 
 
 def _delay_s(failures: int, asked_s: float | None) -> float:

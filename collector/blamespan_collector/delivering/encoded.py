@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from struct import Struct
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -30,6 +31,8 @@ _GROUP = tag_of(1)
 _SCOPE = _SPAN = _SPAN_ID = tag_of(2)
 _SHORT = 64
 """Longest text that is worth remembering in its serialised form."""
+_NUMBER = Struct("<d")
+"""A floating-point number as protobuf writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +179,37 @@ def _encoded(span: Span, added: Attributes) -> Iterable[RawSpan]:
         whole = spans_to_proto([span.with_attributes(added)])
         return raw_spans(ExportTraceServiceRequest(resource_spans=whole).SerializeToString())
     before = origin.attributes
-    said = added if span.attributes is before else {**span.attributes, **added}
-    changed = {key: value for key, value in said.items() if key not in before or before[key] != value}
-    if not changed:
+    replaced: list[str] = []
+    more: list[bytes] = []
+    for key, value in (added if span.attributes is before else {**span.attributes, **added}).items():
+        if key in before:
+            if before[key] == value:
+                continue
+            replaced.append(key)
+        more.append(_attribute(key, value))
+    if not more:
         return (origin,)
-    data = origin.data if changed.keys().isdisjoint(before) else _without(origin.data, changed)
-    return (RawSpan(origin.source, data + b"".join([_attribute(key, value) for key, value in changed.items()])),)
+    data = _without(origin.data, replaced) if replaced else origin.data
+    return (RawSpan(origin.source, b"".join([data, *more])),)
 
 
 def _attribute(key: str, value: AttributeValue) -> bytes:
     """Serialise an attribute as a span's field."""
-    if isinstance(value, str | bool | int | float) and not (isinstance(value, str) and len(value) > _SHORT):
+    if type(value) is float:  # scores: nearly all of them are new
+        return _before_number(key) + _NUMBER.pack(value)
+    if isinstance(value, int) or (isinstance(value, str) and len(value) <= _SHORT):
         return _known_attribute(key, value)
     return trace_pb2.Span(attributes=write_attributes({key: value})).SerializeToString()
 
 
-@lru_cache(maxsize=4096, typed=True)  # 1, 1.0 and True are equal
-def _known_attribute(key: str, value: str | bool | int | float) -> bytes:
+@lru_cache(maxsize=256)
+def _before_number(key: str) -> bytes:
+    """Serialise all of an attribute but the eight bytes of its number, which come last."""
+    return trace_pb2.Span(attributes=write_attributes({key: 0.0})).SerializeToString()[: -_NUMBER.size]
+
+
+@lru_cache(maxsize=4096, typed=True)  # 1 and True are equal
+def _known_attribute(key: str, value: str | int) -> bytes:
     """Do so once for what is written again and again."""
     return trace_pb2.Span(attributes=write_attributes({key: value})).SerializeToString()
 

@@ -24,7 +24,7 @@ from blamespan_collector.delivering.forwarder import (
     undelivered,
     url_parts,
 )
-from blamespan_collector.delivering.sinks import Doubtful, Refused, Sink, Stateless, TryAgain
+from blamespan_collector.delivering.sinks import Doubtful, Receipt, Refused, Sink, Stateless, TryAgain
 from blamespan_collector.worker.state import Kind
 
 __all__ = ["EvaluationLogs", "LangfuseScores", "PhoenixAnnotations"]
@@ -52,7 +52,7 @@ class EvaluationLogs(Stateless):
         self._logs: Sink = forwarder(url.removesuffix("/v1/logs"), client, ("logs",))
         self.name = f"evaluations at {self._logs.name.removesuffix('/')}"
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send one log record per evaluation."""
         return await self._logs.send("logs", [_log_request(read_evaluations(payloads))])
 
@@ -81,7 +81,7 @@ class PhoenixAnnotations(Stateless):
         self._client = _json_client(client, {"authorization": f"Bearer {key}"} if key else {}, parts.scheme)
         self._absent_since_s: float | None = None
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send all evaluations in one request.
 
         Raises:
@@ -99,7 +99,7 @@ class PhoenixAnnotations(Stateless):
         if not answer.is_success:
             raise undelivered(answer)
         self._absent_since_s = None
-        return ""
+        return Receipt()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -129,7 +129,7 @@ class LangfuseScores(Stateless):
         self._url = f"{url.rstrip('/')}/api/public/scores"
         self._client = _json_client(client, {}, parts.scheme, auth=httpx.BasicAuth(*keys))
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send one request per evaluation; what went before a failure is sent again, under the same ids."""
         for one in read_evaluations(payloads):
             if one.score is None:
@@ -137,7 +137,7 @@ class LangfuseScores(Stateless):
             answer = await _post(self._client, self._url, _score(one))
             if not answer.is_success:
                 raise undelivered(answer)
-        return ""
+        return Receipt()
 
     async def close(self) -> None:
         """Close the connections."""

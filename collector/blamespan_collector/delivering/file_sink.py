@@ -13,7 +13,7 @@ from functools import partial
 
 from blamespan.errors import ConfigError
 from blamespan_collector.delivering.json_lines import line
-from blamespan_collector.delivering.sinks import TryAgain
+from blamespan_collector.delivering.sinks import Receipt, TryAgain
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.worker.state import Kind
 
@@ -21,6 +21,8 @@ __all__ = ["FileSink"]
 
 _logger = logging.getLogger("blamespan.collector")
 
+_TRY_AGAIN_S = 1.0
+"""A disk that is full may have room at any time, and asking it costs little."""
 _LONGEST_TAIL_BYTES = 256 * 1024 * 1024
 """A batch is smaller as JSON, but for one huge trace."""
 
@@ -70,16 +72,16 @@ class FileSink:
             self._cut(max(offsets, default=0), size, places)
         self._is_broken_line = self._ends_amid_line()
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Write one line per payload.
 
         Raises:
             TryAgain: if they could not be written, e.g. to a full disk.
         """
         try:
-            return await in_daemon_thread(partial(self._write, kind, payloads))
+            return Receipt(await in_daemon_thread(partial(self._write, kind, payloads)))
         except OSError as error:
-            raise TryAgain(f"cannot write: {error.strerror}") from error
+            raise TryAgain(f"cannot write: {error.strerror}", _TRY_AGAIN_S) from error
 
     async def close(self) -> None:
         """Close the file; stdout stays open."""

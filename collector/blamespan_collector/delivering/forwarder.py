@@ -17,14 +17,25 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import grpc
 import grpc.aio
 import httpx
-from google.protobuf.message import DecodeError, Message
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from blamespan.annotate import cut
 from blamespan.errors import ConfigError
-from blamespan_collector.delivering.sinks import Doubtful, Oversized, Refused, Sink, Stateless, TryAgain, Undelivered
-from blamespan_collector.receiving.signals import SERVICES, Service
+from blamespan_collector.delivering.renewed import Renewed
+from blamespan_collector.delivering.sinks import (
+    Doubtful,
+    Oversized,
+    Receipt,
+    Refused,
+    Sink,
+    Stateless,
+    TryAgain,
+    Undelivered,
+)
+from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
 from blamespan_collector.settings import Address
 from blamespan_collector.worker.state import Kind
 
@@ -70,6 +81,11 @@ class Client:
     cert: Path | None = None
     key: Path | None = None
     max_bytes: int = MAX_BATCH_BYTES
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """List the files of its TLS."""
+        return self.ca, self.cert, self.key
 
     def ssl_context(self) -> ssl.SSLContext:
         """Make what HTTPS needs.
@@ -148,15 +164,22 @@ class HttpForwarder(Stateless):
         own = {"content-type": "application/x-protobuf", "user-agent": "blamespan-collector"}
         if not self._is_near:
             own["content-encoding"] = "gzip"
+        is_tls = parts.scheme == "https"
+        if is_tls:
+            client.ssl_context()  # what is wrong with it is said now
         # What the environment says of proxies is for other hosts
-        self._client = httpx.AsyncClient(
-            headers={**own, **dict(client.headers)},
-            timeout=ATTEMPT_TIMEOUT_S,
-            verify=client.ssl_context() if parts.scheme == "https" else False,
-            trust_env=not self._is_near,
+        self._connection = Renewed(
+            lambda: httpx.AsyncClient(
+                headers={**own, **dict(client.headers)},
+                timeout=ATTEMPT_TIMEOUT_S,
+                verify=client.ssl_context() if is_tls else False,
+                trust_env=not self._is_near,
+            ),
+            httpx.AsyncClient.aclose,
+            client.files if is_tls else (),
         )
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send payloads as one request.
 
         Raises:
@@ -166,23 +189,19 @@ class HttpForwarder(Stateless):
         if not self._is_near:
             body = await asyncio.to_thread(gzip.compress, body, 1)
         try:
-            answer = await self._client.post(self._urls[kind], content=body)
+            answer = await (await self._connection.get()).post(self._urls[kind], content=body)
         except httpx.TransportError as error:
             raise TryAgain(f"{type(error).__name__}: {error}") from error
         except httpx.HTTPError as error:
             raise Refused(f"{type(error).__name__}: {error}") from error
         if not answer.is_success:
             raise undelivered(answer, is_optional=kind != "traces")
-        if answer.headers.get("content-type", "").startswith("application/x-protobuf"):
-            try:
-                _note(self.name, _SERVICES[kind], answer.content)
-            except DecodeError:
-                _logger.debug("%s accepted a batch with an answer that is not OTLP", self.name)
-        return ""
+        is_json = answer.headers.get("content-type", "").startswith("application/json")
+        return _receipt(self.name, _SERVICES[kind], answer.content, is_json=is_json)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._connection.close()
 
 
 class GrpcForwarder(Stateless):
@@ -198,17 +217,19 @@ class GrpcForwarder(Stateless):
             grpc.Compression.NoCompression if Address(parts.hostname or "", 1).is_loopback else grpc.Compression.Gzip
         )
         self._target = target
-        self._credentials = client.grpc_credentials() if parts.scheme == "grpcs" else None
-        self._channel: grpc.aio.Channel | None = None
+        self._client = client if parts.scheme == "grpcs" else None
+        if self._client:
+            self._client.grpc_credentials()  # what is wrong with them is said now
+        self._channel = Renewed(self._connected, _close, self._client.files if self._client else ())
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send payloads as one request.
 
         Raises:
             Undelivered: if they were not taken.
         """
         service = _SERVICES[kind]
-        export = self._connected().unary_unary(
+        export = (await self._channel.get()).unary_unary(
             f"/{service.name}/Export", request_serializer=None, response_deserializer=None
         )
         try:
@@ -217,26 +238,21 @@ class GrpcForwarder(Stateless):
             )
         except grpc.aio.AioRpcError as error:
             raise _undelivered_grpc(error) from error
-        try:
-            _note(self.name, service, answer)
-        except DecodeError:
-            _logger.debug("%s accepted a batch with an answer that is not OTLP", self.name)
-        return ""
+        return _receipt(self.name, service, answer)
 
     async def close(self) -> None:
         """Close the channel."""
-        if self._channel is not None:
-            await self._channel.close(grace=None)
+        await self._channel.close()
 
     def _connected(self) -> grpc.aio.Channel:
-        if self._channel is None:  # made on the loop it is used on
-            options = [("grpc.max_reconnect_backoff_ms", 10_000)]
-            self._channel = (
-                grpc.aio.insecure_channel(self._target, options=options)
-                if self._credentials is None
-                else grpc.aio.secure_channel(self._target, self._credentials, options=options)
-            )
-        return self._channel
+        options = [("grpc.max_reconnect_backoff_ms", 10_000)]
+        if self._client is None:
+            return grpc.aio.insecure_channel(self._target, options=options)
+        return grpc.aio.secure_channel(self._target, self._client.grpc_credentials(), options=options)
+
+
+async def _close(channel: grpc.aio.Channel) -> None:
+    await channel.close(grace=None)
 
 
 def public_name(parts: SplitResult) -> str:
@@ -278,11 +294,25 @@ def _path(path: str, kind: Kind) -> str:
     return f"{path.removesuffix('/v1/traces')}/v1/{kind}"
 
 
-def _note(name: str, service: Service, answer: bytes) -> None:
-    said = cast(Message, service.response.FromString(answer)).partial_success  # type: ignore[attr-defined]
+def _receipt(name: str, service: Service, answer: bytes, *, is_json: bool = False) -> Receipt:
+    """Read what a backend says to what it took; one that says something else than OTLP took all of it."""
+    response: ExportResponse = service.response()
+    try:
+        if is_json:
+            json_format.Parse(answer, response, ignore_unknown_fields=True)
+        else:
+            response.ParseFromString(answer)
+    except (DecodeError, json_format.ParseError, ValueError, RecursionError):
+        _logger.debug("%s accepted a batch with an answer that is not OTLP", name)
+        return Receipt()
+    said = response.partial_success
     rejected = next((value for field, value in said.ListFields() if field.name.startswith("rejected_")), 0)
-    if rejected or said.error_message:
-        _logger.warning("%s refused %d %s: %r", name, rejected, _noun(service), cut(said.error_message, 500))
+    if rejected > 0:
+        told = cut(said.error_message, 500)
+        return Receipt(rejected=rejected, reason=f"of a request it took, {rejected} {_noun(service)}: {told!r}")
+    if said.error_message:
+        _logger.warning("%s took all of it, with a warning: %r", name, cut(said.error_message, 500))
+    return Receipt()
 
 
 def _noun(service: Service) -> str:

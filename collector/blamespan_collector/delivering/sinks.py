@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 from blamespan.errors import BlamespanError
 from blamespan_collector.worker.state import Kind
 
-__all__ = ["Doubtful", "Oversized", "Refused", "Sink", "Stateless", "TryAgain", "Undelivered"]
+__all__ = ["Doubtful", "Oversized", "Receipt", "Refused", "Sink", "Stateless", "TryAgain", "Undelivered"]
 
 
 class Undelivered(BlamespanError):
@@ -43,6 +44,21 @@ class Refused(Undelivered):
     """The sink will never take this batch."""
 
 
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a sink says to a batch that it took.
+
+    Attributes:
+        place: Where the sink is now, to be noted together with the delivery; empty where that means nothing.
+        rejected: How many of the batch it will never take. Which ones it does not say, so that none can be sent again.
+        reason: Why.
+    """
+
+    place: str = ""
+    rejected: int = 0
+    reason: str = ""
+
+
 class Sink(Protocol):
     """Takes what is in the outbox, in order, one batch at a time for each kind.
 
@@ -62,16 +78,13 @@ class Sink(Protocol):
         """Go on where the last process ended.
 
         Args:
-            places: Per kind what `send` gave for the last batch that was noted as delivered, empty at first; and
+            places: Per kind the place `send` gave for the last batch that was noted as delivered, empty at first; and
                 the next payloads, some of which may have been sent without being noted.
         """
         ...
 
-    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Deliver payloads, in order.
-
-        Returns:
-            Where it is now, to be noted together with the delivery; empty where that means nothing.
 
         Raises:
             Undelivered: if they were not.

@@ -18,7 +18,7 @@ from blamespan_collector.journal.entries import (
     SpanKey,
 )
 from blamespan_collector.journal.errors import JournalError, JournalFull, JournalUnavailable, JournalUnreadable
-from blamespan_collector.journal.folder import FolderLock, folder_bytes, segments
+from blamespan_collector.journal.folder import FolderLock, folder_bytes, has_room, segments
 from blamespan_collector.journal.reader import JournalReader
 from blamespan_collector.journal.writer import JournalWriter
 
@@ -40,5 +40,6 @@ __all__ = [
     "Signal",
     "SpanKey",
     "folder_bytes",
+    "has_room",
     "segments",
 ]

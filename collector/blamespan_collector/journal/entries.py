@@ -1,4 +1,7 @@
-"""What the journal holds: entries, each one trace's spans of one request or one request of logs or metrics."""
+"""What the journal holds: entries, each one trace's spans of one request, or one request of logs or metrics.
+
+Beside a request of logs, each trace's messages in it are an entry, too: the trace is judged by them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["Entry", "NewEntry", "Position", "Signal", "SpanKey", "pack_keys", "unpack_keys"]
+__all__ = ["Content", "Entry", "NewEntry", "Position", "Signal", "SpanKey", "pack_keys", "unpack_keys"]
 
 Signal: TypeAlias = Literal["traces", "logs", "metrics"]
+Content: TypeAlias = Literal["traces", "logs", "metrics", "events"]
+"""What an entry holds. `events`: log records that hold messages of one trace's spans, once more."""
 
 STEP: Final = 1
 """The span is an agent's step. Only the embedded mode sets it: in the journal nobody has looked for it."""
@@ -61,14 +66,16 @@ class NewEntry:
 
     Attributes:
         signal: What it is.
-        trace_id: 16 bytes for traces, else empty.
-        keys: One packed key per span, in the payload's order; see `pack_keys`. Empty for logs and metrics.
+        trace_id: 16 bytes for traces and events, else empty.
+        keys: One packed key per span, or per event the one of its span, in the payload's order; see `pack_keys`.
+            Empty for logs and metrics.
         payload: A serialised `ExportTraceServiceRequest` with spans of one trace, as they came; or the
-            whole `ExportLogsServiceRequest` or `ExportMetricsServiceRequest`.
+            whole `ExportLogsServiceRequest` or `ExportMetricsServiceRequest`; for events, an
+            `ExportLogsServiceRequest` of log records alone.
         received_ns: Unix time in ns at which it came.
     """
 
-    signal: Signal
+    signal: Content
     trace_id: bytes
     keys: bytes
     payload: bytes
@@ -88,14 +95,14 @@ class Entry:
         position: Where it is.
         received_ns: Unix time in ns at which it came.
         signal: What it is.
-        trace_id: 16 bytes for traces, else empty.
-        keys: One per span, in the payload's order; may name one span twice, as senders may.
+        trace_id: 16 bytes for traces and events, else empty.
+        keys: One per span or event, in the payload's order; may name one span twice, as senders may.
         size_bytes: Of the payload.
     """
 
     position: Position
     received_ns: int
-    signal: Signal
+    signal: Content
     trace_id: bytes
     keys: tuple[SpanKey, ...]
     size_bytes: int

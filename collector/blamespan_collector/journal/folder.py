@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from blamespan_collector.journal.errors import JournalError, JournalUnreadable
+from blamespan_collector.journal.errors import JournalError, JournalUnavailable, JournalUnreadable
 
-__all__ = ["FolderLock", "folder_bytes", "make_folder", "segment_path", "segments"]
+__all__ = ["FolderLock", "folder_bytes", "has_room", "make_folder", "segment_path", "segments"]
 
 _SEGMENT = re.compile(r"(\d{10})\.db")
 SIDE_FILES = ("", "-wal", "-shm")
 """A segment is a SQLite file and these beside it."""
+_PROBE_BYTES = 1024 * 1024
+"""More than SQLite needs to open its files."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def segment_path(folder: Path, segment: int) -> Path:
@@ -53,6 +58,21 @@ def make_folder(folder: Path) -> None:
     (folder / "segments").mkdir(mode=0o700, exist_ok=True)
 
 
+def has_room(folder: Path) -> bool:
+    """Tell whether there is room to open a journal, by writing: what the system calls free knows of no quota.
+
+    Another failure than want of room gives True: waiting for room would not mend it.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix="probe-") as probe:
+            probe.write(bytes(_PROBE_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return error.errno not in _NO_ROOM
+    return True
+
+
 class FolderLock:
     """Keeps a second user of the same kind out of a folder, until `release` or the process's end, however it ends.
 
@@ -65,6 +85,7 @@ class FolderLock:
 
     Raises:
         JournalError: if another process holds it.
+        JournalUnavailable: if the disk is too full for it.
         JournalUnreadable: if the folder cannot be made or written.
     """
 
@@ -73,6 +94,7 @@ class FolderLock:
             make_folder(folder)
             self._lock = sqlite3.connect(folder / f"{name}.lock", timeout=wait_s, isolation_level=None)
             self._lock.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._lock.execute("PRAGMA journal_mode = MEMORY")  # nothing is written: a full disk can be locked, too
             self._lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
@@ -89,7 +111,9 @@ class FolderLock:
         self._lock.close()
 
 
-def _unusable(folder: Path, error: Exception) -> JournalUnreadable:
+def _unusable(folder: Path, error: Exception) -> JournalError:
+    if getattr(error, "errno", None) in _NO_ROOM or not has_room(folder):
+        return JournalUnavailable(f"the disk of the journal {str(folder)!r} is full: {error}. Make room on it")
     return JournalUnreadable(
         f"expected a folder for the journal that can be written, got {str(folder)!r}: {error}. "
         "Give one that this user owns with --journal DIR"

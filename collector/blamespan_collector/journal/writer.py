@@ -16,7 +16,7 @@ from pathlib import Path
 
 from blamespan_collector.journal.entries import NewEntry, Position
 from blamespan_collector.journal.errors import JournalFull, JournalUnavailable, JournalUnreadable
-from blamespan_collector.journal.folder import folder_bytes, make_folder, segments
+from blamespan_collector.journal.folder import folder_bytes, has_room, make_folder, segments
 from blamespan_collector.journal.reader import JournalReader
 from blamespan_collector.journal.segment import Sync, create, open_to_read
 
@@ -47,7 +47,8 @@ class JournalWriter:
     """Writes entries in one thread of its own; `append` may be called from any.
 
     While a commit is under way, what comes waits for the next one: alone, a request is committed at once;
-    under load, many share one commit.
+    under load, many share one commit. Where the disk is full, also at the start, appending is refused until
+    there is room.
 
     Args:
         folder: The journal's; hold its `FolderLock`. A new segment is begun in it.
@@ -57,7 +58,7 @@ class JournalWriter:
 
     Raises:
         JournalUnreadable: if the folder holds segments of a newer version or of something else.
-        JournalUnavailable: if it cannot be written.
+        JournalUnavailable: if it cannot be written for another reason than a full disk.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class JournalWriter:
         try:
             self._begin_segment()
         except sqlite3.Error as error:
-            raise JournalUnavailable(f"cannot begin a journal in {str(folder)!r}: {error}") from error
+            if has_room(folder):
+                raise JournalUnavailable(f"cannot begin a journal in {str(folder)!r}: {error}") from error
+            _logger.error("the journal's disk is full: requests are refused until there is room (%s)", error)
         self._thread = threading.Thread(target=self._write, name="blamespan-journal", daemon=True)
         self._thread.start()
 
@@ -283,6 +286,7 @@ def _check(folder: Path) -> None:
 
     Raises:
         JournalUnreadable: if one is of a newer version or of something else.
+        JournalUnavailable: if one cannot be read, and the disk is not full.
     """
     for segment in segments(folder):
         try:
@@ -292,6 +296,10 @@ def _check(folder: Path) -> None:
                 raise
             aside = JournalReader(folder).set_aside(segment)
             _logger.error("%s. It was moved to %r", error, str(aside))
+        except sqlite3.OperationalError as error:  # SQLite needs room to read, too: the worker looks at it again
+            if has_room(folder):
+                raise JournalUnavailable(f"cannot read journal segment {segment} now: {error}") from error
+            _logger.error("the journal's disk is full: segment %d cannot be looked at now (%s)", segment, error)
         else:
             if connection is not None:
                 connection.close()

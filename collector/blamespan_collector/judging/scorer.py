@@ -13,14 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
 from blamespan.attribution import Attribution
 from blamespan.errors import MalformedSpan
+from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
 from blamespan.pipeline import AttributedRun
-from blamespan.spans import Span
+from blamespan.spans import Span, SpanEvent
 from blamespan_collector.assembling.parts import Part
 from blamespan_collector.delivering.encoded import RawSpan, encode, pieces, raw_spans, read, without_repeats
 from blamespan_collector.delivering.evaluations import evaluations, write_evaluations
 from blamespan_collector.judging.annotator import Annotator, Verdict
+from blamespan_collector.worker.items import divided
 from blamespan_collector.worker.state import Kind, Outgoing
 
 __all__ = ["InFlight", "Scored", "Scorer", "Task", "first_batch", "outgoing_raw", "part_spans"]
@@ -182,10 +186,21 @@ class Scorer:
 
     def _spans(self, part: Part[int]) -> list[Span] | None:
         try:
-            return read(part_spans(part, self.payloads(part.items)))
+            spans, events = divided(part.items)
+            found = read(part_spans(part, self.payloads(spans)))
+            return with_events(found, self._events(events))
         except (KeyError, MalformedSpan) as error:
             _logger.error("trace %s cannot be read: %s", part.trace_id.hex(), error)
             return None
+
+    def _events(self, items: Sequence[int]) -> EventsOfSpans:
+        """Read the messages that came as log records; what cannot be read or came twice is left out."""
+        payloads: dict[bytes, None] = {}
+        for item in items:
+            with suppress(KeyError):
+                payloads[self.payloads([item])[0]] = None
+        groups = [group for payload in payloads for group in ExportLogsServiceRequest.FromString(payload).resource_logs]
+        return {span: sorted(events, key=_time_ns) for span, events in message_events(groups).items()}
 
     def _scored(self, task: Task, spans: list[Span] | None, verdict: Verdict, took_s: float) -> Scored:
         if spans is None:
@@ -251,9 +266,15 @@ def outgoing_raw(part: Part[int], payloads: Sequence[bytes], max_bytes: int) -> 
     Raises:
         MalformedSpan: if they are no OTLP.
     """
+    if not part.span_ids:
+        return []
     if part.is_whole and part.size_bytes <= max_bytes:
         return [Outgoing("traces", len(part.span_ids), b"".join(payloads))]
     return [Outgoing("traces", count, data) for count, data in pieces(part_spans(part, payloads), max_bytes)]
+
+
+def _time_ns(event: SpanEvent) -> int:
+    return event.time_ns
 
 
 def _at(verdict: Verdict, revision: int) -> Verdict:

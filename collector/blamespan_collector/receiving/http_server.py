@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections.abc import Iterator
 
 import h11
@@ -23,6 +22,10 @@ _HEADERS_TIMEOUT_S = 10.0
 _KEEP_ALIVE_S = 75
 """Longer than the 5 s between the batches of OpenTelemetry's exporters: uvicorn's own 5 s would race them."""
 _CONNECTIONS = 512
+"""At once, before further ones are answered with 503."""
+_MOST_CONNECTIONS = 2 * _CONNECTIONS
+_UNREAD_TIMEOUT_S = 30.0
+"""How long a sender may leave its answers unread."""
 _MAX_HEADER_BYTES = 32 * 1024
 
 
@@ -57,9 +60,10 @@ class HttpServer:
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
             ssl_certfile=tls.cert if tls else None,
             ssl_keyfile=tls.key if tls else None,
-            ssl_ca_certs=str(tls.client_ca) if tls and tls.client_ca else None,
-            ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.client_ca else ssl.CERT_NONE,
         )
+        if tls is not None:
+            config.load()
+            config.ssl = tls.http_context()  # ours can be renewed
         self._server = _Server(config)
         self._serving: asyncio.Task[None] | None = None
 
@@ -79,10 +83,14 @@ class _Protocol(H11Protocol):
     """HTTP/1.1 that does not wait forever for headers, as uvicorn's own would."""
 
     _impatience: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        self._expect_headers()
+        if len(self.connections) > _MOST_CONNECTIONS:
+            transport.abort()  # not even an answer: the journal needs file handles, too
+        else:
+            self._expect_headers()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -93,7 +101,19 @@ class _Protocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._calm()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Answers pile up as nobody reads them: they must not for ever."""
+        super().pause_writing()
+        self._unread = self._unread or self.loop.call_later(_UNREAD_TIMEOUT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _expect_headers(self) -> None:
         self._impatience = self.loop.call_later(_HEADERS_TIMEOUT_S, self.transport.abort)

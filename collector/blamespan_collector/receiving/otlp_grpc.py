@@ -14,7 +14,7 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from blamespan.annotate import cut
-from blamespan.errors import ConfigError, MalformedSpan
+from blamespan.errors import MalformedSpan
 from blamespan_collector.receiving.intake import Busy, Intake
 from blamespan_collector.receiving.request_reader import TooLarge
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
@@ -33,6 +33,9 @@ _TURN_TIMEOUT_S = 5.0
 """How long one waits for its turn."""
 _MAX_METADATA_BYTES = 16 * 1024
 _STREAMS_PER_CONNECTION = 128
+_MOST_CONNECTIONS = 1024
+_IDLE_TIMEOUT_MS = 900_000
+"""Connections without a request for that long are closed; exporters send more often, and connect again."""
 _HANDSHAKE_TIMEOUT_MS = 10_000
 _ENOUGH = grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -77,6 +80,8 @@ class GrpcReceiver:
                 ("grpc.max_receive_message_length", max_request_bytes),
                 ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
                 ("grpc.absolute_max_metadata_size", 2 * _MAX_METADATA_BYTES),
+                ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
+                ("grpc.max_connection_idle_ms", _IDLE_TIMEOUT_MS),
                 ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_TIMEOUT_MS),
                 ("grpc.so_reuseport", 0),  # a second collector on this port must fail, not steal half the spans
@@ -105,7 +110,7 @@ class GrpcReceiver:
             if tls is None:
                 port = self._server.add_insecure_port(str(address))
             else:
-                port = self._server.add_secure_port(str(address), _credentials(tls))
+                port = self._server.add_secure_port(str(address), tls.grpc_credentials())
         except RuntimeError:
             port = 0
         if not port:
@@ -152,17 +157,6 @@ class GrpcReceiver:
 
 def _serialized(response: ExportResponse) -> bytes:
     return response.SerializeToString()
-
-
-def _credentials(tls: ServerTls) -> grpc.ServerCredentials:
-    try:
-        return grpc.ssl_server_credentials(
-            [(tls.key.read_bytes(), tls.cert.read_bytes())],
-            root_certificates=tls.client_ca.read_bytes() if tls.client_ca else None,
-            require_client_auth=tls.client_ca is not None,
-        )
-    except OSError as error:
-        raise ConfigError(f"cannot read a TLS file: {error}") from error
 
 
 async def _abort_for_now(context: _Context, busy: Busy) -> None:

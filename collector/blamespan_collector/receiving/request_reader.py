@@ -18,9 +18,19 @@ from blamespan.annotate import cut
 from blamespan.errors import MalformedSpan
 from blamespan_collector.journal import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_COMPLETE, NewEntry
 from blamespan_collector.journal.entries import pack_keys
+from blamespan_collector.receiving.log_messages import message_entries
 from blamespan_collector.receiving.request_json import protobuf_of_json
 from blamespan_collector.receiving.signals import ExportResponse, Service
-from blamespan_collector.receiving.wire import Field, FieldBudget, NotProtobuf, TooManyFields, delimited, split, tag_of
+from blamespan_collector.receiving.wire import (
+    Field,
+    FieldBudget,
+    NotProtobuf,
+    TooManyFields,
+    delimited,
+    spend,
+    split,
+    tag_of,
+)
 
 __all__ = ["Encoding", "Request", "RequestLimits", "RequestReader", "TooLarge"]
 
@@ -48,11 +58,15 @@ class RequestLimits:
         spans: Spans in it; a request with more is refused whole.
         attributes: Attributes, events and links of one span, each; a span with more is refused alone.
         span_bytes: Size of one span; a larger one is refused alone.
+        span_fields: Fields of one span and all that is nested in it: two bytes can stand for an object of fifty.
+        fields: The same of a whole request of logs or metrics.
     """
 
     spans: int = 50_000
     attributes: int = 1024
     span_bytes: int = 8 * 1024 * 1024
+    span_fields: int = 200_000
+    fields: int = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +134,8 @@ class RequestReader:
             return self._read_opaque(service, body, received_ns)
         except TooManyFields as error:
             raise TooLarge(
-                f"expected at most {self._limits.spans} spans in a request, got more fields than they could have. "
-                "Send smaller batches"
+                f"expected at most {self._limits.spans} spans or records in a request, got more, or more fields than "
+                "they could have. Send smaller batches"
             ) from error
         except (NotProtobuf, DecodeError) as error:
             raise MalformedSpan(
@@ -136,10 +150,14 @@ class RequestReader:
             scopes, _ = split(body, group.content, group.end, _SCOPE, budget)
             for scope in scopes:
                 split(body, scope.content, scope.end, _SPAN, budget)
+        if len(body) > 2 * self._limits.fields:  # a smaller one cannot have more
+            spend(body, 0, len(body), service.request.DESCRIPTOR, FieldBudget(self._limits.fields))
         service.request.FromString(body)
         if body and not groups:
             raise _without_any(service, body)
         entries = [NewEntry(service.signal, b"", b"", body, received_ns)] if groups else []
+        if service.signal == "logs":
+            entries += message_entries(body, received_ns)
         return Request(service, entries)
 
 
@@ -215,9 +233,13 @@ class _TraceRequest:
         if size_bytes > limits.span_bytes:
             raise MalformedSpan(f"expected at most {limits.span_bytes} bytes in a span, got {size_bytes}")
         try:
+            if size_bytes > 2 * limits.span_fields:  # a smaller one cannot have more
+                spend(self._body, at.content, at.end, ProtoSpan.DESCRIPTOR, FieldBudget(limits.span_fields))
             span = ProtoSpan.FromString(self._body[at.content : at.end])
-        except DecodeError as error:
+        except (DecodeError, NotProtobuf) as error:
             raise MalformedSpan(f"expected a span, got {size_bytes} bytes of something else") from error
+        except TooManyFields as error:
+            raise MalformedSpan(f"expected at most {limits.span_fields} values in a span, got more") from error
         _check_ids(span)
         if size_bytes > 2 * limits.attributes:  # each takes two bytes at least: counting them takes longer than this
             most = max(len(span.attributes), len(span.events), len(span.links))

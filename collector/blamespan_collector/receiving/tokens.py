@@ -22,6 +22,10 @@ class Tokens:
     """
 
     def __init__(self, tokens: Sequence[str] = ()) -> None:
+        self.replace(tokens)
+
+    def replace(self, tokens: Sequence[str]) -> None:
+        """Know these from now on, and no others."""
         self._tokens = [token.encode() for token in tokens]
 
     def admits(self, authorization: str | bytes | None) -> bool:

@@ -9,12 +9,17 @@ Source: https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
-__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooManyFields", "delimited", "split", "tag_of"]
+from google.protobuf.descriptor import Descriptor
+
+__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooManyFields", "delimited", "spend", "split", "tag_of"]
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _MAX_VARINT_BYTES = 10
+_MAX_DEPTH = 100
+"""As protobuf's own."""
 
 
 class NotProtobuf(ValueError):
@@ -92,6 +97,57 @@ def split(body: bytes, start: int, end: int, tag: int, budget: FieldBudget) -> t
             others.append(body[began:stop])
         at = stop
     return found, b"".join(others)
+
+
+def spend(body: bytes, start: int, end: int, kind: Descriptor, budget: FieldBudget) -> None:
+    """Take one from *budget* for each field of a message and of all messages in it, however deep.
+
+    Args:
+        body: What the message lies in.
+        start: Where it begins.
+        end: Where it ends.
+        kind: What it is.
+        budget: What may be spent.
+
+    Raises:
+        NotProtobuf: if the bytes are not a message.
+        TooManyFields: if the budget is spent.
+    """
+    above: list[tuple[int, int, Descriptor]] = []
+    at, stop, of = start, end, kind
+    while at < stop or above:
+        if at == stop:
+            at, stop, of = above.pop()
+            continue
+        tag, at = _varint(body, at, stop)
+        inner = None
+        if tag & 7 == _DELIMITED:
+            size, at = _varint(body, at, stop)
+            inner = _messages(of).get(tag >> 3)
+        elif tag & 7 == _VARINT:
+            began = at
+            _, at = _varint(body, at, stop)
+            size, at = at - began, began
+        elif tag & 7 in (_FIXED64, _FIXED32):
+            size = 8 if tag & 7 == _FIXED64 else 4
+        else:
+            raise NotProtobuf(f"byte {at} begins no field")
+        if at + size > stop or len(above) > _MAX_DEPTH:
+            raise NotProtobuf(f"the field at byte {at} is cut off, or nested more than {_MAX_DEPTH} deep")
+        budget.left -= 1
+        if budget.left < 0:
+            raise TooManyFields("too many fields")
+        if inner is None:
+            at += size
+        else:
+            above.append((at + size, stop, of))
+            at, stop, of = at, at + size, inner
+
+
+@cache
+def _messages(kind: Descriptor) -> dict[int, Descriptor]:
+    """List the fields of a message that hold messages."""
+    return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
 
 
 def delimited(tag: int, content: bytes) -> bytes:

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from blamespan_collector.assembling.parts import Part
 from blamespan_collector.journal import Position
-from blamespan_collector.worker.state import Outgoing, Record, State, pack_position
+from blamespan_collector.worker.items import pack_position
+from blamespan_collector.worker.state import Outgoing, Record, State
 
 __all__ = ["PASSED", "Write", "commit", "patiently"]
 
@@ -22,6 +23,8 @@ PASSED = "passed"
 _TRY_AGAIN_S = 0.5
 _TELL_EVERY = 20
 """Attempts between two words in the log."""
+_GIVE_UP_S = 60.0
+"""After that a new process begins once there is room: one that says nothing for longer is taken for hung."""
 
 _Result = TypeVar("_Result")
 
@@ -51,7 +54,7 @@ class Write:
 
 
 def commit(state: State, write: Write, outgoing: Sequence[Outgoing], cleared: Iterable[bytes]) -> None:
-    """Write all of it or nothing, trying again for as long as the disk has no room.
+    """Write all of it or nothing, trying again for a while where the disk has no room.
 
     Args:
         state: Where to.
@@ -78,8 +81,12 @@ def patiently(failure: str, attempt: Callable[[], _Result]) -> _Result:
     Args:
         failure: What to say of it in the log.
         attempt: What to do; all of it or nothing.
+
+    Raises:
+        sqlite3.OperationalError: if it fails for a minute.
     """
     attempts = 0
+    until_s = time.monotonic() + _GIVE_UP_S
     while True:
         try:
             return attempt()
@@ -87,4 +94,6 @@ def patiently(failure: str, attempt: Callable[[], _Result]) -> _Result:
             if attempts % _TELL_EVERY == 0:
                 _logger.error("%s, and is tried again: %s", failure, error)
             attempts += 1
+            if time.monotonic() > until_s:
+                raise
             time.sleep(_TRY_AGAIN_S)

@@ -23,9 +23,10 @@ from blamespan_collector.judging.scorer import MAX_ATTEMPTS, Scored, Scorer, Tas
 from blamespan_collector.settings import Limits
 from blamespan_collector.worker.commits import PASSED, Write, commit, patiently
 from blamespan_collector.worker.counts import WorkerCounts
+from blamespan_collector.worker.items import divided, item_of, pack_position, unpack_position
 from blamespan_collector.worker.owed import Owed
 from blamespan_collector.worker.released_memory import ReleasedMemory
-from blamespan_collector.worker.state import Kind, Outgoing, Record, State, pack_position, unpack_position
+from blamespan_collector.worker.state import Kind, Outgoing, Record, State
 
 __all__ = ["Flow", "Hung"]
 
@@ -87,8 +88,7 @@ class Flow:
         self._batches: deque[list[Task]] = deque()
         self._attempts = state.attempts()
         self._began_s = now()
-        self._clock_s = 0.0
-        self._is_replaying = True
+        self._clock_s, self._is_replaying = 0.0, True
         self._passed = unpack_position(state.noted(PASSED))
         self.read_to = Position(0, 0)
         self._restore()
@@ -104,7 +104,7 @@ class Flow:
         self._take_results(write)
         parts = self._read(write)
         parts += self.assembler.due(self._clock_s, max(0, _MAX_WAITING - len(self._waiting)))
-        parts += self._owed_before()
+        parts += self._owed_before({part.trace_id for part in parts})
         self._let_go(parts, write)
         self._expire(write)
         self._commit(write)
@@ -192,7 +192,7 @@ class Flow:
         self._memory.look_up({entry.trace_id for entry in entries})
         parts: list[Part[int]] = []
         for entry in entries:
-            if entry.signal == "traces":
+            if entry.signal in ("traces", "events"):
                 if not (self._is_replaying and self._is_done(entry)):
                     parts += self._arrive(entry)
             elif entry.position > self._passed:
@@ -205,16 +205,15 @@ class Flow:
 
     def _arrive(self, entry: Entry) -> list[Part[int]]:
         self._clock_s = max(self._clock_s, min(entry.received_ns / 1e9, self._now()))
-        arrival = Arrival(entry.trace_id, entry.keys, pack_position(entry.position), entry.size_bytes)
+        arrival = Arrival(entry.trace_id, entry.keys, item_of(entry), entry.size_bytes)
+        if entry.signal == "events":
+            return self.assembler.attach(arrival, self._clock_s)
         return self.assembler.add([arrival], self._clock_s)
 
     def _is_done(self, entry: Entry) -> bool:
         """Tell whether the last process let an entry go, or carried it over."""
-        packed = pack_position(entry.position)
-        if packed in self._state.carried:
-            return True
-        released = self._memory.get(entry.trace_id)
-        return released is not None and packed in released.items
+        item, released = item_of(entry), self._memory.get(entry.trace_id)
+        return item in self._state.carried or (released is not None and item in released.items)
 
     def _pass(self, entry: Entry, write: Write) -> None:
         """Send logs and metrics on as they came, split only where they must be."""
@@ -253,22 +252,23 @@ class Flow:
                 if is_owed:
                     self.assembler.follow(part.trace_id, replace(part.released, awaits_verdict=True), self._clock_s)
 
-    def _owed_before(self) -> list[Part[int]]:
-        """Take up what is owed and was left to the state."""
+    def _owed_before(self, known: set[bytes]) -> list[Part[int]]:
+        """Take up what is owed and was left to the state, but for what is *known* to come now."""
         found = self._owed.more()
-        known = self._awaiting() if found else set()
+        known |= self._awaiting() if found else set()
         return [
             part
-            for trace_id, released in found
-            if trace_id not in known
-            for part in self.assembler.take_up(trace_id, released, self._clock_s)
+            for trace_id, noted in found
+            if trace_id not in known  # the state may know less of it than was let go meanwhile
+            for part in self.assembler.take_up(trace_id, self._memory.get(trace_id) or noted, self._clock_s)
         ]
 
     def _go_on(self, part: Part[int], write: Write, *, awaits_verdict: bool = False) -> None:
         """Let a part go as it came."""
         released = replace(part.released, awaits_verdict=True) if awaits_verdict else part.released
         try:
-            write.outgoing += outgoing_raw(part, self.payloads(part.items), self._max_bytes)
+            spans, _ = divided(part.items)  # events went on as the logs they are
+            write.outgoing += outgoing_raw(part, self.payloads(spans), self._max_bytes)
         except (KeyError, MalformedSpan) as error:
             self._lost(f"trace {part.trace_id.hex()}", len(part.span_ids), error)
         write.records.append(Record(part.trace_id, released))
@@ -365,8 +365,7 @@ class Flow:
         self._memory.committed(part.trace_id for part in write.parts)
         for trace_id in suspects:
             del self._attempts[trace_id]
-        if write.passed is not None:
-            self._passed = write.passed
+        self._passed = write.passed or self._passed
         self._uncarry(done)
         self._added(outgoing)
 

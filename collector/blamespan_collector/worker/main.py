@@ -26,10 +26,11 @@ from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.destinations import destinations
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.sinks import Sink
-from blamespan_collector.journal import FolderLock, JournalError, JournalReader, JournalUnreadable
+from blamespan_collector.journal import FolderLock, JournalError, JournalReader, JournalUnreadable, has_room
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.judging.scorer import InFlight, Scorer
 from blamespan_collector.settings import CollectorSettings
+from blamespan_collector.supervisor import NO_ROOM
 from blamespan_collector.worker.counts import WorkerCounts
 from blamespan_collector.worker.flow import Flow, Hung
 from blamespan_collector.worker.segments import SegmentKeeper
@@ -61,19 +62,33 @@ def run_worker(settings: CollectorSettings, link: Connection) -> None:
     """
     try:
         worker = Worker(settings)
-    except sqlite3.OperationalError as error:  # most likely a full disk: the next start may help
-        _logger.error("cannot begin now: %s", error)
-        raise SystemExit(1) from error
-    except BlamespanError as error:
-        if isinstance(error, JournalError) and not isinstance(error, JournalUnreadable):
-            _logger.error("%s", error)  # a full disk, or the worker before us, about to end: the next start may help
-            raise SystemExit(1) from error
-        link.send({"ready": False, "failed": str(error), "misused": isinstance(error, ConfigError)})
+    except (BlamespanError, sqlite3.OperationalError, OSError) as error:
+        _give_up(settings, link, error)
         return
     gc.freeze()
     gc.set_threshold(*_GARBAGE)
     threading.Thread(target=_end_as_orphan, args=(worker,), name="blamespan-orphan", daemon=True).start()
-    worker.run(link)
+    try:
+        worker.run(link)
+    except (BlamespanError, sqlite3.OperationalError, OSError) as error:
+        if has_room(settings.journal):
+            raise
+        _logger.error("the journal's disk is full: %s", error)
+        raise SystemExit(NO_ROOM) from error
+
+
+def _give_up(settings: CollectorSettings, link: Connection, error: Exception) -> None:
+    """End because there is nothing to begin with; where the next start may help, with a code that says so."""
+    if not has_room(settings.journal):
+        _logger.error("cannot begin on a full disk: %s", error)
+        raise SystemExit(NO_ROOM) from error
+    if isinstance(error, BlamespanError) and (
+        isinstance(error, JournalUnreadable) or not isinstance(error, JournalError)
+    ):
+        link.send({"ready": False, "failed": str(error), "misused": isinstance(error, ConfigError)})
+        return
+    _logger.error("cannot begin now: %s", error)  # e.g. as the worker before us is about to end
+    raise SystemExit(1) from error
 
 
 def _end_as_orphan(worker: Worker) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from blamespan_collector.journal import JournalReader, Position
 from blamespan_collector.journal.entries import pack_keys
 from blamespan_collector.journal.folder import segment_path
-from blamespan_collector.worker.state import State, pack_position, unpack_position
+from blamespan_collector.worker.items import item_of, unpack_position
+from blamespan_collector.worker.state import State
 
 __all__ = ["SegmentKeeper"]
 
@@ -92,7 +93,7 @@ class SegmentKeeper:
         with self._state.commit():
             for entry in entries:
                 self._state.carry(entry, pack_keys(entry.keys), self._reader.payload(entry.position))
-        self._state.carried |= {pack_position(entry.position) for entry in entries}
+        self._state.carried |= {item_of(entry) for entry in entries}
         return True
 
     def _drop(self, segment: int) -> None:

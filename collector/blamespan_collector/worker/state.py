@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from blamespan_collector.assembling.parts import Released
-from blamespan_collector.journal.entries import Entry, Position, unpack_keys
+from blamespan_collector.journal.entries import Content, Entry, unpack_keys
 from blamespan_collector.journal.errors import JournalUnavailable, JournalUnreadable
+from blamespan_collector.worker.items import holds_events, item_of, unpack_position
 
-__all__ = ["Kind", "Outgoing", "Record", "State", "pack_position", "unpack_position"]
+__all__ = ["Kind", "Outgoing", "Record", "State"]
 
 Kind: TypeAlias = Literal["traces", "logs", "metrics", "verdicts"]
 """What is in an outbox row: an OTLP export request, or the verdicts of one trace as JSON."""
@@ -35,7 +36,6 @@ FORMAT = 1
 _APPLICATION_ID = 0x62_6C_73_74
 _PAGE_BYTES = 16_384
 _BUSY_S = 30.0
-_ROW_BITS = 40
 _IDS_AT_ONCE = 500
 """SQLite takes at least 999 values in one statement."""
 _NONE: frozenset[bytes] = frozenset()
@@ -92,16 +92,6 @@ class Record:
     released: Released[int]
     verdicts: frozenset[bytes] = frozenset()
     is_revision: bool = False
-
-
-def pack_position(position: Position) -> int:
-    """Write a position as one number that sorts the same."""
-    return position.segment << _ROW_BITS | position.row
-
-
-def unpack_position(packed: int) -> Position:
-    """Read what `pack_position` wrote."""
-    return Position(packed >> _ROW_BITS, packed & ((1 << _ROW_BITS) - 1))
 
 
 class State:
@@ -220,7 +210,7 @@ class State:
 
     def carry(self, entry: Entry, keys: bytes, payload: bytes) -> None:
         """Keep an entry whose segment is about to be dropped."""
-        packed = pack_position(entry.position)
+        packed = item_of(entry)
         self.database.execute(
             "INSERT OR IGNORE INTO carried VALUES (?, ?, ?, ?, ?)",
             (packed, entry.received_ns, entry.trace_id, keys, payload),
@@ -231,7 +221,8 @@ class State:
         for packed, received_ns, trace_id, keys, size in self.database.execute(
             "SELECT position, received_ns, trace_id, keys, length(payload) FROM carried ORDER BY position"
         ):
-            yield Entry(unpack_position(packed), received_ns, "traces", trace_id, unpack_keys(keys), size)
+            content: Content = "events" if holds_events(packed) else "traces"
+            yield Entry(unpack_position(packed), received_ns, content, trace_id, unpack_keys(keys), size)
 
     def carried_payload(self, packed: int) -> bytes:
         """Read what was carried over.
@@ -355,8 +346,3 @@ def _row(trace_id: bytes, released: Released[int], verdicts: frozenset[bytes]) -
 
 def _split(packed: bytes) -> frozenset[bytes]:
     return frozenset(packed[at : at + 8] for at in range(0, len(packed), 8))
-
-
-def positions(items: Sequence[int]) -> list[Position]:
-    """Read packed positions."""
-    return [unpack_position(item) for item in items]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from autogen_agentchat.agents import CodeExecutorAgent, MessageFilterAgent, SocietyOfMindAgent, UserProxyAgent
-from autogen_agentchat.base import ChatAgent, Response, Team
+from autogen_agentchat.agents import CodeExecutorAgent, UserProxyAgent
+from autogen_agentchat.base import Response
 from autogen_agentchat.messages import (
-    BaseAgentEvent,
     BaseChatMessage,
     HandoffMessage,
     MultiModalMessage,
@@ -33,13 +32,13 @@ from autogen_core.models import (
 from autogen_core.tools import ToolResult
 
 from blamespan.messages import Message, Part
-from blamespan.trace import Agent, AgentRole, StepKind, Usage
+from blamespan.trace import AgentRole, StepKind, Usage
 
 __all__ = [
     "agent_role",
     "answer_of",
-    "answer_usage",
     "chat_message_text",
+    "counted_usage",
     "from_chat_message",
     "from_create_result",
     "from_llm_message",
@@ -47,11 +46,10 @@ __all__ = [
     "llm_content_key",
     "llm_key",
     "model_of",
-    "participants",
     "provider_of",
     "selection_reason",
-    "speaker_name",
     "task_messages",
+    "text_attribute",
     "thoughts_of",
     "tool_outcome",
     "usage_of",
@@ -78,43 +76,13 @@ def agent_role(agent: object) -> AgentRole:
     return "agent"
 
 
-def participants(team: object) -> list[Agent]:
-    """List who takes part in a team, the members of teams within it included, first found first."""
-    found: dict[str, Agent] = {}
-    for agent in _members(team, depth=0):
-        found.setdefault(agent.name, agent)
-    return list(found.values())
-
-
-def _members(team: object, depth: int) -> Iterator[Agent]:
-    if depth > 16:  # a team that holds itself
-        return
-    team_id = getattr(team, "_team_id", None)
-    for member in getattr(team, "_participants", ()):
-        inner = _inner_team(member)
-        speaker = _speaker(member)
-        if isinstance(speaker, ChatAgent):
-            agent_id = f"{member.name}_{team_id}/{team_id}" if team_id else None
-            yield Agent(speaker.name, agent_role(speaker), agent_id, speaker.description or None)
-        if inner is not None:
-            yield from _members(inner, depth + 1)
-
-
-def speaker_name(member: Any) -> str:
-    """Tell under which name a member of a team speaks."""
-    return str(getattr(_speaker(member), "name", member.name))
-
-
-def _speaker(member: object) -> object:
-    while isinstance(member, MessageFilterAgent):  # it passes on what another one says
-        member = getattr(member, "_wrapped_agent", None)
-    return member
-
-
-def _inner_team(member: object) -> object | None:
-    if isinstance(member, Team):
-        return member
-    return getattr(member, "_team", None) if isinstance(member, SocietyOfMindAgent) else None
+def text_attribute(owner: object, name: str) -> str:
+    """Read a text of an object of the program's own; empty where that is no text, or raises."""
+    try:
+        found = getattr(owner, name, "")
+    except Exception:  # a property of the program's own: its bugs are not ours to raise
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def task_messages(task: object) -> list[BaseChatMessage | str]:
@@ -146,9 +114,11 @@ def _part(content: object) -> Part:
     return _text(content) if isinstance(content, str) else {"type": "object", "content": content}
 
 
-def from_chat_message(message: BaseChatMessage, role: str, thoughts: Sequence[str] = ()) -> Message:
-    """Convert a message between agents; *thoughts* stand before it."""
+def from_chat_message(message: object, role: str, thoughts: Sequence[str] = (), *, name: str = "") -> Message:
+    """Convert a message between agents; *thoughts* stand before it. What is none is shown, under *name*."""
     parts: list[Part] = [{"type": "reasoning", "content": thought} for thought in thoughts]
+    if not isinstance(message, BaseChatMessage):
+        return Message(role, [*parts, _part(message)], name)
     if isinstance(message, MultiModalMessage):
         parts.extend(_text(item if isinstance(item, str) else _IMAGE) for item in message.content)
     else:
@@ -158,12 +128,12 @@ def from_chat_message(message: BaseChatMessage, role: str, thoughts: Sequence[st
 
 def thoughts_of(response: Response) -> list[str]:
     """List what the model thought aloud on the way to *response*."""
-    name = response.chat_message.source
+    name = getattr(response.chat_message, "source", None)
     inner = response.inner_messages or ()
     return [event.content for event in inner if isinstance(event, ThoughtEvent) and event.source == name]
 
 
-def kind_of(message: BaseChatMessage) -> StepKind:
+def kind_of(message: object) -> StepKind:
     """Tell what kind of step a message is."""
     if isinstance(message, HandoffMessage):
         return "handoff"
@@ -199,10 +169,10 @@ def _ledger_reason(ledger: str) -> str | None:
     return reason if isinstance(reason, str) else None
 
 
-def answer_usage(response: Response) -> Usage | None:
-    """Add up the tokens that AutoGen itself counted for *response*."""
-    messages: list[BaseAgentEvent | BaseChatMessage] = [*(response.inner_messages or ()), response.chat_message]
-    counted = [usage_of(message.models_usage) for message in messages if message.models_usage is not None]
+def counted_usage(messages: Iterable[object]) -> Usage | None:
+    """Add up the tokens that AutoGen itself counted for *messages*."""
+    found = [getattr(message, "models_usage", None) for message in messages]
+    counted = [usage_of(usage) for usage in found if isinstance(usage, RequestUsage)]
     if not counted:
         return None
     return Usage(sum(usage.input_tokens for usage in counted), sum(usage.output_tokens for usage in counted))
@@ -281,12 +251,12 @@ def tool_outcome(item: object) -> tuple[str, bool] | None:
     return None
 
 
-def answer_of(tool: object, value: object) -> str:
-    """Write a tool's return value as the model gets to read it."""
+def answer_of(tool: object, value: object) -> object:
+    """Write a tool's return value as the model gets to read it; where that raises it stays as it is."""
     try:
         return str(tool.return_value_as_string(value))  # type: ignore[attr-defined]
     except Exception:  # a tool of the program's own: its bugs are not ours to raise
-        return str(value)
+        return value
 
 
 def _text(content: str) -> dict[str, str]:

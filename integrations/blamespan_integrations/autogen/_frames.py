@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from opentelemetry import context as otel_context
@@ -21,7 +22,7 @@ from blamespan_integrations.autogen._memory import Memory
 from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.recording import StepRef
 
-__all__ = ["Frame", "Start", "attached", "current_frame", "recorded_call", "recorded_stream"]
+__all__ = ["Frame", "Start", "attached", "current_frame", "is_any", "recorded_call", "recorded_stream"]
 
 _FRAME = otel_context.create_key("blamespan-autogen-frame")
 
@@ -51,15 +52,24 @@ class Frame:
         self.context: Context
         self.onward: Context | None = None
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether no team, agent, tool or model call of AutoGen's is around it."""
+        return self.outer is None or (self.outer.owner is None and self.outer.outer is None)
+
     def enter(self, context: Context) -> None:
         """Take *context*, this frame in it, as the one inside."""
-        self.context = otel_context.set_value(_FRAME, self, context)
+        self.context = Context({**context, _FRAME: self})
 
     def see(self, item: Any) -> None:  # whatever AutoGen returns or yields
         """Learn what the call returned, or the next thing that its stream yields."""
 
     def close(self, error: BaseException | None) -> None:
         """Learn that the call or stream is over; `GeneratorExit` means that the stream was left early."""
+        self.is_open = False
+
+    def abandon(self) -> None:
+        """End what has been begun: something of ours has failed."""
         self.is_open = False
 
     def grounds(self) -> list[StepRef]:
@@ -80,7 +90,10 @@ class Frame:
 
     def enclosing(self, kind: type[FrameT]) -> FrameT | None:
         """Find the innermost frame of *kind* around here."""
-        return next((frame for frame in self.outwards() if isinstance(frame, kind)), None)
+        frame: Frame | None = self
+        while frame is not None and not isinstance(frame, kind):
+            frame = frame.outer
+        return frame
 
 
 Start: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Frame | None]
@@ -112,9 +125,23 @@ class attached:  # noqa: N801 - reads as a statement: `with attached(context):`
 
     def __exit__(self, *_: object) -> None:
         if self._token is not None:
-            self.left = otel_context.get_current()
+            self.left = self._token.var.get()
             with suppress(ValueError):  # closed from another task: what was attached there is not ours to take
                 self._token.var.reset(self._token)
+
+
+def is_any(kind: type, of: tuple[type, ...]) -> bool:
+    """Tell whether objects of *kind* are of any class *of* these, as `isinstance` does at far higher cost.
+
+    AutoGen's are abstract or pydantic's, and this is asked for every item of every stream.
+    """
+    try:
+        return _known_to_be(kind, of)
+    except Exception:  # a metaclass of the program's own may do anything
+        return False
+
+
+_known_to_be: Callable[[type, tuple[type, ...]], bool] = lru_cache(maxsize=1_024)(issubclass)
 
 
 def recorded_call(patches: Patches, start: Start) -> Callable[[Function], Function]:
@@ -132,7 +159,8 @@ def recorded_call(patches: Patches, start: Start) -> Callable[[Function], Functi
             except BaseException as error:
                 _close(frame, error)
                 raise
-            _see(frame, result)
+            if is_any(type(result), frame.awaits):
+                _see(frame, result)
             _close(frame, None)
             return result
 
@@ -158,7 +186,8 @@ def recorded_stream(patches: Patches, start: Start) -> Callable[[Function], Func
                     with attached(context) as inside:
                         item = await step
                     context = inside.left
-                    _see(frame, item)
+                    if frame is not None and is_any(type(item), frame.awaits):
+                        context = _seen(frame, item, context)
                     try:
                         sent = yield item
                     except GeneratorExit:
@@ -187,13 +216,32 @@ def _started(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: Mapp
     return None
 
 
-def _see(frame: Frame | None, item: Any) -> None:
-    if frame is not None and isinstance(item, frame.awaits):
-        with guard("autogen: record a result"):
-            frame.see(item)
+def _see(frame: Frame, item: Any) -> None:
+    with guard("autogen: record a result"):
+        frame.see(item)
+        return
+    _abandon(frame)
+
+
+def _seen(frame: Frame, item: Any, left: Context | None) -> Context:
+    """Have *frame* see *item*; give the context in which the stream goes on that was left in another one."""
+    before = frame.context
+    _see(frame, item)
+    after = frame.context
+    if after is before:
+        return left or Context()
+    changed = {key: value for key, value in after.items() if left is None or left.get(key) is before.get(key)}
+    return Context({**(left or {}), **changed})
 
 
 def _close(frame: Frame | None, error: BaseException | None) -> None:
     if frame is not None:
         with guard("autogen: end a span"):
             frame.close(error)
+            return
+        _abandon(frame)
+
+
+def _abandon(frame: Frame) -> None:
+    with guard("autogen: leave a span"):
+        frame.abandon()

@@ -10,7 +10,7 @@ import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -18,25 +18,18 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from blamespan_integrations.autogen._conversations import Conversation, Conversations
 from blamespan_integrations.autogen._frames import Frame
-from blamespan_integrations.autogen._memory import Memory
 from blamespan_integrations.recording import StepRef
 from blamespan_integrations.recording.recorder import RUN_KEY
-from blamespan_integrations.recording.spans import RunState
 
-__all__ = ["Arrival", "Conversation", "Letter", "Letters", "arrival", "new_letter_id", "stamped"]
+__all__ = ["Arrival", "Letter", "Letters", "arrival", "new_letter_id", "stamped"]
 
 STATE_KEY = "blamespan"
 """Our entry of the W3C `tracestate`: the letter's id, then steps as `span id-index`, all joined by dots."""
 
 _MOST_LETTERS = 1_024
 """Messages on their way at one time. A publication has no known number of receivers: only age ends it."""
-
-_MOST_CONVERSATIONS = 256
-"""Traces of other processes whose state is kept here."""
-
-_MOST_SAID = 4_096
-"""Messages of one such trace that later ones can build on."""
 
 _MOST_GROUNDS = 8
 """A value of `tracestate` has at most 256 characters."""
@@ -63,14 +56,6 @@ class Letter:
 
 
 @dataclass(slots=True)
-class Conversation:
-    """What this process knows of a trace that began in another."""
-
-    state: RunState = field(default_factory=RunState)
-    memory: Memory = field(default_factory=Memory)
-
-
-@dataclass(slots=True)
 class Arrival:
     """A message that another process sent, or that took the way over another one.
 
@@ -87,11 +72,15 @@ class Arrival:
 
 
 class Letters:
-    """The messages on their way, by id, and what came of those from other processes, by trace."""
+    """The messages on their way, by id.
 
-    def __init__(self) -> None:
+    Args:
+        conversations: What came of those from other processes.
+    """
+
+    def __init__(self, conversations: Conversations | None = None) -> None:
         self._letters: OrderedDict[str, Letter] = OrderedDict()
-        self._conversations: OrderedDict[int, Conversation] = OrderedDict()
+        self._conversations = conversations or Conversations()
 
     def post(self, letter: Letter) -> None:
         """Keep a letter for its receivers."""
@@ -115,20 +104,11 @@ class Letters:
             return None
         letter_id, *steps = (span.trace_state.get(STATE_KEY) or "").split(".")
         grounds = tuple(_ground(span, step) for text in steps if (step := _GROUND.fullmatch(text)))
-        conversation = self._conversation(span.trace_id)
+        conversation = self._conversations.of(span.trace_id)
         own = _with_state(span, span.trace_state.delete(STATE_KEY))  # else every span below would repeat it
         context = trace.set_span_in_context(NonRecordingSpan(own), context)
         context = otel_context.set_value(RUN_KEY, conversation.state, context)
         return otel_context.set_value(_ARRIVAL, Arrival(letter_id, grounds, conversation), context)
-
-    def _conversation(self, trace_id: int) -> Conversation:
-        found = self._conversations.setdefault(trace_id, Conversation())
-        self._conversations.move_to_end(trace_id)
-        while len(self._conversations) > _MOST_CONVERSATIONS:
-            self._conversations.popitem(last=False)
-        while len(found.state.said) > _MOST_SAID:
-            found.state.said.pop(next(iter(found.state.said)))
-        return found
 
 
 def stamped(context: Context, letter_id: str, grounds: tuple[StepRef, ...]) -> Context | None:

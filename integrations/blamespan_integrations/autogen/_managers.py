@@ -21,12 +21,20 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.guard import guard
 from blamespan.trace import StepKind
-from blamespan_integrations.autogen._agents import MESSAGE_TYPE, AgentTurn, error_of
-from blamespan_integrations.autogen._convert import chat_message_text, from_chat_message, kind_of, selection_reason
-from blamespan_integrations.autogen._frames import Frame, current_frame
+from blamespan_integrations.autogen._agents import MESSAGE_TYPE, AgentTurn
+from blamespan_integrations.autogen._convert import (
+    chat_message_text,
+    from_chat_message,
+    kind_of,
+    selection_reason,
+    text_attribute,
+)
+from blamespan_integrations.autogen._frames import Frame, current_frame, is_any
 from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._runs import is_cut_short
 from blamespan_integrations.autogen._teams import TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder
+from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 __all__ = ["ManagerTurn", "manager_at_work", "overheard"]
 
@@ -49,7 +57,7 @@ def overheard(patches: Patches) -> Callable[[Function], Function]:
     def wrapper(original: Function) -> Function:
         @functools.wraps(original)
         async def publish_message(self: Any, message: Any, topic_id: TopicId, *args: Any, **kwargs: Any) -> Any:
-            if isinstance(message, _SPOKEN) and patches.active and is_instrumentation_enabled():
+            if is_any(type(message), _SPOKEN) and patches.active and is_instrumentation_enabled():
                 with guard("autogen: record a manager's message"):
                     turn = current_frame()
                     if isinstance(turn, ManagerTurn) and turn.owner is self:
@@ -76,7 +84,9 @@ class ManagerTurn(Frame):
     def __init__(self, recorder: Recorder, manager: BaseGroupChatManager, message: object, context: Context) -> None:
         outer = current_frame(context)
         super().__init__(manager, outer)
-        self.name: str = getattr(manager, "_name", type(manager).__name__)
+        team = self.enclosing(TeamRun)
+        own = team.manager_name if team is not None else None
+        self.name = own or text_attribute(manager, "_name") or type(manager).__name__
         self._recorder = recorder
         self._speaks = isinstance(manager, MagenticOneOrchestrator)
         self._received = _chat_messages(message)
@@ -99,16 +109,16 @@ class ManagerTurn(Frame):
     def say(self, message: BaseChatMessage) -> None:
         """Record that the manager says *message* to all."""
         team = self.enclosing(TeamRun)
-        self.memory.roles.setdefault(self.name, "agent")
-        self.memory.last_said[self.name] = message.id
         span, self._span = self._speaking(), None
-        span.end(
+        step = self.memory.last_said[self.name] = span.end(
             output=[from_chat_message(message, "assistant")],
             kind=self._kind(message),
             message_id=message.id,
             recipients=team.recipients(self.name) if team is not None else (),
             attributes={MESSAGE_TYPE: type(message).__name__},
         )
+        if self.outer is not None:
+            self.outer.heard(step)
 
     def select(self, topic: TopicId) -> None:
         """Keep for whoever is asked to speak why it was chosen."""
@@ -117,13 +127,24 @@ class ManagerTurn(Frame):
         name = next((name for name, type_ in topics.items() if type_ == topic.type), None)
         reason = selection_reason(self.owner, self.advice, name) if name is not None else None
         if team is not None and name is not None and reason is not None:
-            team.selected[team.speakers.get(name, name)] = reason
+            team.select(name, reason)
 
     def close(self, error: BaseException | None) -> None:
         """End a span whose manager failed, or had nothing to say."""
         self.is_open = False
         if self._span is not None:
-            self._span.end(error=error_of(error) if error is not None else None)
+            is_left = error is None or is_cut_short(error)
+            self._span.end(
+                attributes={STEP_CANCELLED: True} if error is not None and is_left else None,
+                error=None if is_left else error,
+            )
+            self._span = None
+
+    def abandon(self) -> None:
+        """End its span, whatever has come of it."""
+        self.is_open = False
+        if self._span is not None:
+            self._span.abandon()
             self._span = None
 
     def _speaking(self) -> AgentSpan:
@@ -133,7 +154,7 @@ class ManagerTurn(Frame):
             self._span = self._recorder.start_agent(
                 self.name,
                 received=self.memory.received(self._received),
-                builds_on=[message.id for message in self._received] or ([before] if before else []),
+                builds_on=[message.id for message in self._received] or ([before] if before is not None else []),
                 agent_id=team.agent_ids.get(self.name) if team is not None else None,
                 conversation_id=team.conversation_id if team is not None else None,
                 parent=self.ambient,

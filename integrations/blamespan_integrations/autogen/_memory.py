@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from autogen_agentchat.messages import BaseChatMessage
 from autogen_core.models import AssistantMessage, LLMMessage
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.messages import Message
-from blamespan.trace import AgentRole
+from blamespan_integrations.autogen._cast import Cast
 from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
+from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.recording import StepRef
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "recalled"]
 
 _LEAST_REPEATED = 256
 """Characters. A shorter repetition is cheaper to record than to explain."""
@@ -51,13 +56,13 @@ class Memory:
     """The memory of one run, its teams within teams included.
 
     Attributes:
-        last_said: Id of the latest message of each agent, by name.
-        roles: What is known of those who speak, by name.
+        cast: Who takes part.
+        last_said: The latest message of each agent, by name.
     """
 
     def __init__(self) -> None:
-        self.last_said: dict[str, str] = {}
-        self.roles: dict[str, AgentRole] = {}
+        self.cast = Cast()
+        self.last_said: dict[str, StepRef] = {}
         self._callers: dict[int, _Caller] = {}
 
     def received(self, messages: Iterable[BaseChatMessage]) -> list[Message]:
@@ -65,7 +70,7 @@ class Memory:
         return [from_chat_message(message, self._role(message.source)) for message in messages]
 
     def _role(self, source: str) -> str:
-        return "user" if self.roles.get(source, "user") == "user" else "assistant"
+        return "user" if self.cast.roles.get(source, "user") == "user" else "assistant"
 
     def new_to_model(self, owner: object, messages: Sequence[LLMMessage]) -> list[Message]:
         """Convert those of *messages* that *owner* has not sent before, and remember them.
@@ -115,6 +120,24 @@ class Memory:
             known = {id(message): message for message in last}
             caller = self._callers[id(owner)] = _Caller(owner, Counter(answers), known=known)
         return caller
+
+
+def recalled(patches: Patches) -> Callable[[Function], Function]:
+    """Make the wrapper of `ChatAgent.load_state(state)`: what is known from there was recorded when it was new."""
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def load_state(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = await original(self, *args, **kwargs)
+            if patches.active and is_instrumentation_enabled():
+                with suppress(Exception):  # a context of the program's own may have anything there
+                    known = self._model_context._messages
+                    _past[self] = (), [llm_key(message) for message in known]
+            return result
+
+        return load_state
+
+    return wrapper
 
 
 def _without_repetition(message: LLMMessage, before: LLMMessage | None) -> Message:

@@ -7,12 +7,14 @@ from typing import Any
 
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from blamespan_integrations.autogen._agents import AgentTurn, error_of
+from blamespan_integrations.autogen._agents import AgentTurn
 from blamespan_integrations.autogen._convert import from_create_result, model_of, provider_of, usage_of
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import ManagerTurn, manager_at_work
-from blamespan_integrations.autogen._teams import TeamRun
+from blamespan_integrations.autogen._reading import Reading
+from blamespan_integrations.autogen._runs import RunFrame, is_cut_short
 from blamespan_integrations.recording import Recorder
+from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 __all__ = ["CACHED", "model_start"]
 
@@ -53,47 +55,71 @@ class ModelCall(Frame):
         super().__init__(client, outer)
         self._caller = _caller(outer)
         self._answering_model: str | None = None
+        reading = Reading()
         self._span = recorder.start_chat(
-            model_of(client),
-            sent=self.memory.new_to_model(self._caller, messages),
+            reading.of("model", lambda: model_of(client), type(client).__name__),
+            sent=reading.each("messages", lambda: self.memory.new_to_model(self._caller, messages)),
             provider=provider_of(client),
             agent=manager_at_work(outer),
             parent=outer.thinking() if isinstance(outer, ManagerTurn) else None,
         )
+        reading.report(self._span.lose)
+        self._turn = outer.enclosing(AgentTurn)
+        if self._turn is not None:
+            self._turn.asking.add(self)
         self.enter(self._span.context)
 
     def delegates_to(self, client: ChatCompletionClient) -> None:
         """Learn that this client has another one answer."""
         if client is not self.owner:
-            self._answering_model = model_of(client)
+            self._answering_model = Reading().of("model", lambda: model_of(client), type(client).__name__)
 
     def see(self, item: Any) -> None:
         """End with the answer: a stream may never be read beyond it."""
-        if self.is_open:
-            output, usage = [from_create_result(item)], usage_of(item.usage)
-            self.memory.answered(self._caller, item.content)
-            if isinstance(self.outer, ManagerTurn):
-                self.outer.advice = item.content if isinstance(item.content, str) else None
-            if item.cached:
-                self._span.add({CACHED: True})
-            self.is_open = False  # not before: an answer that is none leaves the call to be closed
-            self._span.end(
-                output=output,
-                usage=usage,
-                finish_reasons=[item.finish_reason],
-                response_model=self._answering_model,
-            )
+        if not self.is_open:
+            return
+        reading = Reading()
+        output = reading.each("content", lambda: [from_create_result(item)])
+        usage = reading.of("usage", lambda: usage_of(item.usage), None)
+        reading.of("content", lambda: self.memory.answered(self._caller, item.content), None)
+        reading.report(self._span.lose)
+        if isinstance(self.outer, ManagerTurn):
+            self.outer.advice = item.content if isinstance(item.content, str) else None
+        if item.cached:
+            self._span.add({CACHED: True})
+        self.is_open = False
+        self._span.end(
+            output=output,
+            usage=usage,
+            finish_reasons=[item.finish_reason] if item.finish_reason else [],
+            response_model=self._answering_model,
+        )
 
     def close(self, error: BaseException | None) -> None:
         """End a call without an answer."""
-        if self.is_open:
-            self.is_open = False
-            self._span.end(error=error_of(error) if error is not None else "no_response")
+        if self._turn is not None:
+            self._turn.asking.discard(self)
+        if not self.is_open:
+            return
+        self.is_open = False
+        if error is not None and is_cut_short(error):
+            self._span.add({STEP_CANCELLED: True})
+            self._span.end()
+        elif error is not None:
+            self._span.end(error=error)
+        else:
+            self._span.lose("answer: no CreateResult")
+            self._span.end(error="no_response")
+
+    def abandon(self) -> None:
+        """End its span, whatever has come of it."""
+        self.is_open = False
+        self._span.abandon()
 
 
 def _caller(outer: Frame) -> object:
     """Find who sends: two agents that share a client have each seen something else."""
     for frame in outer.outwards():
-        if isinstance(frame, AgentTurn | ManagerTurn | TeamRun):
+        if isinstance(frame, AgentTurn | ManagerTurn | RunFrame):
             return frame.owner
     return outer.owner

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
-from autogen_core._telemetry import _genai, _tracing
+from autogen_core import AgentId, SingleThreadedAgentRuntime, _single_threaded_agent_runtime
+from autogen_core._telemetry import EnvelopeMetadata, _genai, _tracing
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
@@ -18,6 +19,7 @@ from blamespan_integrations.autogen._runtime import received_block
 __all__ = ["silence"]
 
 _SILENCE = nullcontext(INVALID_SPAN)
+_RECEIVING = ("process", "ack")
 
 
 def silence(patches: Patches, letters: Letters) -> None:
@@ -30,12 +32,24 @@ def silence(patches: Patches, letters: Letters) -> None:
     def trace_block(
         _: object, operation: object, destination: object, parent: object, *, attributes: Any = None, **__: Any
     ) -> AbstractContextManager[Span]:
-        if isinstance(parent, Mapping) and operation in ("process", "ack"):
+        if type(parent) is not EnvelopeMetadata and operation in _RECEIVING and isinstance(parent, Mapping):
             return received_block(letters, operation, parent, is_rpc="request_id" in (attributes or ()))
         return _SILENCE
 
     patches.replace(_tracing.TraceHelper, "trace_block", trace_block)
     patches.replace(_genai, "trace", _SilentTrace())
+    patches.replace(SingleThreadedAgentRuntime, "_create_otel_attributes", _no_attributes)
+    patches.replace(_single_threaded_agent_runtime, "get_telemetry_envelope_metadata", EnvelopeMetadata)
+
+
+async def _no_attributes(
+    self: Any, sender_agent_id: AgentId | None = None, recipient_agent_id: AgentId | None = None, *_: Any, **__: Any
+) -> Mapping[str, str]:
+    """Make the attributes of a span that is not made: none. Agents that it would have brought to life still are."""
+    for agent_id in (sender_agent_id, recipient_agent_id):
+        if agent_id:
+            await self._get_agent(agent_id)
+    return {}
 
 
 class _SilentTrace(ModuleType):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import FunctionType
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -16,6 +16,8 @@ __all__ = ["Function", "Patches"]
 Function: TypeAlias = Callable[..., Any]  # a method of the framework, of any signature
 
 _ORIGINAL = "_blamespan_original"
+_MOST_WRAPPERS = 32
+"""Around one method."""
 
 
 class Patches:
@@ -29,6 +31,7 @@ class Patches:
     def __init__(self) -> None:
         self.active = True
         self._undo: list[Callable[[], None]] = []
+        self._renew: list[Callable[[], None]] = []
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set attribute *name* of a class or module; leave it alone where it does not exist."""
@@ -42,6 +45,19 @@ class Patches:
 
         setattr(owner, name, value)
         self._undo.append(restore)
+
+    def wrap(self, owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+        """Set attribute *name* of a class to what *wrapper* makes of it; leave it alone where it does not exist."""
+        made: list[object] = []
+
+        def put() -> None:
+            found = vars(owner).get(name)
+            if found is not None and not _holds(found, made):
+                made.append(wrapper(found))
+                self.replace(owner, name, made[-1])
+
+        put()
+        self._renew.append(put)
 
     def cover(
         self,
@@ -58,20 +74,33 @@ class Patches:
             leave_out: Classes whose own methods stay as they are.
         """
         covered: WeakSet[type] = WeakSet()
+        made: WeakSet[Any] = WeakSet()
 
         def cover_class(found: type) -> None:
             if self.active and found not in leave_out:
                 covered.add(found)
-                _wrap_methods(found, wrappers)
+                lost = {name: wrapper for name, wrapper in wrappers.items() if not _holds(vars(found).get(name), made)}
+                made.update(_wrap_methods(found, lost))
 
-        for found in _tree(root):
-            cover_class(found)
+        def cover_all() -> None:
+            for found in _tree(root):
+                cover_class(found)
+
+        cover_all()
+        self._renew.append(cover_all)
         self._watch(root, cover_class)
         self._undo.append(lambda: _unwrap_methods(covered, tuple(wrappers)))
+
+    def renew(self) -> None:
+        """Put back what another instrumentation, on leaving, has replaced by what it once found."""
+        if self.active:
+            for put in self._renew:
+                put()
 
     def undo(self) -> None:
         """Give everything back as it was."""
         self.active = False
+        self._renew.clear()
         while self._undo:
             self._undo.pop()()
 
@@ -112,7 +141,7 @@ def _tree(root: type) -> Iterator[type]:
             yield found
 
 
-def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Function]]) -> None:
+def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Function]]) -> Iterator[Function]:
     for name, wrapper in wrappers.items():
         original = vars(found).get(name)
         while _is_ours(original):  # left behind by a peer that put back what it had found, or copied from a class
@@ -122,6 +151,16 @@ def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Funct
         wrapped = wrapper(_called_with_self(original))
         setattr(wrapped, _ORIGINAL, original)
         setattr(found, name, wrapped)
+        yield wrapped
+
+
+def _holds(method: Any, made: Collection[object]) -> bool:
+    """Tell whether *method* is one of *made*, or somebody else's wrapper around one."""
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(method, FunctionType | staticmethod) and method in made:
+            return True
+        method = getattr(method, "__wrapped__", None)
+    return False
 
 
 def _unwrap_methods(classes: WeakSet[type], names: tuple[str, ...]) -> None:

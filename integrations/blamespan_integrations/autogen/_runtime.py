@@ -22,7 +22,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan
 
 from blamespan.guard import guard
-from blamespan_integrations.autogen._frames import Frame, Start, attached, current_frame, recorded_call
+from blamespan_integrations.autogen._frames import Frame, Start, attached, current_frame, is_any, recorded_call
 from blamespan_integrations.autogen._mail import Arrival, Letter, Letters, arrival, new_letter_id, stamped
 from blamespan_integrations.autogen._managers import ManagerTurn
 from blamespan_integrations.autogen._patches import Function, Patches
@@ -175,7 +175,8 @@ def delivered(patches: Patches, recorder: Recorder, letters: Letters) -> Callabl
 
         @functools.wraps(original)
         async def on_message(self: Any, message: Any, ctx: MessageContext) -> Any:
-            if isinstance(self, BaseGroupChatManager) or not isinstance(self, SequentialRoutedAgent):
+            kind = type(self)
+            if not is_any(kind, (SequentialRoutedAgent,)) or is_any(kind, (BaseGroupChatManager,)):
                 return await recorded(self, message, ctx)
             letter = letters.find(ctx.message_id) if patches.active else None
             if letter is None:

@@ -1,25 +1,30 @@
-"""A team's run: from the call of `run` or `run_stream` to the result, the error, or nobody listening any more."""
+"""A team's run, and teams within teams."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from autogen_agentchat.base import TaskResult, Team
-from autogen_agentchat.messages import BaseChatMessage
-from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator import MagenticOneOrchestrator
+from autogen_agentchat.base import Team
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.messages import Message
-from blamespan.trace import Agent
-from blamespan_integrations.autogen._convert import from_chat_message, participants, speaker_name, task_messages
-from blamespan_integrations.autogen._frames import Frame, Start, current_frame
-from blamespan_integrations.recording import Recorder, StepRef
+from blamespan.guard import guard
+from blamespan_integrations.autogen._cast import plain_name
+from blamespan_integrations.autogen._foreign import frame_around
+from blamespan_integrations.autogen._frames import Frame, Start
+from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._runs import RunFrame
+from blamespan_integrations.recording import Recorder
 
-__all__ = ["SELECTION_REASON", "STOP_REASON", "TeamRun", "team_start"]
+__all__ = ["PAUSES", "RESUMES", "SELECTION_REASON", "Speaking", "TeamRun", "marked", "team_start"]
 
-STOP_REASON = "blamespan.autogen.stop_reason"
-"""str, on the run's span: why the team stopped, in AutoGen's words."""
+PAUSES = "blamespan.autogen.pauses"
+"""int, on the run's span: how often the program paused the team; an event of the same name says when."""
+
+RESUMES = "blamespan.autogen.resumes"
+"""int, on the run's span: how often the program had it go on; an event of the same name says when."""
 
 SELECTION_REASON = "blamespan.autogen.selection.reason"
 """str, on the span of who was selected to speak: why, in the words of the model or the rule that chose."""
@@ -29,7 +34,7 @@ def team_start(recorder: Recorder) -> Start:
     """Record `Team.run(*, task)` and `Team.run_stream(*, task)`; the one inside the other counts once."""
 
     def start(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
-        outer = current_frame()
+        outer = frame_around()
         team: Team = args[0]
         if isinstance(outer, TeamRun) and outer.owner is team and outer.is_open:
             return None
@@ -38,90 +43,95 @@ def team_start(recorder: Recorder) -> Start:
     return start
 
 
-class TeamRun(Frame):
+def marked(patches: Patches, key: str) -> Callable[[Function], Function]:
+    """Make the wrapper of `Team.pause` or `Team.resume`: the run that the team is at notes it under *key*."""
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if patches.active and is_instrumentation_enabled():
+                with guard("autogen: note that a team is paused or goes on"):
+                    run = _running.get(id(self))
+                    if run is not None:
+                        run.mark(key)
+            return await original(self, *args, **kwargs)
+
+        return call
+
+    return wrapper
+
+
+class Speaking(Frame):
+    """An agent at what it says.
+
+    Attributes:
+        name: Its name in the run.
+    """
+
+    name: str
+
+
+class TeamRun(RunFrame):
     """A team at work.
 
     Attributes:
         conversation_id: The team's id: the same in every run of this team.
-        speakers: Under which names its members speak, by their own.
+        manager_name: Its manager's name in the run, where that says things of its own.
         names: Who hears what is said in it.
         agent_ids: AutoGen's ids of them, by name.
-        selected: Why those were chosen who are to speak next, by name.
+        selected: Why those were chosen who are to speak next: teams and agents by the names they have here.
     """
-
-    awaits = (TaskResult,)
 
     def __init__(self, recorder: Recorder, team: Team, task: object, outer: Frame | None) -> None:
         super().__init__(team, outer)
         self.selected: dict[str, str] = {}
-        self._last: StepRef | None = None
-        agents = participants(team)
+        cast = self.memory.cast
+        caller = outer.enclosing(Speaking) if outer is not None else None
+        agents = cast.add(team, caller.name if caller is not None else None)
         self.conversation_id: str | None = getattr(team, "_team_id", None)
-        self.speakers = {member.name: speaker_name(member) for member in getattr(team, "_participants", ())}
-        self.names = tuple(self.speakers.values())
-        manager = _speaking_manager(team)
-        if manager is not None:
-            agents.insert(0, manager)
-            self.names = manager.name, *self.names
-        self.memory.roles.update({agent.name: agent.role for agent in agents})
+        self.manager_name = cast.manager_of(team)
+        self._hearers = cast.hearers(team)
+        self._inner = {plain_name(member) for member in getattr(team, "_participants", ()) if isinstance(member, Team)}
+        self.names = tuple(dict.fromkeys(name for names in self._hearers.values() for name in names))
         self.agent_ids = {agent.name: agent.id for agent in agents}
-        self._span = recorder.start_run(
-            _name(team),
-            task=[self._asked(message) for message in task_messages(task)],
-            agents=agents,
-            conversation_id=self.conversation_id,
-        )
-        if isinstance(outer, TeamRun) and (reason := outer.selected.pop(_name(team), None)) is not None:
+        self.begin(recorder, task, agents, self.conversation_id)
+        if isinstance(outer, TeamRun) and (reason := outer.selected.pop(plain_name(team), None)) is not None:
             self._span.add({SELECTION_REASON: reason})
-        self.enter(self._span.context)
+        self._marks: Counter[str] = Counter()
+        _running[id(team)] = self
 
-    def _asked(self, message: BaseChatMessage | str) -> Message:
-        if isinstance(message, str):
-            return Message.of_text("user", message, name="user")
-        return self.memory.received([message])[0]
+    def recipients(self, speaker: str, *, is_answer: bool = True) -> tuple[str, ...]:
+        """List who hears what *speaker* says to all.
 
-    def recipients(self, speaker: str) -> tuple[str, ...]:
-        """List who hears what *speaker* says to all."""
-        return tuple(name for name in self.names if name != speaker)
+        What it says on the way to its answer only those hear who hear all of the team: the members of a team
+        in which this one takes part, or the agent whose team it is.
+        """
+        found = dict.fromkeys(self.names if is_answer else ())
+        if isinstance(self.outer, TeamRun):
+            found |= dict.fromkeys(name for name in self.outer.recipients(speaker) if name not in self.names)
+        elif isinstance(self.outer, Speaking):
+            found[self.outer.name] = None
+        found.pop(speaker, None)
+        return tuple(found)
 
-    def heard(self, step: StepRef) -> None:
-        """Keep the latest: to whoever runs the team it is the team's answer."""
-        self._last = step
+    def addressed(self, name: str) -> tuple[str, ...]:
+        """List who is meant by the name of a participant."""
+        return self._hearers.get(name, (name,))
 
-    def see(self, item: Any) -> None:
-        """End the run with its result: a stream may never be read beyond it."""
-        if self.is_open:
-            self._leave()
-            if item.stop_reason is not None:
-                self._span.add({STOP_REASON: item.stop_reason})
-            last = [message for message in item.messages[-1:] if isinstance(message, BaseChatMessage)]
-            self._span.end(output=[from_chat_message(message, "assistant") for message in last])
+    def select(self, name: str, reason: str) -> None:
+        """Keep why the participant of that name is to speak next."""
+        self.selected[name if name in self._inner else self.addressed(name)[0]] = reason
 
-    def close(self, error: BaseException | None) -> None:
-        """End a run without a result: failed, or left by the program."""
-        if self.is_open:
-            self._leave()
-            is_left = error is None or isinstance(error, GeneratorExit | asyncio.CancelledError)
-            self._span.end(error=None if is_left else error, is_complete=isinstance(error, Exception))
+    def mark(self, key: str) -> None:
+        """Note on its span what the program did to it."""
+        self._marks[key] += 1
+        self._span.span.add_event(key)
+        self._span.add({key: self._marks[key]})
 
     def _leave(self) -> None:
-        """Let go of what the run held: its context may outlive it, with messages that nobody receives."""
-        self.is_open = False
-        self.owner = None
-        if self.outer is None:
-            self.memory.forget()
-        elif self._last is not None:
-            self.outer.heard(self._last)
+        _running.pop(id(self.owner), None)
+        super()._leave()
 
 
-def _speaking_manager(team: Team) -> Agent | None:
-    manager = getattr(team, "_base_group_chat_manager_class", None)
-    if not isinstance(manager, type) or not issubclass(manager, MagenticOneOrchestrator):  # it says things of its own
-        return None
-    name: str = getattr(team, "_group_chat_manager_name", manager.__name__)
-    return Agent(name, description="Plans, and tells the others what to do next")
-
-
-def _name(team: Team) -> str:
-    name = getattr(team, "name", None)
-    return name if isinstance(name, str) and name else type(team).__name__
+_running: dict[int, TeamRun] = {}
+"""The run that each team is at, by the team's identity: `pause` and `resume` are called from outside it."""

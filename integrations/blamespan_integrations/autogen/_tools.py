@@ -16,12 +16,16 @@ from autogen_core.code_executor import CodeBlock
 from autogen_core.tools import ToolResult
 
 from blamespan.guard import guard
-from blamespan_integrations.autogen._agents import Called, error_of
-from blamespan_integrations.autogen._convert import answer_of, tool_outcome
+from blamespan_integrations.autogen._agents import Called
+from blamespan_integrations.autogen._cast import plain_name
+from blamespan_integrations.autogen._convert import answer_of, text_attribute, tool_outcome
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import manager_at_work
 from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._reading import Reading
+from blamespan_integrations.autogen._runs import is_cut_short
 from blamespan_integrations.recording import Recorder, ToolSpan
+from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 __all__ = ["CODE_TOOL", "Layer", "agent_tool_start", "code_start", "in_thread", "tool_start", "workbench_start"]
 
@@ -83,10 +87,10 @@ def tool_start(recorder: Recorder) -> Start:
 
         def begin(outer: Frame) -> ToolSpan:
             return recorder.start_tool(
-                tool.name,
+                plain_name(tool),
                 arguments=arguments or {},
                 call_id=call_id,
-                description=tool.description,
+                description=text_attribute(tool, "description"),
                 agent=manager_at_work(outer),
             )
 
@@ -194,12 +198,23 @@ class _ToolCall(_Layered):
         self.is_open = False
         is_answered = error is None or (isinstance(error, GeneratorExit) and isinstance(self._last, ToolResult))
         if not is_answered and error is not None:
-            self._span.end(error=error_of(error))
-        elif (outcome := tool_outcome(self._last)) is not None:
+            if is_cut_short(error):
+                self._span.add({STEP_CANCELLED: True})
+            self._span.end(error=None if is_cut_short(error) else error)
+            return
+        reading = Reading()
+        outcome = reading.of("result", lambda: tool_outcome(self._last), None)
+        reading.report(self._span.lose)
+        if outcome is not None:
             text, is_error = outcome
             self._span.end(result=text, error=self._reason() if is_error else self.returned)
         else:
             self._span.end(result=answer_of(self.owner, self._last), error=self.returned)
+
+    def abandon(self) -> None:
+        """End its span, whatever has come of it."""
+        self.is_open = False
+        self._span.abandon()
 
     def _reason(self) -> BaseException | str:
         """Name why the answer is an error: what the tool raised on the way, if anything."""

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
 from autogen_agentchat.base import ChatAgent, Team
 from autogen_core import AgentRuntime, BaseAgent
 from autogen_core.code_executor import CodeExecutor
 from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import BaseTool, FunctionTool, Workbench
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
+from blamespan.guard import guard
 from blamespan_integrations.autogen import _own_tracing
 from blamespan_integrations.autogen._agents import agent_start
+from blamespan_integrations.autogen._conversations import Conversations
 from blamespan_integrations.autogen._frames import recorded_call, recorded_stream
 from blamespan_integrations.autogen._mail import Letters
 from blamespan_integrations.autogen._managers import overheard
+from blamespan_integrations.autogen._memory import recalled
 from blamespan_integrations.autogen._models import model_start
-from blamespan_integrations.autogen._patches import Patches
+from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._runs import agent_run_start
 from blamespan_integrations.autogen._runtime import carried, delivered, franked
-from blamespan_integrations.autogen._teams import team_start
+from blamespan_integrations.autogen._teams import PAUSES, RESUMES, marked, team_start
 from blamespan_integrations.autogen._tools import (
     agent_tool_start,
     code_start,
@@ -35,24 +43,39 @@ def wrap(recorder: Recorder) -> Patches:
 
     If a part of AutoGen is not as we know it, nothing is patched at all and the error is raised.
     """
-    patches, letters = Patches(), Letters()
+    patches, conversations = Patches(), Conversations()
+    letters = Letters(conversations)
     try:
         _own_tracing.silence(patches, letters)
         _wrap_runtime(patches, recorder, letters)
-        _wrap_classes(patches, recorder)
+        _wrap_classes(patches, recorder, conversations)
+        _outlast_others(patches)
     except BaseException:
         patches.undo()
         raise
     return patches
 
 
-def _wrap_classes(patches: Patches, recorder: Recorder) -> None:
-    team, agent = team_start(recorder), agent_start(recorder)
+def _wrap_classes(patches: Patches, recorder: Recorder, conversations: Conversations) -> None:
+    team, alone, agent = team_start(recorder), agent_run_start(recorder), agent_start(recorder, conversations)
     workbench, tool, model = workbench_start(recorder), tool_start(recorder), model_start(recorder)
-    patches.cover(Team, {"run": recorded_call(patches, team), "run_stream": recorded_stream(patches, team)})
+    patches.cover(
+        Team,
+        {
+            "run": recorded_call(patches, team),
+            "run_stream": recorded_stream(patches, team),
+            "pause": marked(patches, PAUSES),
+            "resume": marked(patches, RESUMES),
+        },
+    )
+    patches.cover(ChatAgent, {"run": recorded_call(patches, alone), "run_stream": recorded_stream(patches, alone)})
     patches.cover(
         ChatAgent,
-        {"on_messages": recorded_call(patches, agent), "on_messages_stream": recorded_stream(patches, agent)},
+        {
+            "on_messages": recorded_call(patches, agent),
+            "on_messages_stream": recorded_stream(patches, agent),
+            "load_state": recalled(patches),
+        },
         leave_out=frozenset({MessageFilterAgent}),  # says nothing itself: its message is the wrapped agent's
     )
     patches.cover(
@@ -63,7 +86,7 @@ def _wrap_classes(patches: Patches, recorder: Recorder) -> None:
         BaseTool,
         {"run_json": recorded_call(patches, tool), "run_json_stream": recorded_stream(patches, tool)},
     )
-    patches.replace(FunctionTool, "run", in_thread(patches)(vars(FunctionTool)["run"]))
+    patches.wrap(FunctionTool, "run", in_thread(patches))
     patches.cover(CodeExecutor, {"execute_code_blocks": recorded_call(patches, code_start(recorder))})
     patches.cover(
         ChatCompletionClient,
@@ -80,11 +103,33 @@ def _wrap_runtime(patches: Patches, recorder: Recorder, letters: Letters) -> Non
             "_send_message": franked(patches),
         },
     )
-    deliver = delivered(patches, recorder, letters)
-    patches.replace(BaseAgent, "on_message", deliver(vars(BaseAgent)["on_message"]))
-    patches.replace(BaseAgent, "publish_message", overheard(patches)(vars(BaseAgent)["publish_message"]))
-    call_tool = vars(AssistantAgent).get("_execute_tool_call")  # private: the layers below do without it
-    if isinstance(call_tool, staticmethod):
+    patches.wrap(BaseAgent, "on_message", delivered(patches, recorder, letters))
+    patches.wrap(BaseAgent, "publish_message", overheard(patches))
+    call_tool = recorded_call(patches, agent_tool_start(recorder))
+
+    def static(found: Any) -> Any:
         # looked up, not `__func__`: that would go past another instrumentation's wrapper
-        wrapped = recorded_call(patches, agent_tool_start(recorder))(call_tool.__get__(None, AssistantAgent))
-        patches.replace(AssistantAgent, "_execute_tool_call", staticmethod(wrapped))
+        return (
+            staticmethod(call_tool(found.__get__(None, AssistantAgent))) if isinstance(found, staticmethod) else found
+        )
+
+    patches.wrap(AssistantAgent, "_execute_tool_call", static)  # private: the layers below do without it
+
+
+def _outlast_others(patches: Patches) -> None:
+    """Go on where another instrumentation is switched off that was on first.
+
+    It gives every method back as it found it, and so takes our wrappers out with its own.
+    """
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        def uninstrument(self: Any, **kwargs: Any) -> Any:
+            result = original(self, **kwargs)
+            with guard("autogen: go on without another instrumentation"):
+                patches.renew()
+            return result
+
+        return uninstrument
+
+    patches.wrap(BaseInstrumentor, "uninstrument", wrapper)

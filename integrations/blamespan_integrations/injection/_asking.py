@@ -38,6 +38,7 @@ __all__ = [
     "is_asked_within",
     "off_the_loop",
     "offer_answer",
+    "offer_call",
     "offer_mail",
     "reached",
     "recorded_agent",
@@ -107,6 +108,11 @@ class Asked:
             altered.update({_anywhere(line): now.get(line.place) for line in given if now.get(line.place) != line})
         return self._lines
 
+    def foretold(self) -> Said | None:
+        """Give what it answers without being asked; None where it is to be asked."""
+        at = self._at("response")
+        return next((said for one in self._injections if (said := one.foretell(at)) is not None), None)
+
     def answered(self, said: Said) -> Said:
         """Give what it answers instead."""
         where = functools.cache(agent_where)  # one for all, which moves to the call of a tool
@@ -167,16 +173,33 @@ async def off_the_loop(is_slow: bool, call: Callable[..., ValueT], *arguments: A
     return await asyncio.to_thread(call, *arguments) if is_slow else call(*arguments)
 
 
+def offer_call(tool: str, agent: str, arguments: str) -> Answer | None:
+    """Offer the answer of a tool that is about to be called; None where it is to be called."""
+    injections = active()
+    return (
+        _offered(injections, _at_tool(injections, tool, agent, arguments), Answer("", is_due=True))
+        if injections
+        else None
+    )
+
+
 def offer_answer(tool: str, agent: str, arguments: str, text: str) -> Answer | None:
     """Offer what a tool answers; None where it stays as it is."""
     injections = active()
     if not injections:
         return None
+    at = _at_tool(injections, tool, agent, arguments)
+    results = at.run.results.setdefault(tool, [])
+    results.append(text)
+    del results[:-_MOST_RESULTS]
+    return _offered(injections, at, Answer(text))
+
+
+def _at_tool(injections: tuple[Injection, ...], tool: str, agent: str, arguments: str) -> Opportunity:
     caller = _attribute(trace.get_current_span(), words.AGENT_NAME)  # not always whose turn it is
     run, alias = run_here(injections), agent
     agent = caller if isinstance(caller, str) else recorded_agent() or agent
-    earlier = run.results.setdefault(tool, [])
-    at = Opportunity(
+    return Opportunity(
         "tool",
         run,
         agent,
@@ -186,11 +209,12 @@ def offer_answer(tool: str, agent: str, arguments: str, text: str) -> Answer | N
         others=tuple(name for name in run.agents if name != agent),
         tool=tool,
         arguments=arguments,
-        earlier=tuple(earlier),
+        earlier=tuple(run.results.get(tool, ())),
     )
-    earlier.append(text)
-    del earlier[:-_MOST_RESULTS]
-    given = answer = Answer(text)
+
+
+def _offered(injections: tuple[Injection, ...], at: Opportunity, given: Answer) -> Answer | None:
+    answer = given
     for injection in injections:
         answer = injection.change(at, answer, tool_where)
     return answer if answer != given else None

@@ -11,13 +11,14 @@ from autogen_core.models import (
     CreateResult,
     FunctionExecutionResultMessage,
     LLMMessage,
+    RequestUsage,
     SystemMessage,
     UserMessage,
 )
 
 from blamespan.boundaries import Line, Said, ToolCall
 
-__all__ = ["as_lines", "as_messages", "as_result", "as_said", "tool_names"]
+__all__ = ["as_lines", "as_messages", "as_result", "as_said", "tool_names", "unasked"]
 
 
 def as_lines(messages: Sequence[LLMMessage]) -> tuple[Line, ...]:
@@ -48,6 +49,13 @@ def as_result(result: CreateResult, said: Said) -> CreateResult:
         return result.model_copy(update={"content": said.text, "finish_reason": "stop", "thought": thought})
     calls = [FunctionCall(id=call.id, name=call.name, arguments=call.arguments) for call in said.calls]
     return result.model_copy(update={"content": calls, "thought": said.text or result.thought})
+
+
+def unasked(said: Said) -> CreateResult:
+    """Write what a model answers that is not asked."""
+    reason: Literal["function_calls", "stop"] = "function_calls" if said.calls else "stop"
+    none = CreateResult(finish_reason=reason, content="", usage=RequestUsage(0, 0), cached=True)
+    return as_result(none, said)
 
 
 def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them

@@ -25,6 +25,8 @@ __all__ = [
     "rerouted",
     "said_in",
     "tool_names",
+    "unasked",
+    "unasked_chunk",
     "with_said",
 ]
 
@@ -68,6 +70,17 @@ def as_result(result: ChatResult, said: Said) -> ChatResult:
     return ChatResult(generations=[changed, *result.generations[1:]], llm_output=result.llm_output)
 
 
+def unasked(said: Said) -> ChatResult:
+    """Write what a model answers that is not asked."""
+    none = ChatGeneration(message=AIMessage("", name=said.name or None))
+    return as_result(ChatResult(generations=[none]), said)
+
+
+def unasked_chunk(said: Said) -> ChatGenerationChunk:
+    """Write what a model streams that is not asked."""
+    return as_chunk([ChatGenerationChunk(message=AIMessageChunk(content="", name=said.name or None))], said)
+
+
 def as_chunk(chunks: Sequence[ChatGenerationChunk], said: Said) -> ChatGenerationChunk:
     """Write what a model streams instead, in one piece."""
     whole = chunks[0]
@@ -82,6 +95,7 @@ def as_chunk(chunks: Sequence[ChatGenerationChunk], said: Said) -> ChatGeneratio
         content=said.text,
         tool_call_chunks=calls,
         id=message.id,
+        name=message.name,
         usage_metadata=getattr(message, "usage_metadata", None),
         response_metadata=message.response_metadata,
         chunk_position="last",

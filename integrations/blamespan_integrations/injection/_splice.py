@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from blamespan.guard import guard
 
-__all__ = ["Function", "Splices"]
+__all__ = ["Function", "SplicedHooks", "Splices"]
 
 Function: TypeAlias = Callable[..., Any]  # a function of the framework, of any signature
 Make: TypeAlias = Callable[[Function], Function]
@@ -102,6 +102,17 @@ class Splices:
 
         setattr(root, _INIT, hook)
         self._watches.append(restore)
+
+
+class SplicedHooks:
+    """What the hooks of every framework begin and end with."""
+
+    def __init__(self) -> None:
+        self._splices = Splices()
+
+    def remove(self) -> None:
+        """Give every original back."""
+        self._splices.undo()
 
 
 def _tree(root: type) -> Iterator[type]:

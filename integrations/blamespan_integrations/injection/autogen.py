@@ -21,7 +21,7 @@ from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGro
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
 from autogen_agentchat.teams._group_chat._sequential_routed_agent import SequentialRoutedAgent
 from autogen_core import FunctionCall
-from autogen_core.code_executor import CodeExecutor
+from autogen_core.code_executor import CodeExecutor, CodeResult
 from autogen_core.models import ChatCompletionClient, CreateResult
 from autogen_core.tools import (
     BaseTool,
@@ -34,7 +34,7 @@ from autogen_core.tools import (
 from opentelemetry import context as otel_context
 from opentelemetry.trace import SpanContext
 
-from blamespan.boundaries import Mail, RunScope, Said, Where, current_run
+from blamespan.boundaries import Answer, Mail, RunScope, Said, Where, current_run
 from blamespan.injection import active
 from blamespan_integrations.autogen._convert import agent_role
 from blamespan_integrations.injection._asking import (
@@ -43,6 +43,7 @@ from blamespan_integrations.injection._asking import (
     is_asked_within,
     off_the_loop,
     offer_answer,
+    offer_call,
     offer_mail,
     reached,
     shown,
@@ -55,8 +56,9 @@ from blamespan_integrations.injection._autogen_words import (
     as_result,
     as_said,
     tool_names,
+    unasked,
 )
-from blamespan_integrations.injection._splice import Function, Splices
+from blamespan_integrations.injection._splice import Function, SplicedHooks
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import RunState
 
@@ -65,11 +67,8 @@ __all__ = ["AutoGenHooks"]
 _CODE_TOOL = "execute_code"
 
 
-class AutoGenHooks:
+class AutoGenHooks(SplicedHooks):
     """Puts the hooks in place and takes them out again."""
-
-    def __init__(self) -> None:
-        self._splices = Splices()
 
     def install(self) -> None:
         """Put every hook in place."""
@@ -89,10 +88,6 @@ class AutoGenHooks:
         put(SequentialRoutedAgent, "on_message_impl", _on_message_impl)
         put(ChatAgentContainer, "_buffer_message", _buffer_message)
         put(AssistantAgent, "_execute_tool_call", _execute_tool_call)
-
-    def remove(self) -> None:
-        """Give every original back."""
-        self._splices.undo()
 
 
 class _Turn:
@@ -115,6 +110,8 @@ def _create(original: Function) -> Function:
         if asked is None:
             return await original(self, messages, *args, **kwargs)
         sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        if (said := asked.foretold()) is not None:
+            return await _answered(asked, unasked(said))
         with within(is_asked_within, True):
             result = await original(self, sent, *args, **kwargs)
         return await _answered(asked, result)
@@ -130,6 +127,9 @@ def _create_stream(original: Function) -> Function:
                 yield item
             return
         sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        if (said := asked.foretold()) is not None:
+            yield await _answered(asked, unasked(said))
+            return
         held: list[str] = []  # until all is said: what has been shown cannot be taken back
         source = aiter(original(self, sent, *args, **kwargs))
         async for item in stepped(lambda: within(is_asked_within, True), source):
@@ -177,6 +177,9 @@ def _run_tool(original: Function) -> Function:
     async def run(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
         if not active() or is_asked_within.get():
             return await original(self, args, *rest, **kwargs)
+        refusal = offer_call(self.name, _speaker(), shown(args.model_dump()))
+        if refusal is not None:
+            return await _tool_says(refusal)
         return await _tool_answer(self, args, await original(self, args, *rest, **kwargs))
 
     return run
@@ -184,6 +187,10 @@ def _run_tool(original: Function) -> Function:
 
 def _run_tool_stream(original: Function) -> Function:
     async def run_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        refusal = offer_call(self.name, _speaker(), shown(args.model_dump())) if active() else None
+        if refusal is not None:
+            yield await _tool_says(refusal)
+            return
         last: list[Any] = []  # the last item is the answer, and which is the last shows only then
         async for item in stepped(nullcontext, aiter(original(self, args, *rest, **kwargs))):
             for earlier in last:
@@ -197,9 +204,12 @@ def _run_tool_stream(original: Function) -> Function:
 
 async def _tool_answer(tool: Any, args: Any, result: Any) -> Any:
     answer = offer_answer(tool.name, _speaker(), shown(args.model_dump()), tool.return_value_as_string(result))
-    if answer is None:
-        return result
-    await asyncio.sleep(answer.delay_s)
+    return result if answer is None else await _tool_says(answer)
+
+
+async def _tool_says(answer: Answer) -> _Text:
+    if answer.delay_s:  # else it would change places with answers given side by side
+        await asyncio.sleep(answer.delay_s)
     if answer.error:
         raise exception_of(answer)
     return _Text(answer.text)
@@ -214,13 +224,16 @@ def _as_string(original: Function) -> Function:
 
 def _call_tool(original: Function) -> Function:
     async def call_tool(self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
-        result = await original(self, name, arguments, *rest, **kwargs)
-        if not active() or not isinstance(result, ToolResult) or result.is_error:
-            return result
-        answer = offer_answer(name, _speaker(), shown(arguments), result.to_text())
+        answer, result = offer_call(name, _speaker(), shown(arguments)) if active() else None, None
+        if answer is None:
+            result = await original(self, name, arguments, *rest, **kwargs)
+            if not active() or not isinstance(result, ToolResult) or result.is_error:
+                return result
+            answer = offer_answer(name, _speaker(), shown(arguments), result.to_text())
         if answer is None:
             return result
-        await asyncio.sleep(answer.delay_s)
+        if answer.delay_s:
+            await asyncio.sleep(answer.delay_s)
         return ToolResult(name=name, result=[TextResultContent(content=answer.text)], is_error=bool(answer.error))
 
     return call_tool
@@ -228,12 +241,15 @@ def _call_tool(original: Function) -> Function:
 
 def _execute_code(original: Function) -> Function:
     async def execute_code_blocks(self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
-        result = await original(self, code_blocks, *rest, **kwargs)
         code = "\n".join(block.code for block in code_blocks) if active() else ""
-        answer = offer_answer(_CODE_TOOL, _speaker(), code, result.output)
+        answer, result = offer_call(_CODE_TOOL, _speaker(), code), CodeResult(exit_code=0, output="")
+        if answer is None:
+            result = await original(self, code_blocks, *rest, **kwargs)
+            answer = offer_answer(_CODE_TOOL, _speaker(), code, result.output)
         if answer is None:
             return result
-        await asyncio.sleep(answer.delay_s)
+        if answer.delay_s:
+            await asyncio.sleep(answer.delay_s)
         return replace(result, output=answer.text, exit_code=1 if answer.error else result.exit_code)
 
     return execute_code_blocks

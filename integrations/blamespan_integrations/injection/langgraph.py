@@ -29,6 +29,7 @@ from blamespan_integrations.injection._asking import (
     is_asked_within,
     off_the_loop,
     offer_answer,
+    offer_call,
     reached,
     recorded_call,
     shown,
@@ -50,19 +51,18 @@ from blamespan_integrations.injection._langgraph_words import (
     as_result,
     as_said,
     tool_names,
+    unasked,
+    unasked_chunk,
 )
-from blamespan_integrations.injection._splice import Function, Splices
+from blamespan_integrations.injection._splice import Function, SplicedHooks
 
 __all__ = ["LangGraphHooks"]
 
 _RUNNER = "langgraph.pregel._runner"
 
 
-class LangGraphHooks:
+class LangGraphHooks(SplicedHooks):
     """Puts the hooks in place and takes them out again."""
-
-    def __init__(self) -> None:
-        self._splices = Splices()
 
     def install(self) -> None:
         """Put every hook in place."""
@@ -79,10 +79,6 @@ class LangGraphHooks:
         put(runner, "run_with_retry", run_node)
         put(runner, "arun_with_retry", arun_node)
 
-    def remove(self) -> None:
-        """Give every original back."""
-        self._splices.undo()
-
 
 _tool: ContextVar[Any] = ContextVar("blamespan-injection-tool", default=None)
 
@@ -93,6 +89,8 @@ def _generate(original: Function) -> Function:
         if asked is None:
             return original(self, messages, *args, **kwargs)
         sent = as_messages(messages, asked.told())
+        if (said := asked.foretold()) is not None:
+            return _answered(asked, unasked(said))
         with within(is_asked_within, True):
             result = original(self, sent, *args, **kwargs)
         return _answered(asked, result)
@@ -106,6 +104,8 @@ def _agenerate(original: Function) -> Function:
         if asked is None:
             return await original(self, messages, *args, **kwargs)
         sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        if (said := asked.foretold()) is not None:
+            return await off_the_loop(asked.is_slow, _answered, asked, unasked(said))
         with within(is_asked_within, True):
             result = await original(self, sent, *args, **kwargs)
         return await off_the_loop(asked.is_slow, _answered, asked, result)
@@ -120,6 +120,9 @@ def _stream(original: Function) -> Function:
             yield from original(self, messages, *args, **kwargs)
             return
         sent = as_messages(messages, asked.told())
+        if (said := asked.foretold()) is not None:
+            yield from _streamed(asked, [unasked_chunk(said)])
+            return
         with within(is_asked_within, True):
             held = list(original(self, sent, *args, **kwargs))  # what has been shown cannot be taken back
         yield from _streamed(asked, held)
@@ -135,6 +138,10 @@ def _astream(original: Function) -> Function:
                 yield chunk
             return
         sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
+        if (said := asked.foretold()) is not None:
+            for chunk in await off_the_loop(asked.is_slow, _streamed, asked, [unasked_chunk(said)]):
+                yield chunk
+            return
         with within(is_asked_within, True):
             held = [chunk async for chunk in original(self, sent, *args, **kwargs)]
         for chunk in await off_the_loop(asked.is_slow, _streamed, asked, held):
@@ -179,12 +186,14 @@ def _run(original: Function) -> Function:
         if not active() or _tool.get() is self:
             return original(self, *args, **kwargs)
         reached(recorded_call())
-        result = original(self, *args, **kwargs)
-        answer = _offered(self, args, kwargs, result)
+        answer, result = _refused(self, args, kwargs), None
+        if answer is None:
+            result = original(self, *args, **kwargs)
+            answer = _offered(self, args, kwargs, result)
         if answer is None:
             return result
         time.sleep(answer.delay_s)
-        return _tool_result(result, answer)
+        return _tool_result(self, result, answer)
 
     return run
 
@@ -194,15 +203,23 @@ def _arun(original: Function) -> Function:
         if not active() or _tool.get() is self:
             return await original(self, *args, **kwargs)
         reached(recorded_call())
-        with within(_tool, self):  # it may call `_run` in turn
-            result = await original(self, *args, **kwargs)
-        answer = _offered(self, args, kwargs, result)
+        answer, result = _refused(self, args, kwargs), None
+        if answer is None:
+            with within(_tool, self):  # it may call `_run` in turn
+                result = await original(self, *args, **kwargs)
+            answer = _offered(self, args, kwargs, result)
         if answer is None:
             return result
-        await asyncio.sleep(answer.delay_s)
-        return _tool_result(result, answer)
+        if answer.delay_s:
+            await asyncio.sleep(answer.delay_s)
+        return _tool_result(self, result, answer)
 
     return arun
+
+
+def _refused(tool: Any, args: Any, kwargs: dict[str, Any]) -> Answer | None:
+    """Offer the answer of a tool before it is called."""
+    return offer_call(tool.name, _caller(), shown([*args, _own(kwargs)]))
 
 
 def _offered(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answer | None:
@@ -211,14 +228,19 @@ def _offered(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answe
     if isinstance(content, Command):
         return None
     text = content.text if isinstance(content, ToolMessage) else content if isinstance(content, str) else shown(content)
+    return offer_answer(tool.name, _caller(), shown([*args, _own(kwargs)]), text)
+
+
+def _caller() -> str:
     node = current_node.get()
-    agent = node.name if node is not None else ""
-    return offer_answer(tool.name, agent, shown([*args, _own(kwargs)]), text)
+    return node.name if node is not None else ""
 
 
-def _tool_result(result: Any, answer: Answer) -> Any:
+def _tool_result(tool: Any, result: Any, answer: Answer) -> Any:
     if answer.error:
         raise exception_of(answer)
+    if answer.is_due and tool.response_format == "content_and_artifact":
+        return (answer.text, None)
     if isinstance(result, tuple):
         return (answer.text, *result[1:])
     return result.model_copy(update={"content": answer.text}) if isinstance(result, ToolMessage) else answer.text

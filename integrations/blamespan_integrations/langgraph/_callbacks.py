@@ -14,7 +14,7 @@ from blamespan.guard import guard
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 from blamespan_integrations.langgraph._started import Started
 
-__all__ = ["GraphCallbacks"]
+__all__ = ["GraphCallbacks", "report"]
 
 
 _START = "langgraph: record the start of a runnable"
@@ -65,14 +65,14 @@ class GraphCallbacks(BaseTracer):
             parent_id = None if parent_run_id is None else parent_run_id.int
             self.graphs.begin(Started(run_id.int, parent_id, name or "graph", inputs, tags or (), metadata or {}))
         except Exception as error:  # a guard, entered and left at every node, is four calls more
-            _report(_START, error)
+            report(_START, error)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]  # as above
         """End one."""
         try:
             self.graphs.end(run_id.int, outputs)
         except Exception as error:
-            _report(_END, error)
+            report(_END, error)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
@@ -176,7 +176,7 @@ class GraphCallbacks(BaseTracer):
         """Keep nothing."""
 
 
-def _report(action: str, error: Exception) -> None:
+def report(action: str, error: Exception) -> None:
     """Do with *error* what a guard does."""
     if guard.strict:
         raise error

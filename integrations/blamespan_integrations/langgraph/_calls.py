@@ -13,13 +13,8 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from blamespan import conventions as words
 from blamespan.messages import Message
 from blamespan_integrations.langgraph import _words as own_words
-from blamespan_integrations.langgraph._convert import (
-    chat_answer,
-    fallback_name,
-    interrupt_text,
-    model_name,
-    tool_answer,
-)
+from blamespan_integrations.langgraph._convert import interrupt_text, tool_answer
+from blamespan_integrations.langgraph._models import chat_answer, fallback_name, model_name
 from blamespan_integrations.langgraph._nodes import Nodes, requester
 from blamespan_integrations.langgraph._places import Chat, Node, Place, Tool, actor
 from blamespan_integrations.recording import Recorder
@@ -58,7 +53,7 @@ class Calls:
 
     def end_tool(self, tool: Tool, output: Any) -> None:
         """End a tool that has returned *output*, which may itself say that it is an error."""
-        text, failed, goto = tool_answer(output, tool.call_id)
+        text, failed, goto = tool_answer(output, tool.call_id, tool.span.losing(words.TOOL_RESULT))
         if goto:
             tool.span.add({words.MESSAGE_RECIPIENTS: goto})
         ref = tool.span.end(result=text, error=failed)

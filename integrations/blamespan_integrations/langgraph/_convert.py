@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import LLMResult
 from langgraph.constants import END
 from langgraph.errors import GraphInterrupt
+from langgraph.func import entrypoint
 from langgraph.types import Command, Send
 
 from blamespan.messages import Message
-from blamespan.trace import Usage
 from blamespan_integrations.langgraph._messages import (
+    Lost,
     are_messages,
     as_state,
     as_text,
@@ -32,18 +33,14 @@ from blamespan_integrations.langgraph._messages import (
 __all__ = [
     "TOOL_ERROR",
     "VALUE",
-    "ChatAnswer",
     "Given",
     "Update",
     "answer_of",
     "answered_call",
     "as_tool_message",
-    "chat_answer",
-    "fallback_name",
     "given_of",
     "handing_back",
     "interrupt_text",
-    "model_name",
     "open_calls",
     "packets_of",
     "requested_calls",
@@ -116,6 +113,13 @@ def given_of(raw: Any, are_listed: Callable[[str, Any], bool] = lambda _, value:
         raw: As it came.
         are_listed: Tells whether the value of a key is a message or a list of nothing else.
     """
+    try:
+        return _read(raw, are_listed)
+    except Exception:  # containers of the program's own may raise anything
+        return Given(raw, {}, {VALUE: raw})
+
+
+def _read(raw: Any, are_listed: Callable[[str, Any], bool]) -> Given:
     lists: dict[str, Sequence[Any]] = {}
     rest: dict[str, Any] = {}
     fields = None if isinstance(raw, dict) and "content" in raw and is_message(raw) else as_state(raw)
@@ -130,29 +134,41 @@ def given_of(raw: Any, are_listed: Callable[[str, Any], bool] = lambda _, value:
 def update_of(output: Any) -> Update:
     """Read what a node returned: a state update, a `Command`, messages, or a list of those."""
     found = Update()
-    _gather(output, found)
+    try:
+        _gather(output, found)
+    except Exception:  # containers of the program's own may raise anything
+        return Update(state={VALUE: output})
     return found
 
 
 def _gather(output: Any, found: Update) -> None:
     if output is None:
         return
-    if isinstance(output, Command):
+    if type(output) is dict and "content" not in output:
+        _gather_state(as_state(output) or {}, found)
+    elif isinstance(output, Command):
         _gather(_as_mapping(output.update), found)
         targets = _targets(output.goto)
         found.goto += [name for name in (_target_name(target) for target in targets) if name and name != END]
         found.sends += [target for target in targets if isinstance(target, Send)]
     elif are_messages(output):
         found.messages += output if isinstance(output, list) else [output]
-    elif isinstance(output, list) and any(isinstance(item, Command | BaseMessage) for item in output):
+    elif isinstance(output, entrypoint.final):
+        _gather(output.value, found)
+    elif type(output) is list and any(isinstance(item, Command | BaseMessage) for item in output):
         for item in output:
             _gather(item, found)
     else:
-        for key, value in (as_state(output) or {VALUE: output}).items():
-            if are_messages(value):
-                found.messages += [value] if type(value) is not list and is_message(value) else value
-            elif not (isinstance(value, list) and not value):
-                found.state[key] = value
+        state = as_state(output)
+        _gather_state({VALUE: output} if state is None else state, found)
+
+
+def _gather_state(state: Mapping[str, Any], found: Update) -> None:
+    for key, value in state.items():
+        if are_messages(value):
+            found.messages += [value] if type(value) is not list and is_message(value) else value
+        elif key not in _MANAGED and not (type(value) is list and not value):
+            found.state[key] = value
 
 
 def update_of_writes(writes: Iterable[tuple[str, Any]]) -> Update:
@@ -235,7 +251,7 @@ def open_calls(given: Given) -> dict[str, tuple[Mapping[str, Any], str | None]]:
     Returns:
         By call id: the call, and the name on the message that asks, if any.
     """
-    if isinstance(given.raw, list) and given.raw and all(map(_is_call, given.raw)):
+    if type(given.raw) is list and given.raw and all(map(_is_call, given.raw)):
         return {call["id"]: (call, None) for call in given.raw}
     if given.rest.get("__type") == _TOOL_CALL_WITH_CONTEXT:
         call = given.rest.get("tool_call")
@@ -259,13 +275,13 @@ def _is_call(item: Any) -> bool:
     return isinstance(item, dict) and item.get("type") == "tool_call" and bool(item.get("id"))
 
 
-def task_of(inputs: Any) -> list[Message]:
+def task_of(inputs: Any, lost: Lost | None = None) -> list[Message]:
     """Read what a graph was asked: the messages from the last user message on, else its whole input as text."""
     if inputs is None:
         return []
     if isinstance(inputs, Command):
-        inputs = inputs.resume if inputs.resume is not None else inputs.update
-        return [Message.of_text("user", as_text(inputs))] if inputs is not None else []
+        inputs = _answers(inputs.resume) if inputs.resume is not None else inputs.update
+        return [Message.of_text("user", as_text(inputs, lost))] if inputs is not None else []
     given = given_of(inputs)
     if isinstance(given.rest.get("messages"), str):
         return [Message.of_text("user", given.rest["messages"])]
@@ -276,38 +292,50 @@ def task_of(inputs: Any) -> list[Message]:
             break
     if messages:
         return messages
-    return [Message.of_text("user", as_text(inputs))]
+    return [Message.of_text("user", as_text(inputs, lost))]
 
 
-def answer_of(output: Any) -> list[Message]:
+def _answers(resume: Any) -> Any:
+    """Read answers given by the id of the interrupt: the ids say nothing to anybody."""
+    if type(resume) is not dict or not all(isinstance(key, str) and _INTERRUPT_ID.fullmatch(key) for key in resume):
+        return resume
+    answers = list(resume.values())
+    return answers[0] if len(answers) == 1 else answers
+
+
+_INTERRUPT_ID = re.compile("[0-9a-f]{32}")
+
+
+def answer_of(output: Any, lost: Lost | None = None) -> list[Message]:
     """Read what a graph gave back: its last message, else its whole output as text."""
     if output is None:
         return []
     given = given_of(output)
     if given.messages:
         return [to_message(given.messages[-1])]
-    return [Message.of_text("assistant", as_text(output))]
+    return [Message.of_text("assistant", as_text(output, lost))]
 
 
-def interrupt_text(error: GraphInterrupt) -> str:
+def interrupt_text(error: GraphInterrupt, lost: Lost | None = None) -> str:
     """Read what an interrupted node asks for."""
     interrupts = error.args[0] if error.args else ()
     values = [getattr(one, "value", one) for one in (interrupts if isinstance(interrupts, Sequence) else [interrupts])]
-    return "\n".join(as_text(value) for value in values)
+    return "\n".join(as_text(value, lost) for value in values)
 
 
-def tool_answer(output: Any, call_id: str | None = None) -> tuple[str, str | None, list[str]]:
+def tool_answer(output: Any, call_id: str | None = None, lost: Lost | None = None) -> tuple[str, str | None, list[str]]:
     """Read what a tool gave back.
 
     Args:
         output: What it returned or raised.
         call_id: The call it answers: a handoff tool may return the answers to earlier ones as well.
+        lost: Told what of it could not be written.
 
     Returns:
         Its text, `error.type` if it is an error, and the nodes it sends the run to (a handoff tool).
     """
     if isinstance(output, BaseException):
-        return as_text(output), type(output).__qualname__, []
+        return as_text(output, lost), type(output).__qualname__, []
     if isinstance(output, ToolMessage):
         return content_text(output.content), TOOL_ERROR if output.status == "error" else None, []
     if isinstance(output, Command):
@@ -315,63 +343,7 @@ def tool_answer(output: Any, call_id: str | None = None) -> tuple[str, str | Non
         written = [*update.messages, *(message for sent in update.sends for message in given_of(sent.arg).messages)]
         answers = [as_tool_message(message) for message in written if answered_call(message) is not None]
         answers = [message for message in answers if answered_call(message) == call_id] or answers
-        texts = [message_text(message) for message in answers] or [as_text(output.update)]
+        texts = [message_text(message) for message in answers] or [as_text(output.update, lost)]
         failed = any(message.status == "error" for message in answers)
         return "\n".join(texts), TOOL_ERROR if failed else None, update.goto
-    return as_text(output), None, []
-
-
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
-    """What a model answered."""
-
-    messages: tuple[Message, ...]
-    usage: Usage | None
-    finish_reasons: tuple[str, ...]
-    model: str | None
-
-
-def chat_answer(result: LLMResult) -> ChatAnswer:
-    """Read the answer of a chat model, or of a plain text model."""
-    generations = [generation for batch in result.generations for generation in batch]
-    raw = [getattr(generation, "message", None) for generation in generations]
-    messages = [
-        to_message(message) if message is not None else Message.of_text("assistant", generation.text)
-        for message, generation in zip(raw, generations, strict=True)
-    ]
-    said = result.llm_output or {}
-    reasons = [
-        reason
-        for message, generation in zip(messages, generations, strict=True)
-        if (reason := message.finish_reason or text_or_none((generation.generation_info or {}).get("finish_reason")))
-    ]
-    metadata: Mapping[str, Any] = next((m.response_metadata for m in raw if m is not None and m.response_metadata), {})
-    model = metadata.get("model_name") or metadata.get("model") or said.get("model_name")
-    return ChatAnswer(tuple(messages), _usage(raw, said), tuple(reasons), text_or_none(model))
-
-
-def _usage(messages: Iterable[Any], said: Mapping[str, Any]) -> Usage | None:
-    counted = [found for message in messages if (found := getattr(message, "usage_metadata", None))]
-    if counted:
-        return Usage(sum(c.get("input_tokens", 0) for c in counted), sum(c.get("output_tokens", 0) for c in counted))
-    tokens = said.get("token_usage") or said.get("usage")
-    if not isinstance(tokens, Mapping):
-        return None
-    read = tokens.get("prompt_tokens", tokens.get("input_tokens"))
-    written = tokens.get("completion_tokens", tokens.get("output_tokens"))
-    return None if read is None and written is None else Usage(int(read or 0), int(written or 0))
-
-
-def model_name(serialized: Mapping[str, Any] | None, metadata: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    """Find the model's name: what LangChain says of it, the call's parameters, else the class's name."""
-    candidates = [metadata.get("ls_model_name"), *(asked.get(key) for key in ("model", "model_name", "model_id"))]
-    named = next((value for value in candidates if isinstance(value, str) and value), None)
-    return named or fallback_name(serialized, "model")
-
-
-def fallback_name(serialized: Mapping[str, Any] | None, otherwise: str) -> str:
-    """Read the name off what LangChain serialized of a tool or model."""
-    found = (serialized or {}).get("name")
-    path = (serialized or {}).get("id")
-    last = path[-1] if isinstance(path, list) and path else None
-    return next((value for value in (found, last) if isinstance(value, str) and value), otherwise)
+    return as_text(output, lost), None, []

@@ -20,6 +20,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from blamespan.guard import guard
+from blamespan_integrations.langgraph._callbacks import report
 
 __all__ = ["restore", "wrap"]
 
@@ -58,10 +59,12 @@ def _attaching(original: Callable[..., Any], context_of: _ContextOf) -> Callable
     @functools.wraps(original)
     def set_in_copy(config: Any, *args: Any, **kwargs: Any) -> Any:
         given = original(config, *args, **kwargs)
-        with _ATTACH:
+        try:
             context = _context(config, context_of)
             if context is not None:
                 otel_context.attach(context)
+        except Exception as error:  # a guard, entered and left twice a node, is four calls more
+            report("langgraph: make a span current", error)
         return given
 
     return set_in_copy

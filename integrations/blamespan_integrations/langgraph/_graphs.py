@@ -14,14 +14,16 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 from opentelemetry.context import Context
 
+from blamespan import conventions as words
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._calls import Calls
 from blamespan_integrations.langgraph._convert import answer_of, given_of, packets_of, task_of
 from blamespan_integrations.langgraph._names import DEFAULT_GRAPH_NAME
 from blamespan_integrations.langgraph._nodes import Nodes
-from blamespan_integrations.langgraph._places import Chain, Chat, Graph, Node, Place, Run, Tool, actor
+from blamespan_integrations.langgraph._order import grounds_of
+from blamespan_integrations.langgraph._places import Chain, Chat, Definition, Graph, Node, Place, Run, Tool, actor
 from blamespan_integrations.langgraph._started import Started
-from blamespan_integrations.recording import Recorder
+from blamespan_integrations.recording import Recorder, RunSpan, around
 
 __all__ = ["GraphRecorder"]
 
@@ -29,7 +31,6 @@ MAX_RUNS = 4_096
 """Runs going on at once; beyond it the oldest is taken for abandoned. Each holds its run's messages."""
 MAX_REMEMBERED = 4_096
 """Outermost runnables that may turn out to be graphs."""
-_EDGE_TAG = "seq:step:"
 _HIDDEN_TAG = "langsmith:hidden"
 _START = "__start__"
 _PUSH = "__pregel_push"
@@ -65,12 +66,12 @@ class GraphRecorder:
         place = self._begin_run(waiting) if waiting is not None else self._places.get(run_id)
         return place.run if isinstance(place, Graph) and place.run.id == run_id else None
 
-    def define(self, run_id: int, definition: int, *, is_prebuilt: bool) -> None:
-        """Note which graph LangChain's run *run_id* is, and whether that is a prebuilt agent."""
+    def define(self, run_id: int, definition: Definition) -> None:
+        """Note which graph LangChain's run *run_id* is."""
         self.run_of(run_id)
         place = self._places.get(run_id)
         if isinstance(place, Graph | Chain):
-            place.definition, place.is_prebuilt = definition, is_prebuilt
+            place.definition = definition
 
     def run_around(self, run_id: int | None) -> Run | None:
         """Give the run that the LangChain run *run_id* is part of."""
@@ -81,9 +82,8 @@ class GraphRecorder:
         """End the nodes of a graph's run that were still at work when the time of their superstep was up."""
         graph = self._places.get(run_id)
         if isinstance(graph, Graph) and not graph.run.has_seen(error):
-            self._fail_nodes(
-                [key for key, one in graph.run.open.items() if isinstance(one, Node) and one.graph is graph], error
-            )
+            opened = graph.run.open.items()
+            self._fail_nodes([key for key, one in opened if isinstance(one, Node) and one.graph is graph], error)
 
     def fail_task(self, task_id: str, error: Exception) -> None:
         """End the node whose execution LangGraph calls *task_id*, which has failed by *error*."""
@@ -133,16 +133,15 @@ class GraphRecorder:
             self._end_run(run, is_complete=False)
 
     def forget(self) -> None:
-        """Drop every run without ending it: in a forked process, where they are another's."""
+        """Drop every run without ending it: in a forked process they are another's, and so is whoever holds a lock."""
         self._places, self._runs, self._waiting = {}, OrderedDict(), OrderedDict()
         self._lock = threading.Lock()
 
     # --- runnables -----------------------------------------------------------------------------------
-
     def begin(self, started: Started) -> None:
         """Begin a runnable: a graph, a node, or anything between."""
         place = self._places.get(started.parent_id) if started.parent_id is not None else None
-        superstep = started.superstep
+        superstep, is_edge = started.place_in_graph
         if superstep is not None:
             self._begin_node(started, superstep, place)
         elif place is None and started.is_graph:
@@ -152,8 +151,8 @@ class GraphRecorder:
         elif self._is_task(started, place):
             self._begin_task(started, place)
         else:
-            is_edge = isinstance(place, Node) and any(tag.startswith(_EDGE_TAG) for tag in started.tags)
-            self._open(started.id, Chain(place.run, place, started.name, is_edge))
+            is_edge = is_edge and isinstance(place, Node)
+            self._open(started.id, Chain(place.run, place, started.name, started.inputs, is_edge))
 
     def end(self, run_id: int, output: Any) -> None:
         """End a runnable that returned *output*."""
@@ -174,13 +173,15 @@ class GraphRecorder:
             is_steering = isinstance(error, GraphBubbleUp)
             place.run.is_interrupted |= is_steering
             is_failure = isinstance(error, Exception) and not is_steering
+            place.has_failed = is_failure
+            place.run.around.hear(place.tail())
             self._end_run(place.run, is_complete=is_failure, error=error if is_failure else None)
-        elif isinstance(place, Graph) and place.own_span is not None:
-            is_failure = isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
-            place.own_span.end(error=error if is_failure else None, is_complete=is_failure)
+        elif isinstance(place, Graph):
+            place.has_failed = isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
+            if place.own_span is not None:
+                place.own_span.end(error=error if place.has_failed else None, is_complete=place.has_failed)
 
     # --- tools and models ----------------------------------------------------------------------------
-
     def begin_tool(
         self,
         run_id: int,
@@ -233,24 +234,27 @@ class GraphRecorder:
             self._calls.fail_chat(chat, error)
 
     # --- runs ----------------------------------------------------------------------------------------
-
     def _begin_run(self, started: Started) -> Graph:
         thread_id = started.metadata.get("thread_id")
         thread_id = str(thread_id) if thread_id is not None else None
-        span = self._recorder.start_run(started.name, task=task_of(started.inputs), conversation_id=thread_id)
+        lost: list[str] = []
+        task = task_of(started.inputs, lambda what: lost.append(f"{words.INPUT_MESSAGES}: {what}"))
+        span = self._recorder.start_run(started.name, task=task, conversation_id=thread_id)
+        for what in lost:
+            span.lose(what)
         given = 0 if isinstance(started.inputs, Command) else len(given_of(started.inputs).messages)
-        run = Run(started.id, started.name, span, thread_id, given)
-        graph = Graph(run, started.name, span.context)
+        run = Run(started.id, started.name, span, thread_id, given, around=around())
+        graph = Graph(run, started.name, span.context, origin=run.around.grounds)
         self._remember(self._runs, run.id, run)
         self._open(started.id, graph)
         return graph
 
     def _end_graph(self, run_id: int, graph: Graph, output: Any) -> None:
         if run_id == graph.run.id:
+            graph.run.around.hear(graph.tail())
             self._end_run(graph.run, output=output, is_complete=not graph.run.is_interrupted)
             return
-        if graph.node is not None:
-            graph.node.outputs.append(output)
+        graph.output = output
         if graph.own_span is not None:
             graph.own_span.end()
 
@@ -266,7 +270,8 @@ class GraphRecorder:
         run.open.clear()
         if run.is_interrupted:
             run.span.add({own_words.RUN_INTERRUPTED: True})
-        run.span.end(output=answer_of(output), agents=list(run.agents.values()), error=error, is_complete=is_complete)
+        answer = answer_of(output, run.span.losing(words.OUTPUT_MESSAGES))
+        run.span.end(output=answer, agents=list(run.agents.values()), error=error, is_complete=is_complete)
 
     def _abandon(self, place: Place) -> None:
         """End the span of a place that its run has outlived."""
@@ -281,7 +286,6 @@ class GraphRecorder:
             place.own_span.end(is_complete=False)
 
     # --- graphs and nodes ----------------------------------------------------------------------------
-
     def _begin_node(self, started: Started, superstep: int, place: Place | None) -> None:
         graph = self._graph(started.parent_id, place)
         if graph is None:
@@ -297,36 +301,41 @@ class GraphRecorder:
         if isinstance(place, Graph):
             return place
         if isinstance(place, Chain) and run_id is not None:
-            graph = self._begin_inner(place.name, place)
-            graph.definition, graph.is_prebuilt = place.definition, place.is_prebuilt
+            graph = self._begin_inner(place)
+            graph.definition = place.definition
             self._open(run_id, graph)
             return graph
         with self._lock:
             waiting = self._waiting.pop(run_id, None) if run_id is not None else None
         return self._begin_run(waiting) if waiting is not None else None
 
-    def _begin_inner(self, name: str, place: Place) -> Graph:
+    def _begin_inner(self, place: Chain) -> Graph:
         by = actor(place)
         if isinstance(by, Node):
-            return self._begin_team(name, by)
-        own_span = self._recorder.start_run(name, parent=by.context)
+            return self._begin_member(place, by)
+        own_span = self._recorder.start_run(place.name, parent=by.context)
         origin = [by.span.call] if isinstance(by, Tool) else []
-        return Graph(place.run, name, own_span.context, origin=origin, is_inner=True, own_span=own_span)
+        return Graph(place.run, place.name, own_span.context, origin=origin, is_inner=True, own_span=own_span)
 
-    def _begin_team(self, name: str, node: Node) -> Graph:
-        """Begin a graph within a node. The node's span goes on as the first one's; others get their own."""
-        own_span = None
+    def _begin_member(self, place: Chain, node: Node) -> Graph:
+        """Begin a graph within a node. The span of a node that is that graph goes on as it; others get their own."""
+        own_span, name = None, place.name
+        if node.name in node.graph.definition.subgraphs and not node.members:
+            self._make_team(node, node.agent if name == DEFAULT_GRAPH_NAME else name)
+        else:
+            own_span = self._recorder.start_run(name, parent=self._make_team(node, node.agent).context)
+        context, origin = (own_span or node).context, grounds_of(node, place.inputs)
+        graph = Graph(node.run, name, context, node, origin, is_inner=True, own_span=own_span)
+        node.members.append(graph)
+        return graph
+
+    def _make_team(self, node: Node, name: str) -> RunSpan:
+        """Let a node's span go on as that of a team, if it does not yet."""
         if node.team_span is None:
             self._nodes.give_span(node)
             assert node.span is not None
-            node.team_span = node.span.as_run(node.agent if name == DEFAULT_GRAPH_NAME else name)
-        else:
-            own_span = self._recorder.start_run(name, parent=node.team_span.context)
-        origin = (node.members[-1].tail() if node.members else []) or node.builds_on
-        context = (own_span or node.team_span).context
-        graph = Graph(node.run, name, context, node, list(origin), is_inner=True, own_span=own_span)
-        node.members.append(graph)
-        return graph
+            node.team_span = node.span.as_run(name)
+        return node.team_span
 
     def _is_task(self, started: Started, place: Place) -> bool:
         """Tell whether this is a task of the functional API, which a node (the entrypoint) has called."""
@@ -345,8 +354,10 @@ class GraphRecorder:
 
     def _tasks(self, caller: Node) -> Graph:
         if caller.tasks is None:
-            caller.tasks = self._begin_team(caller.name, caller)
+            context = self._make_team(caller, caller.name).context
+            caller.tasks = Graph(caller.run, caller.name, context, caller, list(caller.builds_on), is_inner=True)
             caller.tasks.has_tasks = True
+            caller.members.append(caller.tasks)
         return caller.tasks
 
     # --- what is open --------------------------------------------------------------------------------
@@ -380,7 +391,6 @@ _all: WeakSet[GraphRecorder] = WeakSet()
 
 
 def _after_fork() -> None:
-    """Leave what was going on to the parent process, and do not wait for its threads."""
     for recorder in _all:
         recorder.forget()
 

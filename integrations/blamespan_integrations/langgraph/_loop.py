@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from langgraph.errors import GraphInterrupt, NodeTimeoutError
+from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import Command
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -24,8 +25,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from blamespan.guard import guard
 from blamespan_integrations.langgraph import _words as own_words
+from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._graphs import GraphRecorder
-from blamespan_integrations.langgraph._places import Call, Run
+from blamespan_integrations.langgraph._places import Call, Definition, Run
 
 __all__ = ["restore", "wrap"]
 
@@ -40,7 +42,6 @@ _NOT_BY_A_RUN = ("update", "fork")
 _MAX_UPDATES = 16
 _PROPAGATOR = TraceContextTextMapPropagator()
 _PREBUILT = ("langchain.agents.factory", "langgraph.prebuilt.chat_agent_executor")
-_EDGES = guard("langgraph: note which edges were taken")
 _EDGE_CHANNELS = ("branch:to:", "join:")
 """How LangGraph's channels for edges begin; others are keys of the state."""
 
@@ -61,7 +62,9 @@ class _Hooks:
         def wrapper(loop: Any, *args: Any, **kwargs: Any) -> Any:
             with guard("langgraph: tell which graph runs"):
                 if loop.manager is not None:
-                    self._graphs.define(loop.manager.run_id.int, id(loop.nodes), is_prebuilt=_is_prebuilt(loop))
+                    subgraphs = [name for name, node in loop.nodes.items() if isinstance(node.bound, PregelProtocol)]
+                    definition = Definition(id(loop.nodes), _is_prebuilt(loop), subgraphs)
+                    self._graphs.define(loop.manager.run_id.int, definition)
             with guard("langgraph: find the run that a run goes on from"):
                 self._begin(loop)
             return original(loop, *args, **kwargs)
@@ -123,9 +126,11 @@ class _Hooks:
 
         @functools.wraps(original)
         def wrapper(loop: Any) -> Any:
-            with _EDGES:
+            try:
                 if loop.manager is not None:
                     self._graphs.took(loop.manager.run_id.int, [_edges_of(task) for task in loop.tasks.values()])
+            except Exception as error:
+                report("langgraph: note which edges were taken", error)
             return original(loop)
 
         return wrapper
@@ -136,7 +141,8 @@ class _Hooks:
         @functools.wraps(original)
         def wrapper(loop: Any) -> Any:
             matched = original(loop)
-            self._record_cached(loop, matched)
+            if matched:
+                self._record_cached(loop, matched)
             return matched
 
         return wrapper
@@ -147,7 +153,8 @@ class _Hooks:
         @functools.wraps(original)
         async def wrapper(loop: Any) -> Any:
             matched = await original(loop)
-            self._record_cached(loop, matched)
+            if matched:
+                self._record_cached(loop, matched)
             return matched
 
         return wrapper

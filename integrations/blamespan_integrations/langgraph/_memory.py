@@ -17,15 +17,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blamespan.messages import Message
-from blamespan_integrations.langgraph._convert import VALUE, Given, Update, given_of
-from blamespan_integrations.langgraph._messages import are_messages, as_text, is_message, message_text, to_message
-from blamespan_integrations.langgraph._seen import SeenList, is_short
+from blamespan_integrations.langgraph._convert import VALUE, Given, Update
+from blamespan_integrations.langgraph._messages import (
+    Lost,
+    are_messages,
+    as_text,
+    is_message,
+    message_id,
+    message_text,
+    to_message,
+)
+from blamespan_integrations.langgraph._seen import MANY, SeenList, are_same, is_short, without
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "Seen"]
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
     """What one agent knows."""
 
     read: dict[str, SeenList] = field(default_factory=dict)
@@ -64,7 +72,7 @@ class Memory:
     that run at once share it: it locks.
     """
 
-    _of_agent: dict[str, _Seen] = field(default_factory=dict)
+    _of_agent: dict[str, Seen] = field(default_factory=dict)
     _before: set[Hashable] = field(default_factory=set)
     _kept: dict[int, Any] = field(default_factory=dict)
     """Messages that are known by being the same object."""
@@ -72,62 +80,61 @@ class Memory:
     """The step that said an object, by the object's identity; and the object, to keep that identity its own."""
     _rewritten: dict[str, int] = field(default_factory=dict)
     """The step that said a text as a dict, tuple or chunk, which LangGraph makes another message of."""
+    _written: dict[Hashable, int] = field(default_factory=dict)
+    """The step that last wrote a value of the state, by what it says: a pydantic state makes copies of them."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def start_after(self, history: Iterable[Any]) -> None:
         """Count messages of earlier runs of this conversation as known to everyone."""
         self._before.update(self._key(message) for message in history)
 
-    def given(self, agent: str, raw: Any) -> Given:
-        """Read a node's input as `given_of` does, without reading again what *agent* has seen before."""
-        return given_of(raw, self._seen(agent).are_messages)
+    def of(self, agent: str) -> Seen:
+        """Give what *agent* knows."""
+        seen = self._of_agent.get(agent)
+        return seen if seen is not None else self._of_agent.setdefault(agent, Seen())
 
-    def news(self, agent: str, given: Given, builds_on: Collection[int]) -> list[Message]:
-        """Tell what *agent* learns from what it is given, and remember that it knows it from now on.
+    def news(self, seen: Seen, given: Given, builds_on: Collection[int], lost: Lost | None = None) -> list[Message]:
+        """Tell what an agent learns from what it is given, and remember that it knows it from now on.
 
         Args:
-            agent: Whose memory.
+            seen: What it knows.
             given: The state it is given.
             builds_on: Indices of the steps it builds on.
+            lost: Told what of it could not be written.
         """
         with self._lock:
-            seen = self._seen(agent)
             own, seen.said = seen.said, Update()
             messages = self._new_messages(seen, given, own.messages)
-            changed = self._changes(seen, given.rest, own.state)
+            changed = self._changes(seen, given.rest, own.state) if given.rest else None
         found = [to_message(message) for message in messages if self._is_news(message, builds_on)]
         if not changed:
             return found
         told = {key: self._told(value, builds_on) for key, value in changed.items()}
         told = {key: value for key, value in told.items() if not _is_nothing(value)}
         if told:
-            found.append(Message.of_text("user", as_text(told.get(VALUE, told))))
+            found.append(Message.of_text("user", as_text(told.get(VALUE, told), lost)))
         return found
 
-    def mutations(self, agent: str, given: Given) -> Update:
-        """Tell what *agent* changed in the state it was given, where it gave back that very object."""
+    def mutations(self, seen: Seen, given: Given) -> Update:
+        """Tell what an agent changed in the state it was given, where it gave back that very object."""
         with self._lock:
-            seen = self._seen(agent)
             changed = self._changes(seen, given.rest, {})
             messages = self._new_messages(seen, given, ())
         return Update(messages, {key: value for key, value in changed.items() if not _is_nothing(value)})
 
-    def was_given(self, agent: str | None, given: Given, message: Any) -> bool:
-        """Tell whether *message* is one of the objects that *agent* (None: nobody was told of them) was given."""
-        seen = self._of_agent.get(agent) if agent is not None else None
-        return (seen is None or id(message) in seen.ids) and given.holds(message)
-
-    def has_said(self, agent: str, update: Update, step: int) -> None:
-        """Remember what *agent* itself wrote into the state, as step *step* of the run."""
-        said = self._seen(agent).said
-        said.messages += update.messages
-        said.state |= update.state
+    def has_said(self, seen: Seen, update: Update, step: int) -> None:
+        """Remember what an agent itself wrote into the state, as step *step* of the run."""
+        seen.said.messages += update.messages
         for message in update.messages:
             self.is_said(message, step)
+        if not update.state:
+            return
+        seen.said.state |= update.state
         for value in update.state.values():
-            for item in [value, *value] if isinstance(value, list) else [value]:
+            for item in [value, *value] if type(value) is list and len(value) <= MANY else [value]:
                 if not is_short(item):
                     self._authored[id(item)] = step, item
+                    self._written[_said(item)] = step
 
     def is_said(self, message: Any, step: int) -> None:
         """Remember that *message* was said by step *step* of the run."""
@@ -138,7 +145,7 @@ class Memory:
     def unsent(self, agent: str, messages: Sequence[Any]) -> list[Message]:
         """Tell which of *messages* the model of *agent* is sent for the first time, and remember them."""
         with self._lock:
-            seen = self._seen(agent)
+            seen = self.of(agent)
             head = next((place for place, one in enumerate(messages) if getattr(one, "type", "") != "system"), 0)
             found: list[Any] = []
             for message in messages[:head]:  # instructions are often made anew for every call
@@ -154,16 +161,12 @@ class Memory:
 
     def has_answered(self, agent: str, message: Any) -> None:
         """Remember that the model of *agent* wrote *message* itself."""
-        answered = self._seen(agent).answered
+        answered = self.of(agent).answered
         answered.add((message.type, message_text(message)))
         if message.id:
             answered.add(message.id)
 
-    def _seen(self, agent: str) -> _Seen:
-        seen = self._of_agent.get(agent)
-        return seen if seen is not None else self._of_agent.setdefault(agent, _Seen())
-
-    def _new_messages(self, seen: _Seen, given: Given, own: Sequence[Any]) -> list[Any]:
+    def _new_messages(self, seen: Seen, given: Given, own: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for key, messages in given.lists.items():
             known = seen.lists.get(key)
@@ -189,31 +192,31 @@ class Memory:
 
     def _told(self, value: Any, builds_on: Collection[int]) -> Any:
         """Leave out of a value of the state what stands on the span of an earlier step."""
-        if isinstance(value, list):
+        if type(value) is list and len(value) <= MANY:
             return [item for item in value if not self._is_elsewhere(item, builds_on)]
         return None if self._is_elsewhere(value, builds_on) else value
 
     def _is_elsewhere(self, value: Any, builds_on: Collection[int]) -> bool:
+        if is_short(value):
+            return False
         known = self._authored.get(id(value))
-        return known is not None and known[0] not in builds_on
+        step = known[0] if known else self._written.get(_said(value)) if self._written else None
+        return step is not None and step not in builds_on
 
-    def _changes(self, seen: _Seen, fields: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    def _changes(self, seen: Seen, fields: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {}
         for key, value in fields.items():
-            if isinstance(value, list):
-                fresh = seen.lists.setdefault(key, SeenList()).fresh(value, self._identity)
-                written = own.get(key)
-                written = written if isinstance(written, list) else [written]
-                changed[key] = [item for item in fresh if not any(item is one for one in written)]
-            elif key not in seen.values or not _is_same(seen.values[key], value):
+            if type(value) is list:
+                fresh = seen.lists.setdefault(key, SeenList()).fresh(value, _said, MANY)
+                changed[key] = without(fresh, own.get(key))
+            elif key not in seen.values or not are_same(seen.values[key], value):
                 seen.values[key] = value
-                if key not in own or not _is_same(own[key], value):
+                if key not in own or not are_same(own[key], value):
                     changed[key] = value
         return changed
 
     def _key(self, message: Any) -> Hashable:
-        named = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
-        return named if isinstance(named, str) and named else self._identity(message)
+        return message_id(message) or self._identity(message)
 
     def _sent_key(self, message: Any) -> Hashable:
         return getattr(message, "id", None) or (getattr(message, "type", ""), message_text(message))
@@ -224,12 +227,9 @@ class Memory:
 
 
 def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, list)) and not value)
+    return value is None or (type(value) in (str, list) and not value)
 
 
-def _is_same(known: Any, value: Any) -> bool:
-    """Compare two values of the state; a foreign object's own comparison is not asked."""
-    return known is value or (isinstance(known, _PLAIN) and isinstance(value, _PLAIN) and known == value)
-
-
-_PLAIN = (str, int, float, bool, type(None))
+def _said(value: Any) -> Hashable:
+    """Give what two values share that say the same."""
+    return value if isinstance(value, str) else hash(as_text(value))

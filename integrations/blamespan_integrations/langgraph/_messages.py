@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.content import is_data_content_block
@@ -19,16 +21,22 @@ from langgraph.types import Command, Send
 from blamespan.messages import Message, Part
 
 __all__ = [
+    "Lost",
     "are_messages",
     "as_state",
     "as_text",
     "content_text",
     "is_kind_of",
     "is_message",
+    "message_id",
     "message_text",
     "text_or_none",
     "to_message",
+    "type_name",
 ]
+
+Lost: TypeAlias = Callable[[str], None]
+"""Is told what could not be written and why: names and types, no content."""
 
 _ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assistant", "AIMessageChunk": "assistant"}
 _ROLES |= {"system": "system", "developer": "system", "tool": "tool", "function": "tool"}
@@ -55,7 +63,7 @@ def are_messages(value: Any) -> bool:
     """Tell whether *value* is a message, or a list of nothing but messages."""
     if type(value) is not list and is_message(value):
         return True
-    return isinstance(value, (list, tuple)) and bool(value) and all(map(is_message, value))
+    return type(value) in (list, tuple) and bool(value) and all(map(is_message, value))
 
 
 def to_message(value: Any) -> Message:
@@ -76,6 +84,12 @@ def to_message(value: Any) -> Message:
     if is_kind_of(type(value), AIMessage) and (value.tool_calls or value.invalid_tool_calls):
         parts += [_call_part(call) for call in [*value.tool_calls, *value.invalid_tool_calls]]
     return Message(role, tuple(parts), value.name, _finish_reason(value))
+
+
+def message_id(value: Any) -> str | None:
+    """Read the id of a message, if it has one."""
+    found = value.get("id") if type(value) is dict else getattr(value, "id", None)
+    return found if isinstance(found, str) and found else None
 
 
 def message_text(value: Any) -> str:
@@ -130,7 +144,7 @@ def _call_part(call: Mapping[str, Any]) -> Part:
         "type": "tool_call",
         "id": call.get("id"),
         "name": call.get("name"),
-        "arguments": _plain(call.get("args")),
+        "arguments": _Writing(_ignore).plain(call.get("args"), 0),
     }
 
 
@@ -142,12 +156,19 @@ def _finish_reason(message: BaseMessage) -> str | None:
 def as_state(value: Any) -> dict[str, Any] | None:
     """Read a graph's state as a mapping: a dict, a dataclass or a pydantic model; None for anything else.
 
-    It may be *value* itself: for reading at once.
+    It may be *value* itself: for reading at once. What raises when it is read is no mapping.
     """
     if type(value) is dict and set(map(type, value)) <= _ONLY_TEXT:
         return value
+    try:
+        return _fields(value)
+    except Exception:  # properties and mappings of the program's own may raise anything
+        return None
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else _shown(key): item for key, item in value.items()}
+        return {key if isinstance(key, str) else _key_text(key): item for key, item in value.items()}
     if isinstance(value, (list, str, Send, Command)) or is_kind_of(type(value), BaseMessage):
         return None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -161,14 +182,19 @@ def as_state(value: Any) -> dict[str, Any] | None:
 _ONLY_TEXT = {str}
 
 
-def as_text(value: Any) -> str:
-    """Write any value as compact JSON; text stays as it is. What cannot be written becomes its text or type."""
+def as_text(value: Any, lost: Lost | None = None) -> str:
+    """Write any value as compact JSON; text stays as it is.
+
+    Args:
+        value: Anything.
+        lost: Told what could not be written and why; in its place stands its type.
+    """
     if isinstance(value, str):
-        return value
+        return str.__str__(value)
     try:
-        return _encoder.encode(_plain(value))
-    except Exception:  # an integer of thousands of digits; a mapping of the program's own may raise anything
-        return _shown(value)
+        return _encoder.encode(_Writing(lost or _ignore).plain(value, 0))
+    except Exception as error:  # what nobody foresaw
+        return _unwritten(value, type(error).__name__, lost or _ignore)
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -184,49 +210,120 @@ def content_text(content: Any) -> str:
     return as_text(parts)
 
 
-def _plain(value: Any, room: _Room | None = None, depth: int = 0) -> Any:
-    """Make *value* such that JSON holds it. Deep or foreign objects become their text; what is very long, its start."""
-    room = room or _Room()
-    room.left -= 1
-    if isinstance(value, int) and value.bit_length() > _MAX_INTEGER_BITS:
-        return f"<integer of {value.bit_length()} bits>"
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if depth > _MAX_DEPTH or room.left < 0:
-        return _shown(value) if room.left >= 0 else _LEFT_OUT
-    if is_kind_of(type(value), BaseMessage):
-        return message_text(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        items = [_plain(item, room, depth + 1) for item in islice(value, max(0, room.left))]
-        return [*items, _LEFT_OUT] if len(items) < len(value) else items
-    if isinstance(value, Send):
-        return {"node": value.node, "arg": _plain(value.arg, room, depth + 1)}
-    state = as_state(value)
-    if state is None:
-        return _shown(value)
-    found = {key: _plain(item, room, depth + 1) for key, item in islice(state.items(), max(0, room.left))}
-    return {**found, _LEFT_OUT: len(state) - len(found)} if len(found) < len(state) else found
+class _Writing:
+    """Makes a value such that JSON holds it. Nothing in the value can make it raise or run on.
+
+    Args:
+        lost: Told what could not be written and why.
+    """
+
+    __slots__ = ("_above", "_left", "_lost")
+
+    def __init__(self, lost: Lost) -> None:
+        self._lost = lost
+        self._left = _MOST_VALUES
+        self._above: set[int] = set()
+
+    def plain(self, value: Any, depth: int) -> Any:
+        """Convert *value*, which stands *depth* levels deep; of what is very long, its start."""
+        kind = type(value)
+        if value is None or kind is str or kind is bool:
+            return value
+        self._left -= 1
+        if self._left < 0:
+            return _LEFT_OUT
+        if isinstance(value, int | float):
+            return self._number(value)
+        if isinstance(value, str):
+            return str.__str__(value)
+        if depth > _MAX_DEPTH:
+            return _unwritten(value, f"nested deeper than {_MAX_DEPTH}", self._lost)
+        if depth > 1 and id(value) in self._above:  # one round is shown
+            return _unwritten(value, "it holds itself", self._lost)
+        self._above.add(id(value))
+        try:
+            return self._structure(value, depth + 1)
+        except Exception as error:  # the program's own __str__, properties or iterators may raise anything
+            return _unwritten(value, type(error).__name__, self._lost)
+        finally:
+            self._above.discard(id(value))
+
+    def _number(self, value: int | float) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else float.__repr__(value)  # JSON has no NaN
+        bits = int.bit_length(value)
+        if bits <= _MAX_INTEGER_BITS:
+            return value
+        self._lost(f"integer of {bits} bits")
+        return f"<integer of {bits} bits>"
+
+    def _structure(self, value: Any, depth: int) -> Any:
+        if is_kind_of(type(value), BaseMessage):
+            return message_text(value)
+        if isinstance(value, list | tuple | set | frozenset):
+            items = [self.plain(item, depth) for item in islice(value, max(0, self._left))]
+            return [*items, _LEFT_OUT] if len(items) < len(value) else items
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._bytes(bytes(value))
+        if isinstance(value, Send):
+            return {"node": value.node, "arg": self.plain(value.arg, depth)}
+        state = as_state(value)
+        if state is None:
+            return _shown(value)
+        found = {key: self.plain(item, depth) for key, item in islice(state.items(), max(0, self._left))}
+        return {**found, _LEFT_OUT: len(state) - len(found)} if len(found) < len(state) else found
+
+    def _bytes(self, value: bytes) -> str:
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            self._lost(f"{len(value)} bytes that are no text")
+            return f"<{len(value)} bytes>"
+        return str(value)
 
 
-@dataclasses.dataclass(slots=True)
-class _Room:
-    """How many more values are worth writing: far more than fit into an attribute, few enough to take no time."""
-
-    left: int = 20_000
-
-
+_MOST_VALUES = 20_000
+"""How many values are worth writing: far more than fit into an attribute, few enough to take no time."""
 _LEFT_OUT = "..."
 _MAX_INTEGER_BITS = 14_000
 """Python refuses to write longer integers: it takes quadratic time."""
 _MAX_DEPTH = 20
-"""States nest a few levels; a structure that holds itself must come to an end."""
+"""States nest a few levels."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
+"""Says nothing, and is another one in every run."""
+_MAX_ADDRESSED = 1_000
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, type) or callable(value):
+        return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
+    text = str.__str__(str(value))
+    return _ADDRESS.sub("", text) if text.startswith("<") and len(text) < _MAX_ADDRESSED else text
+
+
+def _key_text(key: Any) -> str:
     try:
-        return str(value)
+        return _shown(key)
     except Exception:  # a program's own __str__ may raise anything
-        return f"<{type(value).__name__}>"
+        return f"<{type_name(key)}>"
+
+
+def _unwritten(value: Any, why: str, lost: Lost) -> str:
+    name = type_name(value)
+    lost(f"{name}: {why}")
+    return f"<{name}>"
+
+
+def type_name(value: Any) -> str:
+    """Name the type of *value*; a metaclass of the program's own may raise even there."""
+    try:
+        return str(type(value).__name__)
+    except Exception:
+        return "object"
+
+
+def _ignore(_: str) -> None:
+    return None
 
 
 def text_or_none(value: Any) -> str | None:

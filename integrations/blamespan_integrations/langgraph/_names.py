@@ -7,12 +7,13 @@ the name the agent was given.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from blamespan_integrations.langgraph._order import ERROR_HANDLER
-from blamespan_integrations.langgraph._places import Graph
+from blamespan_integrations.langgraph._places import Graph, Part
 
-__all__ = ["DEFAULT_GRAPH_NAME", "agent_name", "is_hook", "prebuilt_owner"]
+__all__ = ["DEFAULT_GRAPH_NAME", "is_hook", "part_of", "prebuilt_owner"]
 
 DEFAULT_GRAPH_NAME = "LangGraph"
 """What LangGraph calls a graph without a name."""
@@ -21,21 +22,22 @@ _MAX_NAMESAKES = 1_000
 _HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 
 
-def agent_name(graph: Graph, node: str, metadata: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Name the agent that *node* of *graph* is, uniquely in the run.
-
-    Returns:
-        Its name, and its id where that says more: the path from its graph.
-    """
-    owner = prebuilt_owner(metadata)
-    known = graph.names.get((node, owner))
+def part_of(graph: Graph, node: str, metadata: Mapping[str, Any]) -> Part:
+    """Tell which agent *node* of *graph* is, by a name that is its own in the run."""
+    owner = prebuilt_owner(metadata) if node in _MODEL_NODES else None
+    known = graph.parts.get((node, owner))
     if known is None:
-        known = graph.names[node, owner] = _unique_name(graph, node, owner)
+        agent, agent_id = _unique_name(graph, node, owner)
+        known = graph.parts[node, owner] = Part(agent, agent_id, graph.run.memory.of(f"{agent}/{node}"), is_hook(node))
     return known
 
 
 def _unique_name(graph: Graph, node: str, owner: str | None) -> tuple[str, str | None]:
-    """Name an agent; one that stands elsewhere, in a graph of its own, but has a name already taken gets another."""
+    """Name an agent; one that stands elsewhere, in a graph of its own, but has a name already taken gets another.
+
+    Returns:
+        Its name, and its id where that says more: the path from its graph.
+    """
     team = _team_name(graph)
     prebuilt = _prebuilt_name(graph, team, node, owner)
     if node.startswith(ERROR_HANDLER):
@@ -43,16 +45,17 @@ def _unique_name(graph: Graph, node: str, owner: str | None) -> tuple[str, str |
     path = prebuilt or (f"{team}/{node}" if team else node)
     stands = graph.node.name if prebuilt and graph.node is not None else None
     where = f"{stands}/{prebuilt}" if stands not in (None, prebuilt) else path
-    for name in (prebuilt or node, path, where, *(f"{where}#{number}" for number in range(2, _MAX_NAMESAKES))):
-        place, definition = graph.run.owners.setdefault(name, (where, graph.definition))
-        if place == where or (definition is not None and definition == graph.definition):
+    numbered = (f"{where}#{number}" for number in range(2, _MAX_NAMESAKES))
+    for name in chain((prebuilt or node, path, where), numbered):
+        place, definition = graph.run.owners.setdefault(name, (where, graph.definition.id))
+        if place == where or (definition is not None and definition == graph.definition.id):
             return name, where if where != name else None
     return where, None
 
 
 def is_hook(node: str) -> bool:
     """Tell whether a node is a hook of an agent's middleware, e.g. `SummarizationMiddleware.before_model`."""
-    return node.rpartition(".")[2] in _HOOKS and "." in node
+    return "." in node and node.rpartition(".")[2] in _HOOKS
 
 
 def prebuilt_owner(metadata: Mapping[str, Any]) -> str | None:
@@ -74,6 +77,6 @@ def _team_name(graph: Graph) -> str:
 def _prebuilt_name(graph: Graph, team: str, node: str, owner: str | None) -> str | None:
     if node not in _MODEL_NODES:
         return None
-    if owner is not None or not graph.is_prebuilt:
+    if owner is not None or not graph.definition.is_prebuilt:
         return owner
     return team or (graph.name if graph.name != DEFAULT_GRAPH_NAME else None)

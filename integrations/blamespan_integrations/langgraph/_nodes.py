@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 
+from blamespan import conventions as words
 from blamespan.messages import Message
 from blamespan.trace import Agent, AgentRole
 from blamespan_integrations.langgraph import _words as own_words
@@ -24,20 +25,17 @@ from blamespan_integrations.langgraph._convert import (
     Given,
     Update,
     answered_call,
-    as_tool_message,
     given_of,
-    handing_back,
     interrupt_text,
     open_calls,
     requested_calls,
-    update_of,
     update_of_writes,
 )
-from blamespan_integrations.langgraph._messages import as_state, as_text, message_text, to_message
-from blamespan_integrations.langgraph._names import agent_name, is_hook, prebuilt_owner
-from blamespan_integrations.langgraph._order import predecessors
+from blamespan_integrations.langgraph._messages import as_text, message_id, message_text, to_message
+from blamespan_integrations.langgraph._names import part_of, prebuilt_owner
+from blamespan_integrations.langgraph._order import predecessors, tails
+from blamespan_integrations.langgraph._own_words import unsaid_by, written_by
 from blamespan_integrations.langgraph._places import Call, Ended, Graph, Node
-from blamespan_integrations.langgraph._seen import is_short
 from blamespan_integrations.recording import Recorder, StepRef
 
 __all__ = ["Nodes"]
@@ -59,27 +57,28 @@ class Nodes:
             inputs: What it is given.
             metadata: LangGraph's `langgraph_*` metadata of the execution.
         """
-        agent, agent_id = agent_name(graph, name, metadata)
-        memory_key = f"{agent}/{name}"
-        given = graph.run.memory.given(memory_key, inputs)
+        part = part_of(graph, name, metadata)
+        given = given_of(inputs, part.seen.are_messages)
         if not graph.run.has_state:
             _recall_history(graph, given)
         node = Node(
             run=graph.run,
             graph=graph,
             name=name,
-            agent=agent,
-            agent_id=agent_id,
+            agent=part.agent,
+            agent_id=part.agent_id,
             superstep=superstep,
             namespace=str(metadata.get("langgraph_checkpoint_ns") or ""),
-            memory_key=memory_key,
+            seen=part.seen,
             given=given,
             builds_on=predecessors(graph, name, superstep, metadata, inputs),
             attributes={},
             start_ns=time.time_ns(),
             calls=_calls(given, metadata),
-            is_hook=is_hook(name),
+            is_hook=part.is_hook,
         )
+        if graph.has_tasks:
+            graph.build_on(node.builds_on)
         node.attributes.update(_attributes(node, metadata))
         if not node.calls and not node.is_hook:
             self._start_span(node, start_ns=None)
@@ -92,9 +91,11 @@ class Nodes:
 
     def _start_span(self, node: Node, start_ns: int | None) -> None:
         run = node.run
+        lost: list[str] = []
+        known = {ref.index for ref in node.builds_on}
         node.span = self.recorder.start_agent(
             node.agent,
-            received=run.memory.news(node.memory_key, node.given, {ref.index for ref in node.builds_on}),
+            received=run.memory.news(node.seen, node.given, known, lost.append),
             builds_on=node.builds_on,
             agent_id=node.agent_id,
             conversation_id=run.thread_id,
@@ -102,18 +103,21 @@ class Nodes:
             parent=node.graph.context,
             start_ns=start_ns,
         )
+        for what in lost:
+            node.span.losing(words.INPUT_MESSAGES)(what)
 
     def end(self, node: Node, output: Any) -> None:
         """End a node that has returned *output*."""
-        update = _written(node, output)
+        update = written_by(node, output)
         if node.team_span is not None:
-            refs = self._end_team(node, _unsaid(node, update, output))
+            refs = self._end_team(node, unsaid_by(node, update, output), output)
         elif node.span is None and _only_executed(node, update):
             refs = self._end_executor(node, update)
         elif node.span is None and node.is_hook and _says_nothing(update):
             refs = node.builds_on
         else:
-            self.give_span(node)
+            if node.span is None:
+                self.give_span(node)
             refs = [self._speak(node, update)]
         _leave(node, refs, update, output)
 
@@ -152,10 +156,10 @@ class Nodes:
             _note_agent(node)
             node.span.end(attributes={own_words.STEP_CANCELLED: True})
 
-    def _end_team(self, node: Node, update: Update) -> list[StepRef]:
+    def _end_team(self, node: Node, update: Update, output: Any) -> list[StepRef]:
         """End a node that was a team; what its members have not said is a message of its own."""
         assert node.team_span is not None
-        refs = node.members[-1].tail() if node.members else []
+        refs = tails(node.members, update, output)
         if update.messages or update.state:
             earlier, node.span = (
                 node.span,
@@ -183,16 +187,19 @@ class Nodes:
         """End the node's span as a step that says *update*."""
         assert node.span is not None
         _note_agent(node)
-        output = _spoken(update)
+        output = [to_message(message) for message in update.messages]
+        if update.state:
+            lost = node.span.losing(words.OUTPUT_MESSAGES)
+            output.append(Message.of_text("assistant", as_text(update.state.get(VALUE, update.state), lost)))
         ref = node.span.end(
             output=output,
             kind="handoff" if update.goto else "message",
-            message_id=_message_id(update),
-            recipients=_recipients(node, update),
+            message_id=message_id(update.messages[-1]) if update.messages else None,
+            recipients=_recipients(node, update) if update.goto or node.sends else (),
             attributes=attributes,
             error=error,
         )
-        node.run.memory.has_said(node.memory_key, update, ref.index)
+        node.run.memory.has_said(node.seen, update, ref.index)
         for message in update.messages:
             for call in requested_calls(message):
                 if call.get("id"):
@@ -225,7 +232,7 @@ class Nodes:
             builds_on=builds_on,
             parent=node.graph.context,
         )
-        failed = TOOL_ERROR if answer.status == "error" else None
+        failed = TOOL_ERROR if answer.status == "error" and not node.is_hook else None  # a hook's: a person's refusal
         text = as_text(answer.content)
         node.answers[answer.tool_call_id] = tool.end(result=text, error=failed)
 
@@ -309,59 +316,6 @@ def _note_agent(node: Node) -> None:
         node.run.agents[node.agent] = Agent(node.agent, role, node.agent_id)
 
 
-def _written(node: Node, output: Any) -> Update:
-    """Read what a node wrote, without what it only handed back of its own input."""
-    if output is node.given.raw and as_state(output) is not None:
-        return node.run.memory.mutations(node.memory_key, given_of(output))
-    update = update_of(output)
-    if node.calls:
-        update.messages = [as_tool_message(message) for message in update.messages]
-        if answers := handing_back(update.messages, node.calls):  # a handoff tool: the state goes along
-            return replace(update, messages=answers, state={})
-    update.messages = [message for message in update.messages if not _was_given(node, message)]
-    if update.state:
-        is_whole = (as_state(node.given.raw) or {}).keys() <= (as_state(output) or {}).keys()
-        update.state = {
-            key: value
-            for key, value in update.state.items()
-            if not _is_given(node.given.rest, key, value) or (is_short(value) and not is_whole)
-        }
-    return update
-
-
-def _was_given(node: Node, message: Any) -> bool:
-    if node.span is None and node.calls and answered_call(message) in node.calls:
-        return False  # the answer to a call that was open
-    return node.run.memory.was_given(None if node.span is None else node.memory_key, node.given, message)
-
-
-def _is_given(state: Mapping[str, Any], key: str, value: Any) -> bool:
-    return key in state and state[key] is value and value is not None and not isinstance(value, (bool, int, float))
-
-
-def _unsaid(node: Node, update: Update, output: Any) -> Update:
-    """Leave what no member of a team has said yet."""
-    if any(output is given for given in node.outputs):
-        return Update(goto=update.goto, sends=update.sends)
-    said = {text for member in node.members for text in member.said}
-    given = [state for given in node.outputs if (state := as_state(given)) is not None]
-    received = {message_text(message) for message in node.given.messages}
-    return replace(
-        update,
-        messages=[m for m in update.messages if message_text(m) not in said and message_text(m) not in received],
-        state={
-            key: value
-            for key, value in update.state.items()
-            if as_text(value) not in said and not any(_equals(state.get(key), value) for state in given)
-        },
-    )
-
-
-def _equals(one: Any, other: Any) -> bool:
-    """Compare two values of a state by what they say: their own comparison may do anything."""
-    return one is other or (one is not None and type(one) is type(other) and as_text(one) == as_text(other))
-
-
 def _only_executed(node: Node, update: Update) -> bool:
     """Tell whether a node did nothing but answer the calls it was started for."""
     answers = [m for m in update.messages if isinstance(m, ToolMessage) and m.tool_call_id in node.calls]
@@ -379,22 +333,7 @@ def _leave(node: Node, refs: Iterable[StepRef], update: Update, output: Any) -> 
     node.graph.ended(node.superstep, Ended(node.task_id, list(refs), [*node.sends, *update.sends], made))
 
 
-def _spoken(update: Update) -> list[Message]:
-    found = [to_message(message) for message in update.messages]
-    if update.state:
-        found.append(Message.of_text("assistant", as_text(update.state.get(VALUE, update.state))))
-    return found
-
-
-def _message_id(update: Update) -> str | None:
-    last = update.messages[-1] if update.messages else None
-    found = getattr(last, "id", None)
-    return found if isinstance(found, str) else None
-
-
 def _recipients(node: Node, update: Update) -> list[str]:
     """Name those the message is sent to by name; a tool call sent to its executor has no recipient."""
-    if not (update.goto or node.sends):
-        return []
     sent = [send.node for send in node.sends if not open_calls(given_of(send.arg))]
     return list(dict.fromkeys([*update.goto, *sent]))

@@ -1,4 +1,4 @@
-"""Which steps a node builds on.
+"""Which steps a node, or a graph within one, builds on.
 
 LangGraph says which channel triggered a node, and what each node before it wrote: an edge is a channel that
 its source writes and its target is triggered by. A packet (`Send`) is the object its sender made.
@@ -6,13 +6,16 @@ its source writes and its target is triggered by. A packet (`Send`) is the objec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from blamespan_integrations.langgraph._places import Ended, Graph, parts_of
+from blamespan_integrations.langgraph._convert import Update, given_of
+from blamespan_integrations.langgraph._messages import is_message, message_text
+from blamespan_integrations.langgraph._places import Ended, Graph, Node, parts_of
+from blamespan_integrations.langgraph._seen import is_short
 from blamespan_integrations.recording import StepRef
 
-__all__ = ["ERROR_HANDLER", "predecessors"]
+__all__ = ["ERROR_HANDLER", "grounds_of", "predecessors", "tails"]
 
 _PUSH = "__pregel_push"
 ERROR_HANDLER = "__error_handler__"
@@ -64,3 +67,50 @@ def _makers(graph: Graph, inputs: Any) -> Sequence[Ended]:
     if makers or (graph.node is not None and any(id(part) in given for part in parts_of(graph.node.given.raw))):
         return sorted(makers, key=lambda ended: ended.refs[0].index if ended.refs else 0)
     return graph.supersteps[max(graph.supersteps)] if graph.supersteps else []
+
+
+def grounds_of(node: Node, inputs: Any) -> list[StepRef]:
+    """Find the steps that a graph builds on which *node* calls with *inputs*.
+
+    Those of the graphs it has called before whose answers the inputs hold, as they are or within a text. When these
+    ended does not count: graphs that were asked at once know nothing of each other, whichever is the first.
+    """
+    given = parts_of(inputs)
+    known = {id(part) for part in given}
+    text = "\n".join(_texts_of(given))
+    refs: dict[int, StepRef] = {}
+    for member in list(node.members):
+        if member.output is not None and _is_in(member.output, known, text):
+            refs.update((ref.index, ref) for ref in member.tail())
+    return [refs[index] for index in sorted(refs)] or list(node.builds_on)
+
+
+def tails(members: Sequence[Graph], update: Update, output: Any) -> list[StepRef]:
+    """List the steps that the graphs within a node ended with, for what the node says of its own to build on.
+
+    Where it only hands on what one of them gave back, those of that one.
+    """
+    if not (update.messages or update.state):
+        members = [one for one in members if one.output is not None and one.output is output] or members
+    refs = {ref.index: ref for member in members for ref in member.tail()}
+    return [refs[index] for index in sorted(refs)]
+
+
+def _is_in(output: Any, known: Collection[int], text: str) -> bool:
+    answer = given_of(output)
+    said = answer.messages[-1:] or [value for value in answer.rest.values() if not is_short(value)]
+    if any(id(part) in known for one in said for part in parts_of(one)):
+        return True
+    return any(len(found) >= _TELLING and found in text for found in _texts_of(said))
+
+
+def _texts_of(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if is_message(value):
+            yield message_text(value)
+        elif isinstance(value, str):
+            yield value
+
+
+_TELLING = 4
+"""Characters; a shorter answer stands in any text by chance."""

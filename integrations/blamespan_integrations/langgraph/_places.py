@@ -5,7 +5,7 @@ A *place* is where children belong: the run, a node, a tool, a model call, or a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,24 @@ from opentelemetry.context import Context
 
 from blamespan.trace import Agent
 from blamespan_integrations.langgraph._convert import Given
-from blamespan_integrations.langgraph._memory import Memory
-from blamespan_integrations.recording import AgentSpan, ChatSpan, RunSpan, StepRef, ToolSpan
+from blamespan_integrations.langgraph._memory import Memory, Seen
+from blamespan_integrations.recording import AgentSpan, Around, ChatSpan, RunSpan, StepRef, ToolSpan
 
-__all__ = ["Call", "Chain", "Chat", "Ended", "Graph", "Node", "Place", "Run", "Tool", "actor", "parts_of"]
+__all__ = [
+    "Call",
+    "Chain",
+    "Chat",
+    "Definition",
+    "Ended",
+    "Graph",
+    "Node",
+    "Part",
+    "Place",
+    "Run",
+    "Tool",
+    "actor",
+    "parts_of",
+]
 
 _KEPT = 8
 """Supersteps: those before the last are dropped now and then."""
@@ -65,6 +79,8 @@ class Run:
     errors: list[BaseException] = field(default_factory=list)
     """What its steps raised: an exception that passes through several spans is one step's failure."""
     is_interrupted: bool = False
+    around: Around = field(default_factory=Around)
+    """Within which step of another framework's it takes place."""
     goes_on: str = ""
     """How it is related to the run whose checkpoint it starts from, if it goes on from there."""
 
@@ -90,6 +106,41 @@ class Ended:
     output: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What LangGraph tells of a graph that the program has compiled.
+
+    Attributes:
+        id: Its identity; None where LangGraph does not tell.
+        is_prebuilt: Whether it is what `create_agent` or `create_react_agent` makes.
+        subgraphs: Those of its nodes that are graphs themselves, by name.
+    """
+
+    id: int | None = None
+    is_prebuilt: bool = False
+    subgraphs: Collection[str] = ()
+
+
+UNKNOWN = Definition()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a node is whenever it is executed.
+
+    Attributes:
+        agent: Its name as an agent of the run.
+        agent_id: Where it stands, where that is not its name.
+        seen: What it knows: a team's only agent may share the team's name, but not its memory.
+        is_hook: Whether it is a middleware's hook, which is a step only if it says something.
+    """
+
+    agent: str
+    agent_id: str | None
+    seen: Seen
+    is_hook: bool
+
+
 @dataclass(slots=True)
 class Graph:
     """A graph at work; or the tasks of a functional entrypoint.
@@ -104,11 +155,13 @@ class Graph:
         edges: Who wrote each of LangGraph's channels that no node has followed yet; None until LangGraph tells.
         said: Texts that its members have said, where it is not the outermost.
         failed: How each node failed last, by name.
-        definition: The identity of what the program has compiled, where LangGraph tells.
-        is_prebuilt: Whether it is what `create_agent` or `create_react_agent` makes.
+        definition: What the program has compiled.
         has_tasks: Whether its nodes are the tasks of a functional entrypoint.
         makers: The tasks that made each object, by its identity.
-        names: What its nodes are called as agents, by node and owner, with their ids.
+        loose: The steps of its tasks that no other task builds on, by index.
+        has_failed: Whether it came to an end by failing.
+        output: What it gave back.
+        parts: What its nodes are as agents, by node and owner.
     """
 
     run: Run
@@ -122,17 +175,20 @@ class Graph:
     edges: dict[str, list[Ended]] | None = None
     said: set[str] = field(default_factory=set)
     failed: dict[str, StepRef] = field(default_factory=dict)
-    definition: int | None = None
-    is_prebuilt: bool = False
+    definition: Definition = UNKNOWN
     has_tasks: bool = False
     makers: dict[int, Ended] = field(default_factory=dict)
-    names: dict[tuple[str, str | None], tuple[str, str | None]] = field(default_factory=dict)
+    loose: dict[int, StepRef] = field(default_factory=dict)
+    has_failed: bool = False
+    output: Any = None
+    parts: dict[tuple[str, str | None], Part] = field(default_factory=dict)
 
     def ended(self, superstep: int, how: Ended) -> None:
         """Remember how a node ended; what no later node can build on is forgotten."""
         self.supersteps.setdefault(superstep, []).append(how)
         if self.has_tasks:
             self.makers.update((id(part), how) for part in parts_of(how.output))
+            self.loose.update((ref.index, ref) for ref in how.refs)
         if len(self.supersteps) > _KEPT:
             for old in [number for number in self.supersteps if number < superstep - 1]:
                 self.supersteps.pop(old, None)
@@ -155,8 +211,17 @@ class Graph:
 
     def tail(self) -> list[StepRef]:
         """List the steps it ended with so far."""
+        if self.has_failed and self.failed:
+            return list(self.failed.values())
+        if self.has_tasks:
+            return [self.loose[index] for index in sorted(self.loose)]
         last = max(self.supersteps, default=None)
         return [] if last is None else [ref for ended in self.supersteps[last] for ref in ended.refs]
+
+    def build_on(self, refs: Iterable[StepRef]) -> None:
+        """Note that a task of it builds on *refs*."""
+        for ref in refs:
+            self.loose.pop(ref.index, None)
 
 
 @dataclass(slots=True)
@@ -171,7 +236,7 @@ class Node:
         agent_id: Where it stands, where that is not its name.
         superstep: LangGraph's number of it within the graph's run.
         namespace: LangGraph's checkpoint namespace of the execution.
-        memory_key: Who remembers what it is given: a team's only agent may share the team's name, but not its memory.
+        seen: What it knows.
         given: What it was given.
         builds_on: The steps it builds on.
         attributes: What its span says beyond the conventions.
@@ -183,7 +248,6 @@ class Node:
         team_span: The same span, once the node has turned out to be a team: its members speak, not it.
         members: The graphs within it; the tasks of an entrypoint are one.
         tasks: That one.
-        outputs: What the graphs within it gave back.
         answers: Of the tools it executed for others, by call id.
         sends: The packets its conditional edges send.
     """
@@ -195,7 +259,7 @@ class Node:
     agent_id: str | None
     superstep: int
     namespace: str
-    memory_key: str
+    seen: Seen
     given: Given
     builds_on: list[StepRef]
     attributes: dict[str, str | int | bool]
@@ -207,7 +271,6 @@ class Node:
     team_span: RunSpan | None = None
     members: list[Graph] = field(default_factory=list)
     tasks: Graph | None = None
-    outputs: list[Any] = field(default_factory=list)
     answers: dict[str, StepRef] = field(default_factory=dict)
     sends: list[Send] = field(default_factory=list)
 
@@ -278,17 +341,17 @@ class Chain:
         run: The run it belongs to.
         place: Where it belongs.
         name: Its name.
+        inputs: What it is given.
         is_edge: Whether it may decide where a node leads.
-        is_prebuilt: Whether it is a graph, and a prebuilt agent.
-        definition: If it is a graph, the identity of what the program has compiled.
+        definition: If it is a graph, what the program has compiled.
     """
 
     run: Run
     place: Place
     name: str
+    inputs: Any = None
     is_edge: bool = False
-    is_prebuilt: bool = False
-    definition: int | None = None
+    definition: Definition = UNKNOWN
 
     @property
     def context(self) -> Context:
@@ -301,9 +364,9 @@ def parts_of(value: Any) -> list[Any]:
     found, place = [value], 0
     while place < len(found) < _MAX_PARTS:
         part, place = found[place], place + 1
-        if isinstance(part, dict):
+        if type(part) is dict:
             found += part.values()
-        elif isinstance(part, list | tuple | set):
+        elif type(part) in (list, tuple, set):
             found += part
     return [part for part in found if not isinstance(part, bool | int | tuple | None)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["Started"]
 
-_STEP_TAG = "graph:step:"
+_STEP_TAG, _PART_TAG = "graph:step:", "seq:step:"
 
 
 @dataclass(slots=True)  # not frozen: one is made for every runnable, and freezing doubles that cost
@@ -23,12 +23,14 @@ class Started:
     metadata: Mapping[str, Any]
 
     @property
-    def superstep(self) -> int | None:
-        """LangGraph's number of the superstep, if this is a node."""
+    def place_in_graph(self) -> tuple[int | None, bool]:
+        """LangGraph's number of the superstep, if this is a node; and whether it is a part of one, as edges are."""
+        is_part = False
         for tag in self.tags:
             if tag.startswith(_STEP_TAG) and (number := tag[len(_STEP_TAG) :]).lstrip("-").isdigit():
-                return int(number)
-        return None
+                return int(number), False
+            is_part = is_part or tag.startswith(_PART_TAG)
+        return None, is_part
 
     @property
     def is_graph(self) -> bool:

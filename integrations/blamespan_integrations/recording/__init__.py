@@ -8,7 +8,8 @@ Nothing here makes a span current. The integration does, around the framework's 
 across a `yield`.
 """
 
+from blamespan_integrations.recording.around import Around, around
 from blamespan_integrations.recording.recorder import Recorder
 from blamespan_integrations.recording.spans import AgentSpan, ChatSpan, RunSpan, StepRef, ToolSpan
 
-__all__ = ["AgentSpan", "ChatSpan", "Recorder", "RunSpan", "StepRef", "ToolSpan"]
+__all__ = ["AgentSpan", "Around", "ChatSpan", "Recorder", "RunSpan", "StepRef", "ToolSpan", "around"]

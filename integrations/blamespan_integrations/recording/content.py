@@ -47,6 +47,8 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
 }
 """Fields a part must have. Source: GenAI message JSON schemas of the semantic conventions."""
 _OPENINGS = {kind: f'{{"type":"{kind}","content":' for kind in ("text", "reasoning")}
+_ROLES = {role: quoted(role) for role in ("system", "user", "assistant", "tool")}
+_ENDED = ',"finish_reason":"stop"'
 _PART_NAMES = frozenset({"type", "id", "name", "modality", "mime_type"})
 """Fields of a part that are no content."""
 
@@ -281,9 +283,12 @@ class Contents:
         for message in messages:
             parts = ",".join([f"{_OPENINGS[part['type']]}{write(part['content'])}}}" for part in message.parts])
             name = "" if message.name is None else f',"name":{quoted(self.name(message.name))}'
-            reason = message.finish_reason or ("stop" if is_output else None)
-            end = "" if reason is None else f',"finish_reason":{quoted(self.word(reason))}'
-            written.append(f'{{"role":{quoted(message.role)}{name},"parts":[{parts}]{end}}}')
+            end = _ENDED if is_output else ""
+            if message.finish_reason is not None:
+                end = f',"finish_reason":{quoted(self.word(message.finish_reason))}'
+            written.append(
+                f'{{"role":{_ROLES.get(message.role) or quoted(message.role)}{name},"parts":[{parts}]{end}}}'
+            )
         return f"[{','.join(written)}]"
 
     def _quoted_by(self, key: str) -> Callable[[str], str]:

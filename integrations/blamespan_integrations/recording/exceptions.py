@@ -29,7 +29,7 @@ def exception_event(contents: Contents, error: BaseException) -> tuple[str | Non
     event = {_words.EXCEPTION_TYPE: contents.name(_qualified_name(type(error))), _words.EXCEPTION_ESCAPED: "False"}
     message = contents.text(_words.EXCEPTION_MESSAGE, error_text(contents, error), words.MAX_ATTRIBUTION_BYTES)
     if message is None:
-        event[_words.EXCEPTION_STACKTRACE] = "\n".join(_frames(error))
+        event[_words.EXCEPTION_STACKTRACE] = _frames_text(contents, error)
         return None, event
     event[_words.EXCEPTION_MESSAGE] = message
     stack = contents.text(_words.EXCEPTION_STACKTRACE, _stack(contents, error))
@@ -56,7 +56,15 @@ def _stack(contents: Contents, error: BaseException) -> str:
         return "".join(_without_hooks(traceback.TracebackException.from_exception(error, limit=-_MOST_FRAMES)).format())
     except Exception as failed:  # it formats the whole chain, whose messages may raise
         contents.lose(f"{_words.EXCEPTION_STACKTRACE}: {type(failed).__qualname__}")
+        return _frames_text(contents, error)
+
+
+def _frames_text(contents: Contents, error: BaseException) -> str:
+    try:
         return "\n".join(_frames(error))
+    except Exception as failed:  # a program's own exception may raise when it is asked where it passed
+        contents.lose(f"{_words.EXCEPTION_STACKTRACE}: {type(failed).__qualname__}")
+        return type(error).__qualname__
 
 
 def _without_hooks(

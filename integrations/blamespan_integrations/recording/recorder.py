@@ -20,6 +20,7 @@ from blamespan_integrations.recording.content import ContentPolicy, Contents
 from blamespan_integrations.recording.room import Room, span_limits
 from blamespan_integrations.recording.spans import (
     AGENT_KEY,
+    CALL_KEY,
     AgentSpan,
     ChatSpan,
     RunSpan,
@@ -28,9 +29,13 @@ from blamespan_integrations.recording.spans import (
     ToolSpan,
     chosen,
     link_to,
+    note_links,
 )
 
 __all__ = ["Recorder"]
+
+(_SPAN_KEY,) = trace.set_span_in_context(trace.INVALID_SPAN, Context())
+"""Where OpenTelemetry's context holds the current span: contexts are made in one go with all that is ours."""
 
 RUN_KEY = otel_context.create_key("blamespan-run")
 """Where the OpenTelemetry context holds what the spans of a run share."""
@@ -98,7 +103,7 @@ class Recorder:
         if otel_context.get_value(RUN_KEY, context) is None:
             context = otel_context.set_value(RUN_KEY, RunState(), context)
         # An agent further out is not this run's: its team within a team has agents of its own.
-        context = otel_context.set_value(AGENT_KEY, None, context)
+        context = Context({**context, AGENT_KEY: None, CALL_KEY: None})
         return RunSpan(span, context, contents, Room(self._max_attributes, found))
 
     def start_agent(
@@ -127,7 +132,8 @@ class Recorder:
             parent: The current context if None.
             start_ns: When it began, Unix time, where that is known only now; this moment if None.
         """
-        state = _run_state(parent)
+        around = otel_context.get_current() if parent is None else parent
+        state = _run_state(around)
         inputs = [ref for one in builds_on if (ref := one if isinstance(one, StepRef) else state.said.get(one))]
         contents = Contents(self._policy)
         name = contents.name(name)
@@ -139,13 +145,15 @@ class Recorder:
             _put(found, words.AGENT_DESCRIPTION, contents.text(words.AGENT_DESCRIPTION, description))
         if received:
             found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, received)
-        links = [link_to(ref) for ref in inputs if ref.span.is_valid]
+        links = [Link(ref.span, {words.LINK_STEP: ref.index}) for ref in inputs if ref.span.is_valid]
         room = Room(self._max_attributes, found)
         every = {**chosen(attributes, contents, room), **found} if attributes else found
         span = self._start(f"{words.OPERATION_AGENT} {name}", every, parent, links, start_ns=start_ns)
-        context = _within(span, parent)
-        agent = AgentSpan(span, context, contents, room, name, state, inputs)
-        agent.context = Context({**context, RUN_KEY: state, AGENT_KEY: agent})
+        agent = AgentSpan(span, around, contents, room, name, state, inputs, self._max_links)
+        inside = {RUN_KEY: state, AGENT_KEY: agent, CALL_KEY: None}
+        if span is not trace.INVALID_SPAN:  # what is not recorded leaves its parent where it is
+            inside[_SPAN_KEY] = span
+        agent.context = Context({**around, **inside})
         return agent
 
     def start_tool(
@@ -188,10 +196,12 @@ class Recorder:
         found[words.STEP_INDEX] = index
         inputs = [*(caller.known_for(call_id) if caller else ()), *builds_on]
         links = [link_to(ref) for ref in inputs if ref.span.is_valid]
+        note_links(contents, len(links), self._max_links)
         span = self._start(f"{words.OPERATION_TOOL} {name}", found, parent, links)
         call = StepRef(span.get_span_context(), index)
         room = Room(self._max_attributes, found)
-        return ToolSpan(span, _within(span, parent), contents, room, call, state, caller)
+        context = otel_context.set_value(CALL_KEY, call, _within(span, parent))
+        return ToolSpan(span, context, contents, room, call, state, caller)
 
     def start_chat(
         self,
@@ -260,7 +270,7 @@ def _put(found: dict[str, AttributeValue], key: str, value: str | None) -> None:
 
 def _run_state(context: Context | None) -> RunState:
     """Find the run's state; an agent outside every run is a run of its own."""
-    state = otel_context.get_value(RUN_KEY, context)
+    state = otel_context.get_value(RUN_KEY) if context is None else context.get(RUN_KEY)
     return state if isinstance(state, RunState) else RunState()
 
 

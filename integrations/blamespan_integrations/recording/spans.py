@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opentelemetry import context as otel_context
@@ -20,6 +20,8 @@ from blamespan_integrations.recording.room import Room
 
 __all__ = [
     "AGENT_KEY",
+    "CALL_KEY",
+    "STEP_CANCELLED",
     "AgentSpan",
     "ChatSpan",
     "RunSpan",
@@ -28,10 +30,15 @@ __all__ = [
     "ToolSpan",
     "chosen",
     "link_to",
+    "note_links",
 ]
 
 AGENT_KEY = otel_context.create_key("blamespan-agent")
 """Where the OpenTelemetry context holds the agent whose turn it is."""
+CALL_KEY = otel_context.create_key("blamespan-call")
+"""Where it holds the call of the tool at work within that agent's turn."""
+STEP_CANCELLED = "blamespan.step.cancelled"
+"""bool, true where the program cut short what the span is of: no failure, and nobody's."""
 _MOST_RECIPIENTS = 128
 
 
@@ -71,6 +78,21 @@ class _Recording:
         if self.span.is_recording():
             self.span.set_attributes(chosen(attributes, self._contents, self._room))
 
+    def lose(self, what: str) -> None:
+        """Say what could not be recorded, and why; names and types only."""
+        self._contents.lose(what)
+
+    def abandon(self) -> None:
+        """End what could not be ended in order: no span is left open."""
+        if self.span.is_recording():
+            self._contents.lose("how it ended: not recorded")
+            self.span.set_attributes(self._contents.notes())
+            self.span.end()
+
+    def losing(self, key: str) -> Callable[[str], None]:
+        """Give what remembers that something of the value under *key* could not be recorded: types, no content."""
+        return lambda what: self._contents.lose(f"{key}: {what}")
+
     def _close(
         self,
         own: dict[str, AttributeValue],
@@ -83,7 +105,7 @@ class _Recording:
         if error is not None:
             self._fail(error, own)
         if extras:
-            self.span.set_attributes(chosen(extras, self._contents, self._room))
+            own = {**chosen(extras, self._contents, self._room), **own}
         own |= self._contents.notes()
         if self._room.is_tight(self.span, len(own)):
             own = self._room.squeezed(own)
@@ -144,6 +166,7 @@ class AgentSpan(_Recording):
     name: str
     _state: RunState
     inputs: list[StepRef]
+    _most_links: int | None = None
     usage: Usage | None = None
     asked: dict[str, int] = field(default_factory=dict)
 
@@ -187,6 +210,7 @@ class AgentSpan(_Recording):
         if self.usage is not None:
             found[words.INPUT_TOKENS] = self.usage.input_tokens
             found[words.OUTPUT_TOKENS] = self.usage.output_tokens
+        note_links(self._contents, len(self.inputs), self._most_links)
         self._close(found, error, attributes)
         ref = StepRef(self.span.get_span_context(), index)
         if message_id is not None and ref.span.is_valid:
@@ -198,10 +222,15 @@ class AgentSpan(_Recording):
 
         The span is then no step: the messages of its members are.
         """
+        note_links(self._contents, len(self.inputs), self._most_links)
         name = self._contents.name(name)
         self.span.update_name(f"{words.OPERATION_WORKFLOW} {name}")
         self.span.set_attributes({words.OPERATION: words.OPERATION_WORKFLOW, words.WORKFLOW_NAME: name})
         return RunSpan(self.span, otel_context.set_value(AGENT_KEY, None, self.context), self._contents, self._room)
+
+    def has_said(self, message_id: str) -> bool:
+        """Tell whether the message is a step of this run already."""
+        return message_id in self._state.said
 
     def known_for(self, call_id: str | None) -> list[StepRef]:
         """List the inputs that a tool call builds on: those known when it was asked for."""
@@ -298,6 +327,12 @@ def chosen(extras: Mapping[str, object], contents: Contents, room: Room) -> dict
     if left_out:
         contents.lose(left_out)
     return found
+
+
+def note_links(contents: Contents, links: int, most: int | None) -> None:
+    """Say that a span builds on more steps than it can have links: those said first are missing."""
+    if most is not None and links > most:
+        contents.lose(f"links: {links - most} over the limit of {most}")
 
 
 def link_to(ref: StepRef) -> Link:

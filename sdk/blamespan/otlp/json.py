@@ -15,7 +15,7 @@ from typing import Any
 
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, EntityRef, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from blamespan.errors import MalformedSpan
@@ -33,6 +33,7 @@ _VALUE_NAMES = {
     "int_value": "intValue",
     "double_value": "doubleValue",
     "bytes_value": "bytesValue",
+    "string_value_strindex": "stringValueStrindex",
 }
 
 
@@ -101,8 +102,18 @@ def _resource_spans(group: trace_pb2.ResourceSpans) -> dict[str, Any]:
         found["resource"] = _some(
             attributes=_attributes(group.resource.attributes),
             droppedAttributesCount=group.resource.dropped_attributes_count,
+            entityRefs=[_entity(one) for one in group.resource.entity_refs],
         )
     return {**found, **_some(scopeSpans=[_scope_spans(one) for one in group.scope_spans], schemaUrl=group.schema_url)}
+
+
+def _entity(one: EntityRef) -> dict[str, Any]:
+    return _some(
+        schemaUrl=one.schema_url,
+        type=one.type,
+        idKeys=list(one.id_keys),
+        descriptionKeys=list(one.description_keys),
+    )
 
 
 def _scope_spans(group: trace_pb2.ScopeSpans) -> dict[str, Any]:
@@ -173,7 +184,11 @@ def _long(value: int) -> str:
 
 def _attributes(attributes: Iterable[KeyValue]) -> list[dict[str, Any]]:
     return [
-        {**({"key": item.key} if item.key else {}), **({"value": _value(item.value)} if item.HasField("value") else {})}
+        {
+            **({"key": item.key} if item.key else {}),
+            **({"value": _value(item.value)} if item.HasField("value") else {}),
+            **({"keyStrindex": item.key_strindex} if item.key_strindex else {}),
+        }
         for item in attributes
     ]
 

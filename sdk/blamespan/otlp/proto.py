@@ -149,28 +149,40 @@ def read_span(span: trace_pb2.Span, attributes: Attributes, resource: Attributes
             f"span {span.name!r}: expected a trace id of 16 bytes and a span id of 8, "
             f"got {len(span.trace_id)} and {len(span.span_id)}"
         )
+    status, parent_id = span.status, span.parent_span_id
     return Span(
         trace_id=span.trace_id.hex(),
         span_id=span.span_id.hex(),
-        parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else None,
+        parent_id=parent_id.hex() if any(parent_id) else None,
         name=span.name,
         kind=_KINDS.get(span.kind, SpanKind.INTERNAL),
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano,
         attributes=attributes,
-        status=_STATUSES.get(span.status.code, "unset"),
-        status_message=span.status.message,
-        events=tuple(SpanEvent(event.name, event.time_unix_nano, mapping(event.attributes)) for event in span.events),
-        links=tuple(SpanLink(link.trace_id.hex(), link.span_id.hex(), mapping(link.attributes)) for link in span.links),
+        status=_STATUSES.get(status.code, "unset"),
+        status_message=status.message,
+        events=tuple([_read_event(event) for event in span.events[:]]),
+        links=tuple([_read_link(link) for link in span.links[:]]),
         resource=resource,
         scope=scope,
         origin=origin,
     )
 
 
-def mapping(attributes: Iterable[KeyValue]) -> dict[str, AttributeValue]:
+def _read_event(event: trace_pb2.Span.Event) -> SpanEvent:
+    return SpanEvent(event.name, event.time_unix_nano, mapping(event.attributes))
+
+
+def _read_link(link: trace_pb2.Span.Link) -> SpanLink:
+    return SpanLink(link.trace_id.hex(), link.span_id.hex(), mapping(link.attributes))
+
+
+def mapping(attributes: Sequence[KeyValue]) -> dict[str, AttributeValue]:
     """Read attributes; of a key that stands twice, the last value."""
-    return {item.key: _plain(item.value) for item in attributes}
+    if not attributes:
+        return {}
+    # Copied to a list, as protobuf's own iterator takes longer; texts first, as most are
+    return {item.key: (value := item.value).string_value or _plain(value) for item in attributes[:]}
 
 
 def write_attributes(attributes: Attributes) -> list[KeyValue]:

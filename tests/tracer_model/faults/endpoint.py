@@ -1,7 +1,8 @@
 """An OpenAI-compatible endpoint in a process of its own that answers by script: `python endpoint.py PLAN`.
 
-PLAN is JSON: a list of answers, each a number (an HTTP status), "slow", "drip", or a text that is the message's
-content. The last one is given again and again. The port is printed; what was asked goes to stderr, one line each.
+PLAN is JSON: a list of answers, each a number (an HTTP status), "slow", "drip", a text that is the message's
+content, or an object that is the message. The last one is given again and again. The port is printed; what was
+asked goes to stderr, one line each.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Scripted(BaseHTTPRequestHandler):
             return
         if answer == "slow":
             time.sleep(1.5)
-        said = json.dumps({"choices": [{"message": {"role": "assistant", "content": answer}}]}).encode()
+        message = answer if isinstance(answer, dict) else {"role": "assistant", "content": answer}
+        said = json.dumps({"choices": [{"message": message}]}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(said)))
         self.end_headers()

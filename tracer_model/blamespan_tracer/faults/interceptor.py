@@ -26,7 +26,7 @@ from blamespan.plugins import missing_extra
 from blamespan_tracer.faults.catalogue import FaultKind, fault_kind
 from blamespan_tracer.faults.operators.calls import CALL_OPERATORS
 from blamespan_tracer.faults.operators.prompts import MEMORY_OPERATORS, PROMPT_OPERATORS
-from blamespan_tracer.faults.operators.results import RESULT_OPERATORS
+from blamespan_tracer.faults.operators.results import FAILING_OPERATORS, RESULT_OPERATORS
 from blamespan_tracer.faults.operators.routing import ROUTING_OPERATORS
 from blamespan_tracer.faults.operators.text import TEXT_OPERATORS, Utterance, written
 
@@ -86,8 +86,16 @@ class OperatorInterceptor:
         self._names = names
 
     def change(self, at: Opportunity, content: Content, rng: Random) -> Change | None:
-        """Take the operators in an order that *rng* draws until one can be written."""
+        """Take the operators in an order that *rng* draws until one can be written.
+
+        Of a tool's answer that is still due, only a failure can be written, and only where it is its turn: else None,
+        and the others have theirs once the tool has answered.
+        """
         for name in rng.sample(self._names, k=len(self._names)):
+            if isinstance(content, Answer) and content.is_due != (name in FAILING_OPERATORS):
+                if content.is_due and (at.earlier or name != "tool-stale"):  # else nothing is there to be stale
+                    return None
+                continue
             changed = _changed(name, at, content, rng)
             if changed is not None and changed != content:
                 before, after = _both(content, changed)

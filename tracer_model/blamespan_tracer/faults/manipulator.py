@@ -8,38 +8,25 @@ the fault in it. What it is shown is data: it stands in one JSON document, and t
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Self
 
-import httpx
-
 from blamespan.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan.errors import ConfigError
+from blamespan_tracer.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, Refused
 from blamespan_tracer.faults.catalogue import FaultKind
 
-__all__ = ["Endpoint", "Manipulator", "ModelInterceptor"]
+__all__ = ["Manipulator", "ModelInterceptor"]
 
-URL_VARIABLE = "BLAMESPAN_MANIPULATOR_URL"
-"""Where the endpoint is, up to and without `/chat/completions`: `http://localhost:8000/v1`."""
-MODEL_VARIABLE = "BLAMESPAN_MANIPULATOR_MODEL"
-KEY_VARIABLE = "BLAMESPAN_MANIPULATOR_KEY"
-"""The endpoint's API key, if it wants one."""
-TIMEOUT_VARIABLE = "BLAMESPAN_MANIPULATOR_TIMEOUT_S"
-
-_ATTEMPTS = 3
-_MOST_WAIT_S = 20.0
-"""However long a `Retry-After` asks for."""
 _MOST_CHARACTERS = 6_000
 """Of each text that is shown, its end being cut."""
 _MOST_HEARD = 6
-_MOST_ANSWER_BYTES = 1_000_000
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 _INSTRUCTIONS = """\
@@ -56,49 +43,6 @@ _WHOSE: Mapping[Mechanism, str] = {
     "response": "what the agent is about to say",
     "prompt": "what the agent is told before it speaks",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An OpenAI-compatible endpoint.
-
-    Attributes:
-        url: Up to and without `/chat/completions`.
-        model: Which model.
-        key: API key; empty if it wants none. Never shown.
-        timeout_s: Seconds for one attempt, answer and all.
-    """
-
-    url: str
-    model: str
-    key: str = ""
-    timeout_s: float = 60.0
-
-    def __repr__(self) -> str:
-        return f"Endpoint({self.url!r}, {self.model!r})"
-
-    @classmethod
-    def from_environment(cls) -> Self:
-        """Read the `BLAMESPAN_MANIPULATOR_*` variables.
-
-        Raises:
-            ConfigError: if one is missing or wrong.
-        """
-        url, model = os.environ.get(URL_VARIABLE, "").strip(), os.environ.get(MODEL_VARIABLE, "").strip()
-        if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
-            raise ConfigError(
-                f"{URL_VARIABLE} must be an http(s) URL, got {url!r}. Set it like {URL_VARIABLE}=http://localhost:8000/v1"
-            )
-        if not model:
-            raise ConfigError(f"{MODEL_VARIABLE} must name a model, got nothing. Set it to one the endpoint serves")
-        said = os.environ.get(TIMEOUT_VARIABLE, "60")
-        try:
-            timeout_s = float(said)
-        except ValueError:
-            timeout_s = 0.0
-        if not 0 < timeout_s < float("inf"):
-            raise ConfigError(f"{TIMEOUT_VARIABLE} must be seconds above 0, got {said!r}. Leave it out for 60")
-        return cls(url.rstrip("/"), model, os.environ.get(KEY_VARIABLE, ""), timeout_s)
 
 
 class Manipulator:
@@ -121,43 +65,20 @@ class Manipulator:
     def rewrite(self, kind: FaultKind, at: Opportunity, text: str, seed: int) -> str | None:
         """Give *text* with a fault of *kind* in it; None once every attempt has failed."""
         asked = _request(self._endpoint.model, kind, at, text, seed)
-        headers = {"Authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
-        with httpx.Client(timeout=self._endpoint.timeout_s, headers=headers, follow_redirects=False) as client:
-            for attempt in range(_ATTEMPTS):
-                wait_s = self._pause_s * 2**attempt
-                try:
-                    found = _rewritten(self._ask(client, asked), text)
-                except _Refused as refused:
-                    self._count(refused.reason)
-                    if not refused.is_passing:
-                        return None
-                    wait_s = max(wait_s, min(refused.wait_s, _MOST_WAIT_S))
-                else:
-                    if found is not None:
-                        return found
-                    self._count("nonsense")
-                if attempt + 1 < _ATTEMPTS:
-                    time.sleep(wait_s)
+        for attempt in range(ATTEMPTS):
+            try:
+                found = _rewritten(self._endpoint.ask(asked), text)
+                refused = Refused("nonsense")
+            except Refused as error:
+                found, refused = None, error
+            if found is not None:
+                return found
+            self._count(refused.reason)
+            if not refused.is_passing:
+                return None
+            if attempt + 1 < ATTEMPTS:
+                time.sleep(refused.pause_s(attempt, self._pause_s))
         return None
-
-    def _ask(self, client: httpx.Client, asked: Mapping[str, object]) -> bytes:
-        """Give the body of an answer; it is read under one deadline, however slowly it drips."""
-        deadline, found = time.monotonic() + self._endpoint.timeout_s, bytearray()
-        try:
-            with client.stream("POST", f"{self._endpoint.url}/chat/completions", json=asked) as response:
-                if response.status_code != httpx.codes.OK:
-                    raise _Refused.by(response)
-                for part in response.iter_bytes():
-                    found += part
-                    if len(found) > _MOST_ANSWER_BYTES:
-                        raise _Refused("answer too long")
-                    if time.monotonic() > deadline:
-                        raise _Refused("timeout")
-        except httpx.TimeoutException as error:
-            raise _Refused("timeout") from error
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise _Refused(type(error).__name__) from error
-        return bytes(found)
 
     def _count(self, reason: str) -> None:
         with self._lock:
@@ -192,7 +113,7 @@ class ModelInterceptor:
     @classmethod
     def from_environment(cls, kind: FaultKind, mechanism: Mechanism) -> Self:
         """Make one that asks the endpoint of the `BLAMESPAN_MANIPULATOR_*` variables."""
-        return cls(kind, mechanism, Manipulator(Endpoint.from_environment()))
+        return cls(kind, mechanism, Manipulator(Endpoint.from_environment(MANIPULATOR)))
 
     @property
     def trouble(self) -> str:
@@ -219,26 +140,6 @@ class ModelInterceptor:
 
     def _rewrite(self, at: Opportunity, text: str, seed: int) -> str | None:
         return self._manipulator.rewrite(self._kind, at, text, seed) if text.strip() else None
-
-
-class _Refused(Exception):
-    """An attempt came to nothing."""
-
-    def __init__(self, reason: str, *, wait_s: float = 0.0, is_passing: bool = True) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.wait_s = wait_s
-        self.is_passing = is_passing
-
-    @classmethod
-    def by(cls, response: httpx.Response) -> _Refused:
-        """Read how long to wait, and whether asking again can help."""
-        status = response.status_code
-        said = response.headers.get("retry-after", "")
-        is_passing = status in (408, 409, 425, 429) or status >= 500
-        return cls(
-            f"HTTP {status}", wait_s=float(said) if re.fullmatch(r"\d{1,6}", said) else 0.0, is_passing=is_passing
-        )
 
 
 def _request(model: str, kind: FaultKind, at: Opportunity, text: str, seed: int) -> dict[str, object]:

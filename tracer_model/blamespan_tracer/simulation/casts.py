@@ -111,7 +111,9 @@ def cast_of(roles: Sequence[Role], cast: str, rng: Random) -> tuple[Member, ...]
         names = [f"Agent_{number}" for number in rng.sample(range(1, len(roles) + 1), k=len(roles))]
     else:
         pool = {"people": _PEOPLE, "signs": _SIGNS, "desks": _PLACES}[cast]
-        names = rng.sample(list(pool), k=len(roles))
+        drawn = rng.sample(pool, k=min(len(roles), len(pool)))
+        wanted = [drawn[place % len(drawn)] for place in range(len(roles))]  # a large team: some bear a number
+        names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]
     return tuple(Member(name, role) for name, role in zip(names, roles, strict=True))
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Heard", "HeardKind", "Mistake", "Policy", "Reply", "ToolCall", "ToolSpec"]
+__all__ = ["AsyncPolicy", "Heard", "HeardKind", "Mistake", "NoAnswer", "Policy", "Reply", "ToolCall", "ToolSpec"]
 
 HeardKind: TypeAlias = Literal["system", "task", "message", "own", "tool_result"]
 """`own` is what the agent said itself, its tool calls among it; `task` is what the user asked."""
@@ -90,3 +90,20 @@ class Policy(Protocol):
     def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
         """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
         ...
+
+
+@runtime_checkable
+class AsyncPolicy(Protocol):
+    """An agent's model that is waited for, as an endpoint is."""
+
+    async def areply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+        """Answer as `Policy.reply` does.
+
+        Raises:
+            NoAnswer: if there is none: the run is void.
+        """
+        ...
+
+
+class NoAnswer(Exception):
+    """A policy has no answer, though it was asked as often as it may be; the message says why."""

@@ -14,14 +14,14 @@ from blamespan.errors import ConfigError, MissingExtra
 from blamespan_tracer.simulation.agent import Character
 from blamespan_tracer.simulation.casts import CASTS, Member, cast_of, instructions
 from blamespan_tracer.simulation.dice import stable_seed
-from blamespan_tracer.simulation.policies import Policy, Reply
+from blamespan_tracer.simulation.policies import AsyncPolicy, Policy, Reply
 from blamespan_tracer.simulation.stage import Decision, OnReply, SimulatedPolicy, Stage
 from blamespan_tracer.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_tracer.simulation.topologies import TOPOLOGIES, Framework, Needs
 
 __all__ = ["Decision", "Framework", "OnReply", "Outcome", "PolicyFor", "Program"]
 
-PolicyFor: TypeAlias = Callable[[Character], Policy]
+PolicyFor: TypeAlias = Callable[[Character], Policy | AsyncPolicy]
 """Makes the policy of an agent."""
 
 
@@ -34,12 +34,16 @@ class Outcome:
         succeeded: Whether that answer is right.
         decisions: Every answer of every model, in the order given.
         error: What the framework raised, where the run broke; such a run has failed.
+        ran_out: Whether the team was stopped by a limit on its rounds.
+        is_void: Whether it says nothing of the team: the endpoint that was to answer did not.
     """
 
     final_text: str
     succeeded: bool
     decisions: tuple[Decision, ...] = ()
     error: str = ""
+    ran_out: bool = False
+    is_void: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,8 @@ class Program:
             overrides: For (agent, number of its decision): what it answers instead of what it would have.
             on_reply: Called at each decision, after *overrides*; what it gives back is answered.
             flawless: Decisions made without natural mistakes: the repaired run of a counterfactual replay.
-            policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. It is called in the event
-                loop: while it answers, branches that run side by side wait.
+            policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. A `Policy` is called in the
+                event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is awaited.
 
         Raises:
             ConfigError: if there is no such family, topology or cast, or the framework has no such topology.
@@ -107,9 +111,12 @@ class Program:
         try:
             said = await perform(self.topology, stage)
         except Exception as error:  # whatever a framework raises: the run broke, and that is its outcome
-            return Outcome("", False, tuple(stage.decisions), f"{type(error).__name__}: {error}")
+            told = stage.trouble or f"{type(error).__name__}: {error}"
+            return Outcome("", False, tuple(stage.decisions), told, stage.ran_out, bool(stage.trouble))
+        if stage.trouble:  # a framework may have gone on without the answer
+            return Outcome("", False, tuple(stage.decisions), stage.trouble, stage.ran_out, is_void=True)
         text = _final_text(stage, said)
-        return Outcome(text, stage.task.check(text), tuple(stage.decisions))
+        return Outcome(text, stage.task.check(text), tuple(stage.decisions), ran_out=stage.ran_out)
 
     def task(self) -> Task:
         """Make the task that the seed stands for."""

@@ -7,7 +7,7 @@ from random import Random
 
 from blamespan_tracer.simulation.facts import Fact, Rule, Value
 from blamespan_tracer.simulation.values import written
-from blamespan_tracer.wordings import choose, say
+from blamespan_tracer.wordings import choose, pick
 from blamespan_tracer.wordings.statements import CORRECTIONS, LABELS, RULES, STATEMENTS, WORKED
 
 __all__ = ["correct", "laid_out", "sentence", "state", "state_rule"]
@@ -33,7 +33,7 @@ def state(
     wordings = WORKED if working and fact.kind == "amount" else STATEMENTS[fact.kind]
     if is_impersonal:
         wordings = tuple(wording for wording in wordings if wording.startswith("{The}"))
-    return _filled(rng.choice(wordings), rng, phrase or fact.phrase, value=_said(fact, value, rng), working=working)
+    return _filled(pick(wordings, rng), rng, phrase or fact.phrase, value=_said(fact, value, rng), working=working)
 
 
 def correct(fact: Fact, value: Value, wrong: Value, rng: Random) -> str:
@@ -41,7 +41,7 @@ def correct(fact: Fact, value: Value, wrong: Value, rng: Random) -> str:
     if fact.kind in ("choice", "verdict", "code"):
         return state(fact, value, rng)
     return _filled(
-        say(rng.choice(CORRECTIONS), rng),
+        choose(CORRECTIONS, rng),
         rng,
         fact.phrase,
         value=_said(fact, value, rng),
@@ -53,10 +53,10 @@ def state_rule(rule: Rule, facts: Mapping[str, Fact], measure: str, rng: Random)
     """Say how a fact follows from others; *measure* is what a pick of the lowest or highest goes by."""
     first, *rest = [f"the {facts[key].phrase}" for key in rule.inputs] or [""]
     joined = " and ".join([", ".join(rest[:-1]), rest[-1]] if len(rest) > 1 else rest)
-    wording = rng.choice(RULES[rule.operation])
+    wording = pick(RULES[rule.operation], rng)
     if len(rest) > 1:  # an n-ary one: "a, b and c"
         first, joined = ", ".join([first, *rest[:-1]]), rest[-1]
-        wording = rng.choice(RULES["sum"][1:4]) if rule.operation == "sum" else wording
+        wording = pick(RULES["sum"][1:4], rng) if rule.operation == "sum" else wording
     return _filled(wording, rng, facts[rule.out].phrase, a=first, b=joined, measure=measure)
 
 

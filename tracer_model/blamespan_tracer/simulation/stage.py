@@ -10,7 +10,7 @@ from opentelemetry import trace
 
 from blamespan_tracer.simulation.agent import Character, Moment
 from blamespan_tracer.simulation.casts import Member
-from blamespan_tracer.simulation.policies import Heard, Mistake, Policy, Reply, ToolSpec
+from blamespan_tracer.simulation.policies import AsyncPolicy, Heard, Mistake, NoAnswer, Policy, Reply, ToolSpec
 from blamespan_tracer.simulation.protocols import answered
 from blamespan_tracer.simulation.tasks.task import Task, Tool
 
@@ -79,22 +79,51 @@ class Stage:
         overrides: For (agent, number of its decision): what it answers instead.
         on_reply: Called at each decision.
         decisions: What was decided so far.
+        ran_out: Whether the team has come to a limit on its rounds.
+        trouble: Why a policy gave no answer, so that the run says nothing of the team; empty if all did.
     """
 
     task: Task
     team: tuple[Member, ...]
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, Policy | AsyncPolicy]
     system: Mapping[str, str]
     tools: Mapping[str, frozenset[str]]
     overrides: Mapping[tuple[str, int], Reply] = field(default_factory=dict)
     on_reply: OnReply | None = None
     decisions: list[Decision] = field(default_factory=list)
+    ran_out: bool = False
+    trouble: str = ""
+
+    async def areply(self, name: str, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+        """Let the agent *name* decide, and wait for it where its policy is one to wait for.
+
+        Raises:
+            NoAnswer: if it gives none.
+        """
+        policy = self.policies[name]
+        if not isinstance(policy, AsyncPolicy):
+            return self.reply(name, heard, tools)
+        try:
+            said = await policy.areply(heard, tools)
+        except NoAnswer as error:
+            self.trouble = str(error)
+            raise
+        return self._decided(name, heard, said)
 
     def reply(self, name: str, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
-        """Let the agent *name* decide."""
+        """Let the agent *name* decide at once.
+
+        Raises:
+            TypeError: if its policy must be waited for.
+        """
+        policy = self.policies[name]
+        if isinstance(policy, AsyncPolicy):
+            raise TypeError(f"expected {name!r} to be asked in an event loop, got a plain call. Run the graph async")
+        return self._decided(name, heard, policy.reply(heard, tools))
+
+    def _decided(self, name: str, heard: Sequence[Heard], said: Reply) -> Reply:
         policy = self.policies[name]
         index = sum(1 for decision in self.decisions if decision.agent == name)
-        said = policy.reply(heard, tools)
         final = self.overrides.get((name, index), said)
         if self.on_reply is not None:
             final = self.on_reply(name, index, tuple(heard), final)

@@ -9,8 +9,11 @@ makes a fault is where it stands.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from random import Random
+from typing import TypeVar
 
 __all__ = [
     "AGAIN",
@@ -27,23 +30,58 @@ __all__ = [
     "UNSUPPORTED",
     "VAGUE_AMOUNTS",
     "VAGUE_NAMES",
+    "WORDINGS",
     "WRONGLY_CHECKED",
     "choose",
+    "current_wordings",
+    "pick",
     "say",
+    "worded",
 ]
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 
+WORDINGS = ("all", "first", "second")
+"""What words may be taken from: all wordings and alternatives, or every other one, from the first or the second."""
+
+_wordings: ContextVar[str] = ContextVar("blamespan_wordings", default="all")
+
+_ItemT = TypeVar("_ItemT")
+
+
+@contextmanager
+def worded(wordings: str) -> Iterator[None]:
+    """Take words from one of `WORDINGS` only, in this context."""
+    token = _wordings.set(wordings)
+    try:
+        yield
+    finally:
+        _wordings.reset(token)
+
+
+def current_wordings() -> str:
+    """Tell which of `WORDINGS` words are taken from here."""
+    return _wordings.get()
+
+
 def choose(wordings: Sequence[str], rng: Random) -> str:
     """Take one of *wordings* and one of each of its alternatives."""
-    return say(rng.choice(wordings), rng)
+    return say(pick(wordings, rng), rng)
+
+
+def pick(items: Sequence[_ItemT], rng: Random) -> _ItemT:
+    """Take one of *items*, of the half that words are taken from here."""
+    half = _wordings.get()
+    if half != "all" and len(items) > 1:
+        items = items[0::2] if half == "first" else items[1::2]
+    return rng.choice(items)
 
 
 def say(text: str, rng: Random) -> str:
     """Take one of each of the alternatives in *text*."""
     while match := _CHOICE.search(text):
-        text = text[: match.start()] + rng.choice(match.group(1).split("|")) + text[match.end() :]
+        text = text[: match.start()] + pick(match.group(1).split("|"), rng) + text[match.end() :]
     return re.sub(r"\s+(?=[.,;:?!])", "", re.sub(r" {2,}", " ", text)).strip()
 
 

@@ -13,7 +13,7 @@ from blamespan.boundaries import Answer
 from blamespan_tracer.faults.phrases import ERRORS, PLANTED, TIMEOUTS
 from blamespan_tracer.wordings import choose, say
 
-__all__ = ["RESULT_OPERATORS", "ResultOperator"]
+__all__ = ["FAILING_OPERATORS", "RESULT_OPERATORS", "ResultOperator"]
 
 ResultOperator: TypeAlias = Callable[[Answer, tuple[str, ...], Random], Answer | None]
 """Gives the faulty answer, from the answer and earlier ones of the same tool; None where it cannot be written."""
@@ -74,3 +74,6 @@ RESULT_OPERATORS: Mapping[str, ResultOperator] = MappingProxyType(
     }
 )
 """Operators on a tool's answer, by name."""
+
+FAILING_OPERATORS = frozenset({"tool-error", "tool-timeout"})
+"""Those by which a tool fails: they are written instead of calling it, and so before it has answered."""

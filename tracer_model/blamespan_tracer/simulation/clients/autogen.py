@@ -56,14 +56,14 @@ class PolicyClient(ChatCompletionClient):
     ) -> CreateResult:
         """Hand the messages and tools to the policy."""
         heard = [each for message in messages for each in _heard(message, self._name)]
-        reply = self._stage.reply(self._name, heard, [_spec(tool) for tool in tools])
+        reply = await self._stage.areply(self._name, heard, [_spec(tool) for tool in tools])
         usage = RequestUsage(
             sum(len(each.text) for each in heard) // _CHARS_PER_TOKEN, len(reply.text) // _CHARS_PER_TOKEN
         )
         self._usage = RequestUsage(
             self._usage.prompt_tokens + usage.prompt_tokens, self._usage.completion_tokens + usage.completion_tokens
         )
-        return _result(reply, usage, len(heard))
+        return _result(reply, usage, f"{self._name}_{len(heard)}")
 
     async def create_stream(
         self,
@@ -158,11 +158,11 @@ def _heard(message: LLMMessage, name: str) -> Iterator[Heard]:
         yield Heard("task" if is_asked else "message", text, "" if is_asked else message.source)
 
 
-def _result(reply: Reply, usage: RequestUsage, number: int) -> CreateResult:
+def _result(reply: Reply, usage: RequestUsage, label: str) -> CreateResult:
     if not reply.calls:
         return CreateResult(finish_reason="stop", content=reply.text, usage=usage, cached=False)
     calls = [
-        FunctionCall(id=f"call_{number}_{place}", name=call.name, arguments=call.arguments)
+        FunctionCall(id=f"call_{label}_{place}", name=call.name, arguments=call.arguments)
         for place, call in enumerate(reply.calls)
     ]
     return CreateResult(

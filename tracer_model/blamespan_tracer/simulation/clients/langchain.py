@@ -50,12 +50,8 @@ class PolicyModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        specs = [
-            ToolSpec(tool["name"], tool["description"], tuple(tool["parameters"]["properties"]))
-            for tool in kwargs.get("tools", ())
-        ]
-        reply = CURRENT.get().reply(self.agent, heard_by(self.agent, messages), specs)
-        return ChatResult(generations=[ChatGeneration(message=_message(reply, self.agent, len(messages)))])
+        reply = CURRENT.get().reply(self.agent, heard_by(self.agent, messages), _specs(kwargs))
+        return self._result(reply, messages)
 
     async def _agenerate(
         self,
@@ -64,7 +60,11 @@ class PolicyModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return self._generate(messages, stop, None, **kwargs)
+        reply = await CURRENT.get().areply(self.agent, heard_by(self.agent, messages), _specs(kwargs))
+        return self._result(reply, messages)
+
+    def _result(self, reply: Reply, messages: Sequence[BaseMessage]) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=_message(reply, self.agent, len(messages)))])
 
 
 def tool_for(tool: Tool) -> BaseTool:
@@ -101,6 +101,13 @@ def _heard(agent: str, messages: Sequence[BaseMessage]) -> Iterator[Heard]:
             yield Heard("own", text, agent, calls + wrong)
         else:
             yield Heard("message" if message.name else "task", text, message.name or "")
+
+
+def _specs(options: Mapping[str, Any]) -> list[ToolSpec]:
+    return [
+        ToolSpec(tool["name"], tool["description"], tuple(tool["parameters"]["properties"]))
+        for tool in options.get("tools", ())
+    ]
 
 
 def _message(reply: Reply, agent: str, number: int) -> AIMessage:

@@ -15,6 +15,7 @@ from blamespan_tracer.simulation.tasks.planning import planning
 from blamespan_tracer.simulation.tasks.tables import table_task
 from blamespan_tracer.simulation.tasks.task import Task, Tool
 from blamespan_tracer.simulation.tasks.word_problems import word_problem
+from blamespan_tracer.wordings.phrases import current_wordings
 
 __all__ = ["FAMILIES", "Task", "Tool", "make_task"]
 
@@ -31,10 +32,16 @@ FAMILIES: Mapping[str, Callable[[Random, int], Task]] = MappingProxyType(
 """Every family's generator: from chance and a size of 3 to 12."""
 
 
-@lru_cache(maxsize=256)
 def make_task(family: str, seed: int, size: int) -> Task:
     """Make the task of *family* that *seed* stands for, about *size* facts deep.
 
     A task has no state: the runs of a program and its replays share one.
     """
+    return _made(family, seed, size, current_wordings())
+
+
+@lru_cache(maxsize=256)
+def _made(family: str, seed: int, size: int, wordings: str) -> Task:
+    """Make it; *wordings* only tells apart what the same seed makes of other words."""
+    del wordings
     return FAMILIES[family](Random(stable_seed("task", family, seed, size)), size)  # noqa: S311

@@ -31,6 +31,8 @@ from blamespan_tracer.wordings.talk import MARKS
 __all__ = ["perform"]
 
 _MAX_MESSAGES = 60
+_OUT_OF_ROUNDS = "Max rounds reached"
+"""How MagenticOne says that it was stopped."""
 _MAX_TOOL_ROUNDS = 12
 
 
@@ -41,10 +43,12 @@ async def perform(topology: str, stage: Stage) -> list[tuple[str, str]]:
         Sender and text of each message of the conversation, in order.
     """
     result: TaskResult = await _TEAMS[topology](stage).run(task=stage.task.question)
+    spoken = [message for message in result.messages if isinstance(message, BaseChatMessage)]
+    stage.ran_out = len(spoken) >= _MAX_MESSAGES or (result.stop_reason or "").startswith(_OUT_OF_ROUNDS)
     return [
         (message.source, message.to_text())
-        for message in result.messages
-        if isinstance(message, BaseChatMessage) and not isinstance(message, HandoffMessage) and message.source != "user"
+        for message in spoken
+        if not isinstance(message, HandoffMessage) and message.source != "user"
     ]
 
 

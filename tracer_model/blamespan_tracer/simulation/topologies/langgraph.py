@@ -124,8 +124,12 @@ def _is_marked(state: MessagesState) -> bool:
     return any(mark in _last_text(state) for mark in MARKS)
 
 
-def _rounds(state: MessagesState, name: str) -> int:
-    return sum(1 for message in state["messages"] if message.name == name and not isinstance(message, ToolMessage))
+def _is_over(state: MessagesState, name: str, most: int) -> bool:
+    """Tell whether an agent has spoken more than *most* times, and note that the team was stopped by it."""
+    spoken = sum(1 for message in state["messages"] if message.name == name and not isinstance(message, ToolMessage))
+    if spoken > most:
+        CURRENT.get().ran_out = True
+    return spoken > most
 
 
 def _chain(team: _Team) -> _Graph:
@@ -155,7 +159,7 @@ def _round_robin(team: _Team) -> _Graph:
 
 def _unless_ended(following: str, counted: str) -> Callable[[MessagesState], Awaitable[str]]:
     async def route(state: MessagesState) -> str:
-        return END if _is_marked(state) or _rounds(state, counted) > _MAX_ROUNDS else following
+        return END if _is_marked(state) or _is_over(state, counted, _MAX_ROUNDS) else following
 
     return route
 
@@ -168,7 +172,7 @@ def _orchestrator(team: _Team) -> _Graph:
 
     async def route(state: MessagesState) -> str:
         wanted = next_name(_last_text(state))
-        return wanted if wanted in names and _rounds(state, leader.name) <= _MAX_ROUNDS * 2 else END
+        return wanted if wanted in names and not _is_over(state, leader.name, _MAX_ROUNDS * 2) else END
 
     builder.add_conditional_edges(leader.name, route, [*names, END])
     for name in names:
@@ -221,7 +225,7 @@ def _parallel(team: _Team) -> _Graph:
     builder.add_edge(solver, verifier)
 
     async def route(state: MessagesState) -> str:
-        return reporter if _is_marked(state) or _rounds(state, verifier) > _MAX_ROUNDS else solver
+        return reporter if _is_marked(state) or _is_over(state, verifier, _MAX_ROUNDS) else solver
 
     builder.add_conditional_edges(verifier, route, [solver, reporter])
     builder.add_edge(reporter, END)
@@ -245,7 +249,7 @@ def _handing_over(name: str, names: Sequence[str]) -> _Node:
     async def speak(state: MessagesState) -> Any:
         heard = _heard(state["messages"], name, hears_last=False)
         new = await _spoken(model, heard, offers)
-        if any(mark in str(new[-1].text) for mark in MARKS) or _rounds(state, name) > _MAX_ROUNDS * 2:
+        if any(mark in str(new[-1].text) for mark in MARKS) or _is_over(state, name, _MAX_ROUNDS * 2):
             return Command(goto=END, update={"messages": new})
         if not _handover(new[-1]):
             new += await _spoken(model, [*heard, *new], offers)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.contracts import CONTRACTS, judge
+from tests.tracer_model.representation.teams import Said, team
+
+LONG = "The plan stands and every part of it was gone through with great care by all of us in this room today."
+
+
+def said_of(run: MessageActionTrace, name: str) -> list[tuple[str, int | None, str]]:
+    """What one contract says of a run: outcome, step, quote."""
+    chosen = [contract for contract in CONTRACTS if contract.name == name]
+    return [(verdict.outcome, verdict.step, verdict.quote) for verdict in judge(chosen, run)]
+
+
+def call(agent: str, tool: str, answer: str, **arguments: str) -> tuple[Said, Said]:
+    return (agent, f"{tool}({json.dumps(arguments)})", "tool_call"), (agent, answer, "tool_result")
+
+
+BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
+    "sum-holds": (team(("a", "fine"), ("b", "We get 12 * 3 = 35.")), 1, "12 * 3 = 35"),
+    "result-believed": (
+        team(*call("a", "ask", "The red kettle costs 48 euros."), ("a", "The red kettle costs 84 euros."), ("b", "ok")),
+        2,
+        "The red kettle costs 84 euros.",
+    ),
+    "task-kept": (
+        team(("a", "The delivery budget is 950 euros."), ("b", "ok"), task="The delivery budget is 590 euros."),
+        0,
+        "The delivery budget is 950 euros.",
+    ),
+    "own-words-stand": (
+        team(("a", "The parcel weight is 410 grams."), ("b", "go on"), ("a", "The parcel weight is 470 grams.")),
+        2,
+        "The parcel weight is 470 grams.",
+    ),
+    "step-new": (team(("a", LONG), ("b", "go on"), ("a", LONG)), 2, LONG),
+    "call-new": (
+        team(*call("a", "ask", "48", item="kettle"), ("b", "hm"), *call("a", "ask", "48", item="kettle")),
+        3,
+        'ask({"item": "kettle"})',
+    ),
+    "tool-error-met": (
+        team(*call("a", "ask", "Error: the shop is closed"), ("a", "The kettle costs 48 euros."), ("b", "good")),
+        2,
+        "The kettle costs 48 euros.",
+    ),
+    "arguments-well-formed": (
+        team(("a", 'ask({"item": "kettle)', "tool_call"), ("a", "48", "tool_result"), ("b", "good")),
+        0,
+        'ask({"item": "kettle)',
+    ),
+    "number-has-source": (
+        team(("a", "There are 31 boxes of 40."), ("b", "I take 7719 of them."), task="Count."),
+        0,
+        "There are 31 boxes of 40.",
+    ),
+    "hand-off-arrives": (
+        team(("a", "over to you", "handoff"), ("a", "still me"), recipients={0: ["nobody"]}),
+        0,
+        "over to you",
+    ),
+    "objection-heard": (
+        team(("a", LONG), ("b", "That is wrong, this needs to change."), ("a", LONG)),
+        2,
+        LONG,
+    ),
+    "approval-sees-errors": (
+        team(*call("a", "run_tests", "2 tests failed: test_sum"), ("a", "Approved, all is right."), ("b", "thanks")),
+        2,
+        "Approved, all is right.",
+    ),
+    "approval-sees-sums": (
+        team(("a", "So 12 * 3 = 35."), ("b", "I checked it, that is correct.")),
+        1,
+        "I checked it, that is correct.",
+    ),
+    "text-whole": (
+        team(("a", f"{LONG} Here is the code.\n```python\nprint(1)"), ("b", "thanks")),
+        0,
+        "print(1)",
+    ),
+    "ends-when-done": (
+        team(("a", LONG), ("b", f"{LONG} Indeed."), ("a", LONG), ("b", f"{LONG} Indeed."), ("a", LONG)),
+        2,
+        LONG,
+    ),
+    "done-when-ended": (
+        team(("a", "first part"), ("b", "The second part is still open. TERMINATE")),
+        1,
+        "The second part is still open.",
+    ),
+    "answer-given": (
+        team(("a", "It is 48."), ("b", "Sorry, we cannot say.")),
+        1,
+        "Sorry, we cannot say.",
+    ),
+}
+"""For each contract that can be broken, a run that breaks it, where, and what is quoted."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_contract_names_step_and_quotes_it(name: str) -> None:
+    """A run that breaks a contract is told by the step that breaks it first, in that step's own words."""
+    run, step, quote = BROKEN[name]
+    failed = [each for each in said_of(run, name) if each[0] == "fail"]
+
+    assert failed[0][1] == step
+    assert quote in failed[0][2]
+
+
+LEFT_OPEN = {
+    "arguments-known": team(("a", "I ask"), *call("a", "ask", "48", item="RK_7719"), task="Find it."),
+    "speaks-for-itself": team(("bob", "ann: I agree with that."), ("ann", "Do I?")),
+    "task-restated-whole": team(
+        (
+            "boss",
+            "Please find the cheapest red kettle in our shop for the kitchen on the ground floor, at most in euros.",
+        ),
+        ("a", "ok"),
+        task="Find the cheapest red kettle in our shop for the kitchen on the ground floor, at most 480 euros.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OPEN)
+def test_contract_that_sound_runs_break_too_is_left_open(name: str) -> None:
+    """What is no proof is inconclusive, with the step that raises the question."""
+    assert [outcome for outcome, step, _ in said_of(LEFT_OPEN[name], name) if step is not None] == ["inconclusive"]
+
+
+def test_every_contract_is_shown_to_break_or_to_be_left_open() -> None:
+    """No bundled contract goes untested, and names are unique."""
+    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(contract.name for contract in CONTRACTS)
+
+
+SOUND = team(
+    ("planner", "Please ask for the price of the red kettle, then add the delivery of 12 euros."),
+    *call("clerk", "ask", "The red kettle costs 48 euros.", item="red kettle"),
+    ("clerk", "The red kettle costs 48 euros, so 48 + 12 = 60 euros in all."),
+    ("checker", "I checked 48 + 12 = 60 against the shop's answer: correct."),
+    ("reporter", "The red kettle costs 60 euros with delivery."),
+    task="Find the price of the red kettle with delivery of 12 euros.",
+)
+
+
+def test_sound_run_breaks_nothing() -> None:
+    """A run without an error keeps every contract or says nothing about it."""
+    assert [verdict for verdict in judge(CONTRACTS, SOUND) if verdict.outcome == "fail"] == []
+
+
+def test_error_that_is_met_is_no_breach() -> None:
+    """Calling again, or saying that the tool failed, is how an error is met."""
+    tried = team(*call("a", "ask", "Error: closed"), *call("a", "ask", "48"), ("a", "48"))
+    told = team(*call("a", "ask", "Error: closed"), ("a", "The tool failed, I have no price."), ("b", "ok"))
+
+    assert said_of(tried, "tool-error-met") == said_of(told, "tool-error-met") == [("pass", None, "")]
+
+
+def test_corrected_value_is_no_contradiction() -> None:
+    """An agent may take back what it said, if it says so."""
+    run = team(
+        ("a", "The parcel weight is 410 grams."), ("b", "sure?"), ("a", "Correction: the parcel weight is 470 grams.")
+    )
+
+    assert [outcome for outcome, *_ in said_of(run, "own-words-stand")] == ["pass"]
+
+
+def test_nothing_to_judge_is_inconclusive() -> None:
+    """Where a run has no sums, no calls and no hand-offs, contracts on them say so, of the run as a whole."""
+    run = team(("a", "hello"), ("b", "hello to you"))
+
+    for name in ("sum-holds", "call-new", "hand-off-arrives", "tool-error-met"):
+        assert said_of(run, name) == [("inconclusive", None, "")]

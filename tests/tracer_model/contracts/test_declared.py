@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from blamespan.errors import ConfigError
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.contracts import declared_contracts, judge
+from tests.tracer_model.representation.teams import team
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "ours.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def found(tmp_path: Path, body: str, run: MessageActionTrace) -> list[tuple[str, int | None, str]]:
+    """What a contract written as *body* says of a run."""
+    contracts = declared_contracts(written(tmp_path, f'[[contract]]\nname = "it"\n{body}'))
+    return [(verdict.outcome, verdict.step, verdict.quote) for verdict in judge(contracts, run)]
+
+
+GUESS, CALL = "I guess that is final answer 48.", 'search({"q": "price"})'
+RUN = team(
+    ("user", "What is the price?"),
+    ("clerk", CALL, "tool_call"),
+    ("clerk", "48 euros", "tool_result"),
+    ("clerk", f"It is 48 euros.\n{GUESS}"),
+    ("boss", "Thanks, clerk."),
+    roles={"user": "user"},
+    recipients={3: ["boss"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('when = { kind = "message", agent = "^cl" }\nforbid = { text = "(?i)i guess" }', [("fail", 3, GUESS)]),
+        (
+            'when = { text = "final answer" }\nrequire = { tool = "search", in = "before", by = "same" }',
+            [("pass", None, "")],
+        ),
+        ('when = { text = "final answer" }\nrequire = { tool = "verify", in = "before" }', [("fail", 3, GUESS)]),
+        (
+            'when = { text = "final answer" }\nrequire = { tool = "search", in = "before", by = "other" }',
+            [("fail", 3, GUESS)],
+        ),
+        ('when = { tool = "search" }\nrequire = { text = "euros", in = "result" }', [("pass", None, "")]),
+        (
+            'when = { tool = "search" }\nforbid = { text = "euros", in = "result" }\nblame = "next"',
+            [("fail", 3, "It is 48 euros.")],
+        ),
+        ('when = { tool = "search" }\nrequire = { agent = "boss", in = "after", within = 2 }', [("fail", 1, CALL)]),
+        ('when = { tool = "search" }\nrequire = { agent = "boss", in = "after", within = 3 }', [("pass", None, "")]),
+        (
+            'when = { agent = "boss" }\nrequire = { text = "x", in = "after", within = 3 }',
+            [("inconclusive", 4, "Thanks, clerk.")],
+        ),
+        ('when = { role = "user" }\nrequire = { text = "absent", in = "run" }', [("fail", 1, CALL)]),
+        ('when = { last = true }\nforbid = { text = "Thanks" }', [("fail", 4, "Thanks, clerk.")]),
+        (
+            'when = { recipient = "b" }\nforbid = { text = "48", in = "run", at_most = 1 }\nblame = "found"',
+            [("fail", 3, "It is 48 euros.")],
+        ),
+        ('when = { recipient = "b" }\nforbid = { text = "48", in = "run", at_most = 2 }', [("pass", None, "")]),
+        ('when = { result = "euros" }\nrequire = { text = "kettle", in = "task" }', [("pass", None, "")]),
+        ('when = { status = "error" }\nforbid = { text = "x" }', [("inconclusive", None, "")]),
+    ],
+)
+def test_rule_says_what_its_table_says(tmp_path: Path, body: str, expected: list[tuple[str, int | None, str]]) -> None:
+    """Which steps are meant, what is looked for, where, whose and how often; the culprit is quoted."""
+    assert found(tmp_path, body, RUN) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("contract = 3", "expected at least one \\[\\[contract\\]\\]"),
+        ("[[contracts]]\nname = 'x'", "unknown key 'contracts'. Did you mean 'contract'"),
+        ("[[contract]]\nname = 'x'\nforbit = {}", "unknown key 'forbit'. Did you mean 'forbid'"),
+        ("[[contract]]\nforbid = { text = 'x' }", "expected a name"),
+        ("[[contract]]\nname = 'x'", "expected either require or forbid"),
+        (
+            "[[contract]]\nname = 'x'\nforbid = { text = 'a' }\nrequire = { text = 'a' }",
+            "expected either require or forbid",
+        ),
+        ("[[contract]]\nname = 'x'\nforbid = {}", "expected something to look for"),
+        ("[[contract]]\nname = 'x'\nforbid = { txt = 'a' }", "unknown key 'txt'. Did you mean 'text'"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = '(?=a)' }", "expected a pattern that RE2 takes"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = '(a' }", "missing \\)"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 3 }", "expected a string, got 3"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'befor' }", "Did you mean 'before'"),
+        (
+            "[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'task', agent = 'b' }",
+            "expected only text with in = 'task'",
+        ),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 'a', within = -1 }", "expected a whole number from 0 on, got -1"),
+        ("[[contract]]\nname = 'x'\nforbid = { kind = 'mesage' }", "Did you mean 'message'"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 'a' }\nmode = 'mast:FM-9'", "expected an error mode"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 'a' }\ntrust = 2", "expected trust between 0 and 1, got 2"),
+        (
+            "[[contract]]\nname = 'x'\nforbid = { text = 'a' }\n[[contract]]\nname = 'x'\nforbid = { text = 'a' }",
+            "got 'x' twice",
+        ),
+        ("[[contract]]\nname = 'x'\nforbid = 3", "expected a table, got 3"),
+        ("[[contract", "expected contracts in TOML"),
+    ],
+)
+def test_mistake_in_a_file_is_named_with_what_was_expected(tmp_path: Path, text: str, message: str) -> None:
+    """Unknown keys name the nearest one; every value is checked when the file is read, not when a run comes."""
+    with pytest.raises(ConfigError, match=message):
+        declared_contracts(written(tmp_path, text))
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    """A file that is not there is an error that names it."""
+    with pytest.raises(ConfigError, match=r"nowhere\.toml"):
+        declared_contracts(tmp_path / "nowhere.toml")
+
+
+def test_hostile_pattern_and_text_cost_little(tmp_path: Path) -> None:
+    """A pattern on which a backtracking engine would not end is answered in linear time."""
+    run = team(("a", "a" * 200_000 + "!"), ("b", "\ud800 \x00 b"))
+
+    start_s = time.process_time()
+    verdicts = found(tmp_path, "forbid = { text = '(a+)+$|(\\w|a)*b{3}' }", run)
+
+    assert [outcome for outcome, *_ in verdicts] == ["pass"]
+    assert time.process_time() - start_s < 2.0
+
+
+def test_long_run_is_searched_once(tmp_path: Path) -> None:
+    """A rule that looks before every step costs no square of the steps."""
+    run = team(*[(f"agent{place % 50}", f"step {place}") for place in range(5_000)])
+
+    start_s = time.process_time()
+    found(tmp_path, 'when = { text = "step" }\nrequire = { text = "absent", in = "before", by = "other" }', run)
+
+    assert time.process_time() - start_s < 5.0

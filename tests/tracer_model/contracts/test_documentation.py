@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from blamespan_tracer.contracts import CONTRACTS, Contract, declared_contracts, judge
+from tests.tracer_model.representation.teams import team
+
+PAGE = (Path(__file__).parents[3] / "docs" / "contracts.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The page's code blocks of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_page_lists_every_bundled_contract_with_its_mode() -> None:
+    """Name and mode in the page's table are those of the code."""
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| [A-Z].*? \| ([a-z]+:\S+) \|", PAGE, re.MULTILINE))
+
+    assert rows == {contract.name: str(contract.mode) for contract in CONTRACTS}
+
+
+def test_example_file_is_read_and_judges(tmp_path: Path) -> None:
+    """The page's TOML is valid and does what it says."""
+    path = tmp_path / "ours.toml"
+    path.write_text(blocks("toml")[0], encoding="utf-8")
+    run = team(("user", "Please refund it."), ("Assistant", "refund({})", "tool_call"), roles={"user": "user"})
+    verdicts = judge(declared_contracts(path), run)
+
+    assert [(v.contract.name, v.outcome) for v in verdicts] == [
+        ("search-before-answer", "inconclusive"),
+        ("no-refund-by-itself", "fail"),
+        ("nobody-guesses", "pass"),
+    ]
+
+
+def test_example_in_python_runs() -> None:
+    """The page's Python gives a contract that breaks where it says."""
+    scope: dict[str, object] = {}
+    exec(blocks("python")[0], scope)
+    contract = scope["SMALL_REFUNDS"]
+    assert isinstance(contract, Contract)
+    run = team(("clerk", 'refund({"amount": 1000})', "tool_call"))
+
+    assert [(v.outcome, v.step) for v in judge([contract], run)] == [("fail", 0)]

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blamespan.errors import ConfigError
+from blamespan.taxonomy import mode
+from blamespan.tracers import Tracer, load_tracer
+from blamespan_tracer.contracts import (
+    CONTRACTS,
+    Contract,
+    ContractsTracer,
+    Finding,
+    Run,
+    contracts_in_use,
+    judge,
+    verdict_features,
+)
+from blamespan_tracer.contracts.loading import CONTRACTS_VARIABLE
+from blamespan_tracer.contracts_command import contracts as command
+from blamespan_tracer.representation import analyse, represent
+from tests.tracer_model.representation.teams import team
+
+RUN = team(
+    ("user", "Add it up."),
+    ("clerk", "We get 12 * 3 = 35."),
+    ("checker", "I checked it, that is correct."),
+    ("clerk", "And 2 + 2 = 5."),
+    roles={"user": "user"},
+)
+
+
+def shouting(run: Run) -> Iterator[Finding]:
+    """A user's own contract."""
+    for step in run.decisions:
+        yield Finding(step.index, "fail" if step.content.isupper() else "pass", step.content, "shouts")
+
+
+def test_first_broken_contract_decides() -> None:
+    """The first step that breaks a contract is decisive; symptoms count only where there is no cause."""
+    (verdict,) = ContractsTracer(CONTRACTS).attribute([RUN])
+
+    assert verdict.decisive_step == 1
+    assert verdict.agents[0].agent == "clerk"
+    assert [step.index for step in verdict.steps if step.score > 0] == [1, 3]
+    assert {str(blame.mode) for blame in verdict.modes} == {"mast:FM-2.6", "mast:FM-3.3"}
+    assert [(item.index, item.quote) for item in verdict.evidence] == [(1, "12 * 3 = 35"), (3, "2 + 2 = 5")]
+    assert verdict.failure_score > 0.9
+
+
+def test_symptom_decides_where_nothing_else_is_broken() -> None:
+    """A symptom is better than nothing."""
+    symptom = Contract("quiet", "Nobody shouts.", shouting, mode("mast:FM-1.2"), 0.3, is_symptom=True)
+
+    (verdict,) = ContractsTracer([symptom]).attribute([team(("a", "hi"), ("b", "HELLO"))])
+
+    assert verdict.decisive_step == 1
+    assert verdict.failure_score == pytest.approx(0.3)
+
+
+def test_run_that_breaks_nothing_gets_no_verdict() -> None:
+    """Without a broken contract there is nobody to blame, and the tracer says so."""
+    (verdict,) = ContractsTracer(CONTRACTS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
+
+    assert verdict.abstained == "no contract is broken"
+
+
+def test_contract_that_raises_is_inconclusive() -> None:
+    """A check that raises, or names a step that is not there, breaks nothing but itself."""
+
+    def raising(run: Run) -> Iterator[Finding]:
+        raise KeyError(run.trace.trace_id)
+
+    def astray(run: Run) -> Iterator[Finding]:
+        yield Finding(99, "fail", "x")
+
+    verdicts = judge([Contract("r", "", raising), Contract("a", "", astray)], RUN)
+
+    assert [(each.outcome, each.step, each.reason) for each in verdicts] == [
+        ("inconclusive", None, "the check raised KeyError"),
+        ("pass", None, ""),
+    ]
+
+
+def test_quote_that_is_not_there_is_left_out() -> None:
+    """Evidence is quoted as it stands, or not at all."""
+
+    def inventing(run: Run) -> Iterator[Finding]:
+        yield Finding(1, "fail", "never said")
+
+    (verdict,) = judge([Contract("i", "", inventing)], RUN)
+
+    assert verdict.quote == ""
+
+
+def test_known_analysis_changes_nothing() -> None:
+    """Judging with what the representation already found out says the same."""
+    assert judge(CONTRACTS, RUN, analyse(RUN)) == judge(CONTRACTS, RUN)
+
+
+def test_verdicts_as_features() -> None:
+    """A model sees on each merged step what it breaks, whether it is the first, and how much has broken by then."""
+    run, verdicts = represent(RUN), judge(CONTRACTS, RUN)
+    columns = verdict_features(CONTRACTS[:1], verdicts, run)
+
+    np.testing.assert_array_equal(columns, [[0, 0, 0], [1, 1, 0.5], [0, 0, 0.5], [1, 0, 1]])
+    assert verdict_features(CONTRACTS, judge(CONTRACTS, team()), represent(team())).shape == (0, 3 * len(CONTRACTS))
+
+
+def test_tracer_is_installed_under_its_name() -> None:
+    """`contracts` is a tracer like any other, without weights."""
+    tracer = load_tracer("contracts")
+
+    assert isinstance(tracer, Tracer)
+    assert (tracer.identity.name, tracer.identity.weights) == ("contracts", "")
+    assert tracer.attribute([]) == []
+
+
+def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`BLAMESPAN_CONTRACTS` adds contracts, and one of a bundled name replaces it."""
+    path = tmp_path / "ours.toml"
+    path.write_text(
+        "[[contract]]\nname = 'sum-holds'\nforbid = { text = 'x' }\n[[contract]]\nname = 'new'\nforbid = { text = 'y' }"
+    )
+    monkeypatch.setenv(CONTRACTS_VARIABLE, str(path))
+    in_use = contracts_in_use()
+
+    assert [contract.name for contract in in_use] == [*(contract.name for contract in CONTRACTS), "new"]
+    assert in_use[0] is not CONTRACTS[0]
+
+
+def test_entry_point_that_offers_no_contract_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a package offers must be contracts; the message names the entry point."""
+    monkeypatch.setattr("blamespan_tracer.contracts.loading.load_entry", lambda entry: [1])
+
+    with pytest.raises(ConfigError, match="entry point 'bundled'"):
+        contracts_in_use([])
+
+
+def aegis_file(folder: Path) -> Path:
+    said = [{"step": 1, "agent_name": "a", "content": "12 * 3 = 35\x1b[1m"}]
+    path = folder / "runs.jsonl"
+    record = {"index": 1, "question": "How many?", "trajectory": said, "faulty_agents": None}
+    path.write_text(json.dumps(record) + "\n{}\n")
+    return path
+
+
+def test_command_reports_verdicts_as_json(tmp_path: Path) -> None:
+    """One object per run; what cannot be read is named and makes the exit code 1."""
+    result = CliRunner().invoke(command, [str(aegis_file(tmp_path)), "--json"])
+    report = json.loads(result.stdout)
+
+    assert result.exit_code == 1
+    assert report["broken"] == ["sum-holds"]
+    assert [v["quote"] for v in report["verdicts"] if v["outcome"] == "fail"] == ["12 * 3 = 35"]
+    assert "runs.jsonl:2" in result.stderr
+
+
+def test_command_prints_no_control_characters(tmp_path: Path) -> None:
+    """Text of a run is untrusted: what drives a terminal is stripped."""
+    result = CliRunner().invoke(command, [str(aegis_file(tmp_path)), "--all"])
+
+    assert "sum-holds" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_command_lists_contracts_in_use(tmp_path: Path) -> None:
+    """Without runs the contracts themselves are listed, those of a given file among them."""
+    path = tmp_path / "ours.toml"
+    path.write_text("[[contract]]\nname = 'no-guess'\ntitle = 'Nobody guesses.'\nforbid = { text = 'guess' }")
+    result = CliRunner().invoke(command, ["--contracts", str(path)])
+
+    assert result.exit_code == 0
+    assert "no-guess" in result.stdout
+    assert len(result.stdout.splitlines()) == len(CONTRACTS) + 1
+
+
+parts = [
+    "The price is ",
+    "wrong ",
+    "12 + 3 = ",
+    "9",
+    "7719 ",
+    "Paris ",
+    "Error: ",
+    "```",
+    ".\n",
+    "é漢",
+    "agreed ",
+    "a: ",
+    '{"',
+]
+words = st.lists(st.sampled_from(parts), max_size=20).map("".join)
+agents = st.sampled_from(["ann", "bob", "terminal", "user"])
+kinds = st.sampled_from(["message", "tool_call", "tool_result", "plan", "handoff", "memory", "termination"])
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(agents, words, kinds), max_size=12), words)
+def test_any_run_is_judged(said: list[tuple[str, str, str]], task: str) -> None:
+    """No bundled check raises; failures are on steps that can be blamed, and quotes are those steps' own words."""
+    run = team(*said, task=task, roles={"terminal": "executor", "user": "user"})  # type: ignore[arg-type]
+    verdicts = judge(CONTRACTS, run)
+
+    assert {verdict.contract.name for verdict in verdicts} == {contract.name for contract in CONTRACTS}
+    assert not any("raised" in verdict.reason for verdict in verdicts)
+    for verdict in verdicts:
+        if verdict.step is not None:
+            assert run.can_be_blamed(run.steps[verdict.step])
+            assert verdict.quote in run.steps[verdict.step].content
+    (attribution,) = ContractsTracer(CONTRACTS).attribute([run])
+    failed = [verdict.step for verdict in verdicts if verdict.outcome == "fail"]
+    assert attribution.decisive_step in failed if failed else attribution.abstained

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation import analyse
+from tests.tracer_model.representation.teams import Said, team
+
+
+def conflicts(run: MessageActionTrace) -> list[tuple[int, int, tuple[str, str]]]:
+    """Each conflict: the original steps (-1 for the task) and the values."""
+    return [(each.earlier - 1, each.later - 1, each.values) for each in analyse(run).facts.conflicts]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "values"),
+    [
+        ("The red kettle costs 48 euros.", "The red kettle costs 84 euros.", ("48", "84")),
+        ("The red kettle costs 1,200 euros.", "So the red kettle costs 1200.5 euros.", ("1200", "1200.5")),
+        ("The maker of the lamp is Norton.", "The maker of the lamp is Halden.", ("norton", "halden")),
+    ],
+)
+def test_other_value_of_one_subject_is_a_conflict(first: str, second: str, values: tuple[str, str]) -> None:
+    """Two sentences about one thing with two values contradict each other, numbers as names."""
+    assert conflicts(team(("a", first), ("b", second))) == [(0, 1, values)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The red kettle costs 48 euros.", "The red kettle costs 48.0 euros."),
+        ("The red kettle costs 48 euros.", "The blue lamp weighs 84 grams."),
+        ("Red kettle costs 48. Red kettle costs 50.", "Red kettle costs 84."),
+        ("1) The red kettle is fine.", "2) The red kettle is fine."),
+        ("The red kettle costs 48 euros.", "```\nred kettle costs 84 euros\n```"),
+    ],
+)
+def test_what_is_no_conflict(first: str, second: str) -> None:
+    """Equal numbers, other subjects, subjects with several values, list numbers and code contradict nothing."""
+    assert conflicts(team(("a", first), ("b", second))) == []
+
+
+def test_task_counts_as_stated() -> None:
+    """What a step says against the task is a conflict with it."""
+    run = team(("a", "The red kettle costs at most 84 euros."), task="The red kettle costs at most 48 euros.")
+
+    assert conflicts(run) == [(-1, 0, ("48", "84"))]
+
+
+def test_support_is_the_share_of_others_that_agree() -> None:
+    """Of three agents two agree: each has half or none of the others behind it; of what nobody else says, NaN."""
+    said: list[Said] = [("a", "The sum of it is 40."), ("b", "The sum of it is 40."), ("c", "The sum of it is 41.")]
+    support = analyse(team(*[(who, f"Total cost: {text}") for who, text, *_ in said], ("d", "Hm."))).facts.support
+
+    assert [round(float(share), 2) for share in support[1:4]] == [0.5, 0.5, 0.0]
+    assert math.isnan(support[4])

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation.merging import merge
+from tests.tracer_model.representation.teams import team
+
+
+def drawn(trace: MessageActionTrace) -> list[tuple[str, list[int], list[int]]]:
+    """Each merged step: who, the original steps, the results."""
+    merged, _ = merge(trace)
+    return [(each.agent, [step.index for step in each.said], [step.index for step in each.results]) for each in merged]
+
+
+def test_consecutive_steps_of_one_agent_are_one_decision() -> None:
+    """What an agent says and calls before it hears anything new is one step; the tools' answers belong to it."""
+    run = team(
+        ("planner", "first this"),
+        ("planner", "then that"),
+        ("worker", "I look it up"),
+        ("worker", "look({})", "tool_call"),
+        ("worker", "found", "tool_result"),
+        ("worker", "it is 7"),
+        ("planner", "done"),
+    )
+
+    assert drawn(run) == [
+        ("planner", [0, 1], []),
+        ("worker", [2, 3], [4]),
+        ("worker", [5], []),
+        ("planner", [6], []),
+    ]
+
+
+def test_results_of_calls_side_by_side_find_their_call() -> None:
+    """A result that comes late belongs to the step that its input names."""
+    run = team(
+        ("one", "a({})", "tool_call"),
+        ("two", "b({})", "tool_call"),
+        ("one", "A", "tool_result"),
+        ("two", "B", "tool_result"),
+        inputs={2: [0], 3: [1]},
+    )
+
+    assert drawn(run) == [("one", [0], [2]), ("two", [1], [3])]
+
+
+def test_messages_of_a_lone_agent_stay_apart() -> None:
+    """Where one agent alone decides, every message is a decision, and a call goes with the message before it."""
+    run = team(
+        ("solo", "one"),
+        ("solo", "two"),
+        ("solo", "f({})", "tool_call"),
+        ("solo", "x", "tool_result"),
+        ("solo", "three"),
+    )
+
+    assert drawn(run) == [("solo", [0], []), ("solo", [1, 2], [3]), ("solo", [4], [])]
+
+
+def test_executor_is_never_a_decision() -> None:
+    """What an executor prints is attached to who wrote the code, and a first result nobody asked for stands alone."""
+    run = team(
+        ("terminal", "ready", "tool_result"),
+        ("coder", "print(1)"),
+        ("terminal", "1", "tool_result"),
+        roles={"terminal": "executor"},
+    )
+    merged, owner = merge(run)
+
+    assert [(each.agent, each.can_be_blamed) for each in merged] == [("terminal", False), ("coder", True)]
+    assert owner == [0, 1, 1]

@@ -1,0 +1,54 @@
+"""Which contracts are in use: the bundled ones, installed packages', and those of the user's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from blamespan.errors import ConfigError
+from blamespan.plugins import load_entry, plugins
+from blamespan_tracer.contracts.contract import Contract
+from blamespan_tracer.contracts.declared import declared_contracts
+
+__all__ = ["CONTRACTS_VARIABLE", "contracts_in_use", "installed_contracts"]
+
+CONTRACTS_VARIABLE = "BLAMESPAN_CONTRACTS"
+"""Environment variable: TOML files with further contracts, separated like `PATH`."""
+
+_GROUP = "blamespan.contracts"
+
+
+def contracts_in_use(files: Sequence[Path] | None = None) -> tuple[Contract, ...]:
+    """Give all contracts: bundled and installed ones, then those of *files*; a later one replaces one of its name.
+
+    Args:
+        files: TOML files; where None, those that `BLAMESPAN_CONTRACTS` names.
+
+    Raises:
+        ConfigError: if a file or an installed package offers what is no contract.
+        MissingExtra: if an installed package lacks one of ours.
+    """
+    if files is None:
+        files = [Path(name) for name in os.environ.get(CONTRACTS_VARIABLE, "").split(os.pathsep) if name]
+    by_name = {contract.name: contract for contract in installed_contracts()}
+    for path in files:
+        by_name.update((contract.name, contract) for contract in declared_contracts(path))
+    return tuple(by_name.values())
+
+
+def installed_contracts() -> list[Contract]:
+    """Give what the entry points of the group `blamespan.contracts` offer: a contract, or several."""
+    offered = plugins(_GROUP)
+    first = sorted(offered, key=lambda name: (name != "bundled", name))
+    return [contract for name in first for contract in _offered(name, load_entry(offered[name]))]
+
+
+def _offered(name: str, found: object) -> list[Contract]:
+    contracts = [found] if isinstance(found, Contract) else list(found) if isinstance(found, Iterable) else []
+    if not contracts or not all(isinstance(contract, Contract) for contract in contracts):
+        raise ConfigError(
+            f"{_GROUP}: expected a Contract or several of entry point {name!r}, got {str(found)[:80]!r}. "
+            "docs/contracts.md shows how to offer one"
+        )
+    return contracts

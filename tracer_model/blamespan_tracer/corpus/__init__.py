@@ -1,0 +1,1 @@
+"""Corpora of labelled runs: recipes, generation, storage, and probes for what gives labels away."""

@@ -1,0 +1,163 @@
+"""An OpenAI-compatible endpoint: where it is, what it was asked and did not answer, and when to ask again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Self
+
+import httpx
+
+from blamespan.errors import ConfigError
+
+__all__ = ["ATTEMPTS", "MANIPULATOR", "SUITE", "Endpoint", "Refused"]
+
+MANIPULATOR = "BLAMESPAN_MANIPULATOR"
+"""Names the variables of the endpoint that writes faults: `_URL` (`http://localhost:8000/v1`, up to and without
+`/chat/completions`), `_MODEL`, `_KEY` if it wants one, `_TIMEOUT_S`."""
+SUITE = "BLAMESPAN_SUITE"
+"""The same of the endpoint that speaks for the agents of bundled teams."""
+
+ATTEMPTS = 3
+"""How often an endpoint is asked for one answer."""
+_MOST_WAIT_S = 20.0
+"""However long a `Retry-After` asks for."""
+_MOST_ANSWER_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An OpenAI-compatible endpoint.
+
+    Attributes:
+        url: Up to and without `/chat/completions`.
+        model: Which model.
+        key: API key; empty if it wants none. Never shown.
+        timeout_s: Seconds for one attempt, answer and all.
+    """
+
+    url: str
+    model: str
+    key: str = ""
+    timeout_s: float = 60.0
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.url!r}, {self.model!r})"
+
+    @classmethod
+    def from_environment(cls, named: str) -> Self:
+        """Read the variables that begin with *named*.
+
+        Raises:
+            ConfigError: if one is missing or wrong.
+        """
+        url, model = os.environ.get(f"{named}_URL", "").strip(), os.environ.get(f"{named}_MODEL", "").strip()
+        if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
+            raise ConfigError(
+                f"{named}_URL must be an http(s) URL, got {url!r}. Set it like {named}_URL=http://localhost:8000/v1"
+            )
+        if not model:
+            raise ConfigError(f"{named}_MODEL must name a model, got nothing. Set it to one the endpoint serves")
+        said = os.environ.get(f"{named}_TIMEOUT_S", "60")
+        try:
+            timeout_s = float(said)
+        except ValueError:
+            timeout_s = 0.0
+        if not 0 < timeout_s < float("inf"):
+            raise ConfigError(f"{named}_TIMEOUT_S must be seconds above 0, got {said!r}. Leave it out for 60")
+        return cls(url.rstrip("/"), model, os.environ.get(f"{named}_KEY", ""), timeout_s)
+
+    def ask(self, asked: Mapping[str, object]) -> bytes:
+        """Ask once, and wait; gives the body of the answer, read under one deadline however slowly it drips.
+
+        Raises:
+            Refused: if there is none.
+        """
+        deadline, found = time.monotonic() + self.timeout_s, bytearray()
+        try:
+            with (
+                httpx.Client(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
+                client.stream("POST", self._target, json=asked) as response,
+            ):
+                _accepted(response)
+                for part in response.iter_bytes():
+                    found += part
+                    _checked(found)
+                    if time.monotonic() > deadline:
+                        raise Refused("timeout")
+        except httpx.TimeoutException as error:
+            raise Refused("timeout") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise Refused(type(error).__name__) from error
+        return bytes(found)
+
+    async def ask_async(self, asked: Mapping[str, object]) -> bytes:
+        """Ask as `ask` does, without keeping the event loop."""
+        found = bytearray()
+        try:
+            async with (
+                asyncio.timeout(self.timeout_s),
+                httpx.AsyncClient(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
+                client.stream("POST", self._target, json=asked) as response,
+            ):
+                _accepted(response)
+                async for part in response.aiter_bytes():
+                    found += part
+                    _checked(found)
+        except (httpx.TimeoutException, TimeoutError) as error:
+            raise Refused("timeout") from error
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise Refused(type(error).__name__) from error
+        return bytes(found)
+
+    @property
+    def _target(self) -> str:
+        return f"{self.url}/chat/completions"
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+
+class Refused(Exception):
+    """An attempt came to nothing.
+
+    Attributes:
+        reason: In a word or two.
+        is_passing: Whether asking again can help.
+    """
+
+    def __init__(self, reason: str, *, wait_s: float = 0.0, is_passing: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_passing = is_passing
+        self._wait_s = wait_s
+
+    def pause_s(self, attempt: int, first_s: float) -> float:
+        """Give the seconds to wait after attempt number *attempt*, from 0: twice as many each time, or as asked for."""
+        return max(first_s * float(1 << attempt), min(self._wait_s, _MOST_WAIT_S))
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Read the machine's certificates once, not for every question."""
+    return httpx.create_ssl_context()
+
+
+def _accepted(response: httpx.Response) -> None:
+    status = response.status_code
+    if status == httpx.codes.OK:
+        return
+    said = response.headers.get("retry-after", "")
+    wait_s = float(said) if re.fullmatch(r"\d{1,6}", said) else 0.0
+    raise Refused(f"HTTP {status}", wait_s=wait_s, is_passing=status in (408, 409, 425, 429) or status >= 500)
+
+
+def _checked(found: bytearray) -> None:
+    if len(found) > _MOST_ANSWER_BYTES:
+        raise Refused("answer too long")

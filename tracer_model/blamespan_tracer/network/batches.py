@@ -1,0 +1,149 @@
+"""Runs side by side for training and for a GPU: padded, and sorted so that little is.
+
+Dims: B runs, S steps of the longest, R relations, K modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from blamespan_tracer.network.examples import SOUND, UNKNOWN, Example
+from blamespan_tracer.network.inputs import RELATIONS, RunInputs, relations_of
+from blamespan_tracer.network.model import StepInputs, Weights
+
+__all__ = ["Padded", "Targets", "batches", "pad", "targets_of"]
+
+_MAX_CELLS = 400_000
+"""Most relation cells (B * S * S) of one batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """B runs, padded to the longest.
+
+    Attributes:
+        features: (B, S, F).
+        relations: (B, R, S, S).
+        agent: (B, S) int64, -1 on padding.
+        is_real: (B, S) bool.
+        can_be_blamed: (B, S) bool.
+        words: (W,) int64 rows of the word table, and
+        starts: (B * S,) int64 where each step's begin.
+    """
+
+    features: Tensor
+    relations: Tensor
+    agent: Tensor
+    is_real: Tensor
+    can_be_blamed: Tensor
+    words: Tensor
+    starts: Tensor
+
+    def steps(
+        self, weights: Weights, *, word_keep: float = 1.0, generator: torch.Generator | None = None
+    ) -> StepInputs:
+        """Look the words up, leaving each out with probability 1 - *word_keep*, and give what the network reads."""
+        weighed = None
+        if word_keep < 1:
+            kept = torch.rand(len(self.words), generator=generator, device=self.words.device) < word_keep
+            weighed = kept.float() / word_keep
+        runs, steps = self.is_real.shape
+        sums = functional.embedding_bag(
+            self.words, weights["words"], self.starts, mode="sum", per_sample_weights=weighed
+        )
+        sizes = torch.diff(self.starts, append=torch.tensor([len(self.words)], device=self.words.device))
+        bags = sums / sizes.clamp(min=1).sqrt()[:, None]
+        return StepInputs(
+            self.features, bags.reshape(runs, steps, -1), self.relations, self.is_real, self.can_be_blamed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What B runs teach.
+
+    Attributes:
+        pointer: (B,) int64 the decisive step, S for a sound run, -100 where unknown.
+        fault: (B, S) 0, 1 or NaN.
+        modes: (B, S, K).
+        culprit: (B, S) 1 on the steps of agents labelled at fault, 0 on other agents', NaN where no agent is labelled.
+        agent_modes: (B, S, K) on these steps the modes of their agent.
+    """
+
+    pointer: Tensor
+    fault: Tensor
+    modes: Tensor
+    culprit: Tensor
+    agent_modes: Tensor
+
+
+def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: int) -> Iterator[list[Example]]:
+    """Put runs of like length together, twins side by side, in random order."""
+    order = sorted(
+        range(len(examples)),
+        key=lambda row: (len(examples[row].inputs) + rng.random() * 3, examples[row].twin or examples[row].trace_id),
+    )
+    parts: list[list[Example]] = [[]]
+    for row in order:
+        run = examples[row]
+        if parts[-1] and (len(parts[-1]) >= most_runs or (len(parts[-1]) + 1) * len(run.inputs) ** 2 > _MAX_CELLS):
+            parts.append([])
+        parts[-1].append(run)
+    for place in rng.permutation(len(parts)):
+        yield parts[place]
+
+
+def pad(runs: Sequence[RunInputs], device: torch.device | str = "cpu") -> Padded:
+    """Put runs side by side."""
+    longest = max(len(run) for run in runs)
+    shape = (len(runs), longest)
+    features = np.zeros((*shape, runs[0].features.shape[1]), np.float32)
+    relations = np.zeros((len(runs), len(RELATIONS), longest, longest), np.float32)
+    agent = np.full(shape, -1, np.int64)
+    blamable = np.zeros(shape, bool)
+    sizes = np.zeros(shape, np.int64)
+    for row, run in enumerate(runs):
+        n_steps = len(run)
+        features[row, :n_steps] = run.features
+        relations[row, :, :n_steps, :n_steps] = relations_of(run)
+        agent[row, :n_steps] = run.agent
+        blamable[row, :n_steps] = run.can_be_blamed
+        sizes[row, :n_steps] = np.diff(run.first_word)
+    flat = sizes.reshape(-1)
+    words, starts = np.concatenate([run.words for run in runs]), np.cumsum(flat) - flat
+    arrays = (features, relations, agent, agent >= 0, blamable, words, starts)
+    return Padded(*(torch.from_numpy(each).to(device) for each in arrays))
+
+
+def targets_of(examples: Sequence[Example], device: torch.device | str = "cpu") -> Targets:
+    """Put what the runs teach side by side, as `pad` does."""
+    longest = max(len(each.inputs) for each in examples)
+    n_modes = examples[0].modes.shape[1]
+    pointer = np.full(len(examples), -100, np.int64)
+    fault = np.full((len(examples), longest), np.nan, np.float32)
+    modes = np.zeros((*fault.shape, n_modes), np.float32)
+    culprit = np.full_like(fault, np.nan)
+    agent_modes = np.zeros_like(modes)
+    for row, each in enumerate(examples):
+        n_steps = len(each.inputs)
+        if each.decisive != UNKNOWN:
+            pointer[row] = longest if each.decisive == SOUND else each.decisive
+        fault[row, :n_steps] = np.where(each.inputs.can_be_blamed, each.fault, np.nan)
+        modes[row, :n_steps] = each.modes
+        if each.culprits:
+            _mark(each, culprit[row], agent_modes[row])
+    return Targets(*(torch.from_numpy(part).to(device) for part in (pointer, fault, modes, culprit, agent_modes)))
+
+
+def _mark(example: Example, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:
+    for place, agent in enumerate(example.inputs.agent.tolist()):
+        if example.inputs.can_be_blamed[place]:
+            culprit[place] = agent in example.culprits
+            modes[place, list(example.culprits.get(agent, ()))] = 1

@@ -1,0 +1,187 @@
+"""Train the network's weights, by labels, against clean twins, and by reward.
+
+Dims: F features, R relations, D width.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from blamespan_tracer.network.batches import batches, pad, targets_of
+from blamespan_tracer.network.examples import Example
+from blamespan_tracer.network.model import Scores, Shape, scores_of
+from blamespan_tracer.network.objectives import contrastive_loss, expected_reward, supervised_losses
+
+__all__ = ["Schedule", "fit_network", "initial_weights", "predict"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How the network is trained.
+
+    Attributes:
+        epochs: Passes over the runs by labels (and against twins).
+        reward_epochs: Passes after these by reward alone.
+        rate: AdamW's learning rate at its highest; it rises over a tenth of the steps and falls as a cosine.
+        reward_rate: Likewise, by reward.
+        decay: AdamW's weight decay, of matrices alone.
+        most_runs: Per batch.
+        dropout: Of what attention adds.
+        feature_dropout: Share of columns that are silent for a whole run: no feature may be indispensable.
+        edge_dropout: Share of relation cells left out.
+        word_keep: Share of words read.
+        sigma: Width in steps of what counts as nearly the decisive step.
+        margin: By how many log-odds a faulty step must stand above its clean twin.
+        agent: Weight of the loss of the same name, where the pointer's is 1; likewise
+        fault: this,
+        modes: this,
+        culprit: this, and
+        contrast: this; 0 leaves the clean twins out.
+    """
+
+    epochs: int = 12
+    reward_epochs: int = 0
+    rate: float = 1e-3
+    reward_rate: float = 1e-4
+    decay: float = 0.05
+    most_runs: int = 48
+    dropout: float = 0.1
+    feature_dropout: float = 0.1
+    edge_dropout: float = 0.0
+    word_keep: float = 0.7
+    sigma: float = 0.4
+    margin: float = 2.0
+    agent: float = 0.5
+    fault: float = 0.5
+    modes: float = 0.3
+    culprit: float = 0.3
+    contrast: float = 0.3
+
+
+def initial_weights(shape: Shape, seed: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """Draw weights: matrices as wide as keeps the variance, outputs of layers small, norms 1, biases 0."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, size in shape.parameters().items():
+        last = name.rpartition(".")[2]
+        if last in ("bias", "shift", "relations") or last.endswith("_bias"):
+            value = torch.zeros(size)
+        elif last == "scale":
+            value = torch.ones(size)
+        else:
+            spread = 0.05 if name == "words" else 1 / math.sqrt(size[0])
+            if name.endswith((".attend.out", ".think.out")):
+                spread /= math.sqrt(2 * shape.n_layers)
+            value = torch.randn(size, generator=generator) * spread
+        weights[name] = value.to(device).requires_grad_()
+    return weights
+
+
+def fit_network(
+    examples: Sequence[Example], shape: Shape, schedule: Schedule, *, seed: int, device: torch.device | str = "cpu"
+) -> dict[str, Tensor]:
+    """Train on runs whose features are scaled already."""
+    weights = initial_weights(shape, seed, device)
+    rng = np.random.default_rng(seed)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    for phase, epochs, rate in (
+        ("labels", schedule.epochs, schedule.rate),
+        ("reward", schedule.reward_epochs, schedule.reward_rate),
+    ):
+        optimizer = _optimizer(weights, rate, schedule.decay)
+        planned = [list(batches(examples, rng, schedule.most_runs)) for _ in range(epochs)]
+        total, done = sum(map(len, planned)), 0
+        for epoch, parts in enumerate(planned):
+            sums: dict[str, float] = {}
+            for part in parts:
+                done += 1
+                for group in optimizer.param_groups:
+                    group["lr"] = rate * _warm_cosine(done / total)
+                losses = _step(part, weights, shape, schedule, phase, generator, device)
+                loss = sum(losses.values(), torch.zeros((), device=device))
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
+                optimizer.step()
+                for name, each in losses.items():
+                    sums[name] = sums.get(name, 0.0) + float(each.detach()) / len(parts)
+            _log.info("%s, pass %d of %d: %s", phase, epoch + 1, epochs, _shown(sums))
+    return {name: value.detach() for name, value in weights.items()}
+
+
+@torch.no_grad()
+def predict(
+    examples: Sequence[Example], weights: Mapping[str, Tensor], shape: Shape, device: torch.device | str = "cpu"
+) -> list[Scores]:
+    """Score runs; one entry per example, cut to its own steps."""
+    found: list[Scores | None] = [None] * len(examples)
+    order = sorted(range(len(examples)), key=lambda row: len(examples[row].inputs))
+    for start in range(0, len(order), 32):
+        rows = order[start : start + 32]
+        padded = pad([examples[row].inputs for row in rows], device)
+        scores = scores_of(weights, shape, padded.steps(weights))
+        for place, row in enumerate(rows):
+            size = len(examples[row].inputs)
+            pointer = torch.cat([scores.pointer[place, :size], scores.pointer[place, -1:]])
+            parts = (pointer, scores.fault[place, :size], scores.modes[place, :size], scores.states[place, :size])
+            found[row] = Scores(*(part.cpu() for part in parts))
+    return [each for each in found if each is not None]
+
+
+def _step(
+    part: Sequence[Example],
+    weights: Mapping[str, Tensor],
+    shape: Shape,
+    schedule: Schedule,
+    phase: str,
+    generator: torch.Generator,
+    device: torch.device | str,
+) -> dict[str, Tensor]:
+    padded = pad([each.inputs for each in part], device)
+    targets = targets_of(part, device)
+    runs, steps = padded.is_real.shape
+
+    def kept(share: float, *size: int) -> Tensor:
+        return (torch.rand(size, generator=generator, device=device) < share).float()
+
+    if schedule.feature_dropout and phase == "labels":
+        keep = kept(1 - schedule.feature_dropout, runs, 1, padded.features.shape[2])
+        padded.features.mul_(keep)
+    if schedule.edge_dropout and phase == "labels":
+        padded.relations.mul_(kept(1 - schedule.edge_dropout, *padded.relations.shape))
+    inputs = padded.steps(weights, word_keep=schedule.word_keep, generator=generator)
+    drop = kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
+    scores = scores_of(weights, shape, inputs, keep=drop)
+    if phase == "reward":
+        return {"reward": -expected_reward(scores, targets, padded)}
+    losses = supervised_losses(scores, targets, padded, sigma=schedule.sigma)
+    losses |= {"contrast": contrastive_loss(scores, part, schedule.margin)}
+    scale = {"pointer": 1.0} | {
+        name: getattr(schedule, name) for name in ("agent", "fault", "modes", "culprit", "contrast")
+    }
+    return {name: each * scale[name] for name, each in losses.items()}
+
+
+def _optimizer(weights: Mapping[str, Tensor], rate: float, decay: float) -> torch.optim.Optimizer:
+    matrices = [value for name, value in weights.items() if value.dim() > 1 and name != "words"]
+    others = [value for name, value in weights.items() if not (value.dim() > 1 and name != "words")]
+    return torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=rate
+    )
+
+
+def _warm_cosine(done: float) -> float:
+    return min(done / 0.1, 0.5 * (1 + math.cos(math.pi * max(0.0, done - 0.1) / 0.9)))
+
+
+def _shown(sums: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in sums.items() if value)

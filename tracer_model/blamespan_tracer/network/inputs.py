@@ -1,0 +1,171 @@
+"""From a run to what the network reads of it.
+
+Dims: N merged steps of a run, F features, R relations, W words, K answers of the lexicon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.contracts import CONTRACTS, judge, verdict_features
+from blamespan_tracer.features import agent_features
+from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
+from blamespan_tracer.tokens import tokens_of
+
+__all__ = ["RELATIONS", "RunInputs", "feature_names", "relations_of", "run_inputs"]
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+RELATIONS = (
+    *EDGE_TYPES,
+    *(f"{name}, backwards" for name in EDGE_TYPES),
+    "earlier",
+    "later",
+    "of the same agent",
+    "itself",
+)
+"""What can hold between two steps, by number: edges both ways, order, and whose they are."""
+
+_N_EDGES = len(EDGE_TYPES)
+
+_UNREAD = frozenset({"duration, z", "tokens written, z", "tokens read, z"})
+"""Features that say nothing in runs that were made without a clock or an LLM: what they taught would be wrong."""
+
+_READ = np.array([place for place, name in enumerate(STEP_FEATURES) if name not in _UNREAD])
+
+_LOGIT_SCALE = 0.25
+"""Brings the lexicon's log-odds of agents, mostly -8 to 4, to the size of the other features."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """One run, as the network reads it.
+
+    Attributes:
+        features: (N, F).
+        words: (W,) int64 rows of the word table, step by step.
+        first_word: (N + 1,) int64: step n has the words first_word[n] to first_word[n + 1], that one not included.
+        edges: (3, E) as `Representation.edges`.
+        edge_weights: (E,).
+        agent: (N,) int64.
+        can_be_blamed: (N,) bool.
+        origins: (N,) the original steps each is made of.
+        lands_on: (N,) int64 the original step that blame lands on.
+        n_steps: How many steps the run had before merging.
+    """
+
+    features: Floats
+    words: Ints
+    first_word: Ints
+    edges: Ints
+    edge_weights: Floats
+    agent: Ints
+    can_be_blamed: NDArray[np.bool_]
+    origins: tuple[tuple[int, ...], ...]
+    lands_on: Ints
+    n_steps: int
+
+    def __len__(self) -> int:
+        return len(self.agent)
+
+
+def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
+    """Name the columns of `RunInputs.features`, in order."""
+    return (
+        *(STEP_FEATURES[place] for place in _READ),
+        *(f"{contract.name}: {what}" for contract in CONTRACTS for what in ("broken", "first", "so far")),
+        *(f"role: {role}" for role in ROLES),
+        *(f"lexicon, step: {code}" for code in lexicon.codes),
+        *(f"lexicon, agent: {code}" for code in lexicon.codes),
+    )
+
+
+def run_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, n_buckets: int) -> list[RunInputs]:
+    """Read runs; each by itself, whatever shares the call.
+
+    Args:
+        traces: The runs, each with at least one step.
+        lexicon: Says what the words speak of; its scores are features.
+        n_buckets: Rows of the word table.
+    """
+    agents = [agent_features(trace) for trace in traces]
+    scores = iter(lexicon.score_all([agent for run in agents for agent in run]))
+    found = []
+    for trace, run in zip(traces, agents, strict=True):
+        analysis = analyse(trace)
+        seen = represent(trace, analysis)
+        by_step = np.zeros((len(trace.steps), len(lexicon.codes)), np.float32)
+        by_agent = np.zeros((len(seen.agents), len(lexicon.codes)), np.float32)
+        number = {name: place for place, name in enumerate(seen.agents)}
+        for _ in run:
+            score = next(scores)
+            by_step[list(score.steps)] = score.by_step
+            by_agent[number[score.agent]] = score.logits * _LOGIT_SCALE
+        rules = verdict_features(CONTRACTS, judge(CONTRACTS, trace, analysis), seen)
+        found.append(_inputs(trace, seen, rules, by_step, by_agent, n_buckets))
+    return found
+
+
+def relations_of(run: RunInputs) -> Floats:
+    """Lay a run's relations out: (R, N, N), `[r, s, t]` is how strongly relation r leads from step s to step t."""
+    n_steps = len(run)
+    table = np.zeros((len(RELATIONS), n_steps, n_steps), np.float32)
+    kind, start, end = run.edges
+    table[kind, start, end] = run.edge_weights
+    table[kind + _N_EDGES, end, start] = run.edge_weights
+    order = np.arange(n_steps)
+    table[2 * _N_EDGES] = order[:, None] > order[None, :]
+    table[2 * _N_EDGES + 1] = order[:, None] < order[None, :]
+    table[2 * _N_EDGES + 2] = run.agent[:, None] == run.agent[None, :]
+    table[2 * _N_EDGES + 3] = np.eye(n_steps, dtype=np.float32)
+    return table
+
+
+def _inputs(
+    trace: MessageActionTrace, seen: Representation, rules: Floats, by_step: Floats, by_agent: Floats, n_buckets: int
+) -> RunInputs:
+    lexical = np.stack([by_step[list(origin)].sum(axis=0) for origin in seen.origins])
+    roles = np.eye(len(ROLES), dtype=np.float32)[seen.role]
+    blamable = seen.can_be_blamed[:, None]
+    features = np.concatenate(
+        [
+            seen.features[:, _READ],
+            rules * blamable,
+            roles,
+            lexical * blamable,
+            by_agent[seen.agent] * blamable,
+        ],
+        axis=1,
+    )
+    words, first_word = _words(trace.task, seen.texts, n_buckets)
+    return RunInputs(
+        features=features.astype(np.float32),
+        words=words,
+        first_word=first_word,
+        edges=seen.edges,
+        edge_weights=seen.edge_weights,
+        agent=seen.agent,
+        can_be_blamed=seen.can_be_blamed,
+        origins=seen.origins,
+        lands_on=seen.lands_on,
+        n_steps=len(trace.steps),
+    )
+
+
+def _words(task: str, texts: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
+    """Hash each step's distinct words into buckets; the task's words tell what a run is about, not what went wrong."""
+    tokens = tokens_of([task, *texts])
+    known = np.unique(tokens.hashes[: tokens.sizes[0]])
+    step = tokens.texts[tokens.sizes[0] :] - 1
+    hashes = tokens.hashes[tokens.sizes[0] :]
+    fresh = ~np.isin(hashes, known)
+    distinct = np.unique((step[fresh] << 32) | hashes[fresh].astype(np.int64))
+    step, buckets = distinct >> 32, (distinct & 0xFFFFFFFF) % n_buckets
+    return buckets, np.searchsorted(step, np.arange(len(texts) + 1))

@@ -1,0 +1,205 @@
+"""The network's arithmetic: one function for NumPy on a CPU, PyTorch on a GPU, and training.
+
+A run is a set of steps with relations between them. Steps attend to each other; which relation holds between two
+of them shifts the attention. There is no position in it: a step is told from the others by what the features and
+relations say. Each step gets a *pointer* score (the failure was decided here; one slot more stands for "it did not
+fail"), a *fault* score (something is wrong here, decisive or not) and a score for each mode.
+
+Dims: B runs, S steps of the longest (padded at the end), F features, E width of a word bag, D width, H heads,
+R relations, K modes. Everything is float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import array_api_compat as arrays
+
+__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "scores_of"]
+
+Array: TypeAlias = Any
+"""A NumPy array or a PyTorch tensor; the array API has no type of its own for "either"."""
+
+Weights: TypeAlias = Mapping[str, Array]
+"""By name; `Shape.parameters` lists the names and sizes."""
+
+_NEVER = -1e9
+"""Attention to padding, and its pointer score: exactly 0 after the softmax in float32."""
+
+_EPSILON = 1e-5
+"""Keeps the norm of a constant vector finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a network is.
+
+    Attributes:
+        n_features: F.
+        n_buckets: Rows of the word table.
+        bag_width: E.
+        width: D, a multiple of `n_heads`.
+        n_heads: H.
+        n_layers: Rounds of attention.
+        n_relations: R.
+        n_modes: K.
+    """
+
+    n_features: int
+    n_buckets: int
+    bag_width: int
+    width: int
+    n_heads: int
+    n_layers: int
+    n_relations: int
+    n_modes: int
+
+    def parameters(self) -> dict[str, tuple[int, ...]]:
+        """List every weight and its size."""
+        wide, deep = self.width, 2 * self.width
+        sizes: dict[str, tuple[int, ...]] = {
+            "words": (self.n_buckets, self.bag_width),
+            "in.features": (self.n_features, wide),
+            "in.bags": (self.bag_width, wide),
+            "in.bias": (wide,),
+        }
+        for layer in range(self.n_layers):
+            sizes |= {
+                f"{layer}.attend.scale": (wide,),
+                f"{layer}.attend.shift": (wide,),
+                f"{layer}.attend.in": (wide, 3 * wide),
+                f"{layer}.attend.relations": (self.n_heads, self.n_relations),
+                f"{layer}.attend.out": (wide, wide),
+                f"{layer}.think.scale": (wide,),
+                f"{layer}.think.shift": (wide,),
+                f"{layer}.think.in": (wide, deep),
+                f"{layer}.think.bias": (deep,),
+                f"{layer}.think.out": (deep, wide),
+            }
+        return sizes | {
+            "out.scale": (wide,),
+            "out.shift": (wide,),
+            "out.pointer": (wide, 1),
+            "out.fault": (wide, 1),
+            "out.fault_bias": (1,),
+            "out.modes": (wide, self.n_modes),
+            "out.modes_bias": (self.n_modes,),
+            "out.sound": (2 * wide, 1),
+            "out.sound_bias": (1,),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """Runs, side by side.
+
+    Attributes:
+        features: (B, S, F) scaled to about -3..3.
+        bags: (B, S, E) the mean of the word table's rows of each step's words.
+        relations: (B, R, S, S) 1 where relation r leads from step s to step t, else 0; or its strength.
+        is_real: (B, S) bool, False on padding.
+        can_be_blamed: (B, S) bool, False on padding too.
+    """
+
+    features: Array
+    bags: Array
+    relations: Array
+    is_real: Array
+    can_be_blamed: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the network says, as log-odds or scores before a softmax.
+
+    Attributes:
+        pointer: (B, S + 1) the last for "it did not fail"; very negative where a step cannot be blamed.
+        fault: (B, S) log-odds that something is wrong at this step.
+        modes: (B, S, K) log-odds of each mode, given that something is.
+        states: (B, S, D) what a step came to mean; contrastive learning compares these.
+    """
+
+    pointer: Array
+    fault: Array
+    modes: Array
+    states: Array
+
+
+def scores_of(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array = None) -> Scores:
+    """Read B runs.
+
+    Args:
+        weights: By name, as `Shape.parameters` lists them.
+        shape: The network's.
+        steps: The runs.
+        keep: (B, S, D) dropout of the states between rounds, in training only.
+
+    Source: pre-norm transformer (arXiv 2002.04745) with relation biases (arXiv 1803.02155, scalar per head).
+    """
+    xp = arrays.array_namespace(steps.features)
+    states = steps.features @ weights["in.features"] + steps.bags @ weights["in.bags"] + weights["in.bias"]
+    hidden = xp.astype(~steps.is_real, states.dtype)[:, None, None, :] * _NEVER  # (B, 1, 1, S)
+    for layer in range(shape.n_layers):
+        said = _attention(weights, shape, layer, states, steps.relations, hidden)
+        states = states + (said if keep is None else said * keep)
+        states = states + _thought(weights, layer, states)
+    states = _normed(states, weights["out.scale"], weights["out.shift"])
+    pointer = (states @ weights["out.pointer"])[..., 0]
+    pointer = xp.where(steps.can_be_blamed, pointer, _NEVER)
+    return Scores(
+        pointer=xp.concat([pointer, _soundness(weights, states, steps.is_real)], axis=1),
+        fault=(states @ weights["out.fault"])[..., 0] + weights["out.fault_bias"],
+        modes=states @ weights["out.modes"] + weights["out.modes_bias"],
+        states=states,
+    )
+
+
+def _attention(weights: Weights, shape: Shape, layer: int, states: Array, relations: Array, hidden: Array) -> Array:
+    xp = arrays.array_namespace(states)
+    runs, steps, width = states.shape
+    size = width // shape.n_heads
+    normed = _normed(states, weights[f"{layer}.attend.scale"], weights[f"{layer}.attend.shift"])
+    mixed = xp.reshape(normed @ weights[f"{layer}.attend.in"], (runs, steps, 3, shape.n_heads, size))
+    asks, offers, says = (xp.permute_dims(mixed[:, :, part], (0, 2, 1, 3)) for part in range(3))  # (B, H, S, D / H)
+    flat = xp.reshape(relations, (runs, shape.n_relations, steps * steps))
+    shifts = xp.reshape(weights[f"{layer}.attend.relations"] @ flat, (runs, shape.n_heads, steps, steps))
+    logits = asks @ xp.permute_dims(offers, (0, 1, 3, 2)) / math.sqrt(size) + shifts + hidden
+    heard = _softmax(logits) @ says  # (B, H, S, D / H)
+    return xp.reshape(xp.permute_dims(heard, (0, 2, 1, 3)), (runs, steps, width)) @ weights[f"{layer}.attend.out"]
+
+
+def _thought(weights: Weights, layer: int, states: Array) -> Array:
+    normed = _normed(states, weights[f"{layer}.think.scale"], weights[f"{layer}.think.shift"])
+    return _gelu(normed @ weights[f"{layer}.think.in"] + weights[f"{layer}.think.bias"]) @ weights[f"{layer}.think.out"]
+
+
+def _soundness(weights: Weights, states: Array, is_real: Array) -> Array:
+    """Score "it did not fail" by the mean and the maximum over the steps: (B, 1)."""
+    xp = arrays.array_namespace(states)
+    real = is_real[..., None]
+    count = xp.sum(xp.astype(real, states.dtype), axis=1)
+    mean = xp.sum(xp.where(real, states, 0.0), axis=1) / count
+    highest = xp.max(xp.where(real, states, _NEVER), axis=1)
+    return xp.concat([mean, highest], axis=1) @ weights["out.sound"] + weights["out.sound_bias"]
+
+
+def _normed(states: Array, scale: Array, shift: Array) -> Array:
+    xp = arrays.array_namespace(states)
+    centred = states - xp.mean(states, axis=-1, keepdims=True)
+    spread = xp.mean(centred * centred, axis=-1, keepdims=True)
+    return centred / xp.sqrt(spread + _EPSILON) * scale + shift
+
+
+def _softmax(logits: Array) -> Array:
+    xp = arrays.array_namespace(logits)
+    powers = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    return powers / xp.sum(powers, axis=-1, keepdims=True)
+
+
+def _gelu(values: Array) -> Array:
+    """Source: arXiv 1606.08415, by the hyperbolic tangent."""
+    xp = arrays.array_namespace(values)
+    return 0.5 * values * (1.0 + xp.tanh(0.7978845608 * (values + 0.044715 * values * values * values)))

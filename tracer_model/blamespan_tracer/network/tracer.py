@@ -1,0 +1,206 @@
+"""The network as a tracer: reads a run as decisions and their relations, and says which decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan import __version__
+from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.errors import TracerUnavailable
+from blamespan.taxonomy import mode
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.network.inputs import RunInputs, feature_names, relations_of, run_inputs
+from blamespan_tracer.network.model import Scores, StepInputs, scores_of
+from blamespan_tracer.network.weights import Network
+from blamespan_tracer.silence import why_silent
+
+__all__ = ["Judgement", "NetworkTracer"]
+
+BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
+
+WINDOW = 512
+"""Most steps that attend to each other: longer runs are read in as many parts as it takes, so time stays linear."""
+
+_MAX_MODES = 3
+_LEAST_MODE = 0.2
+"""A mode is named from this probability on; the likeliest always is."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the network says of one run.
+
+    Dims: N merged steps, K modes.
+
+    Attributes:
+        shares: (N,) chance that the failure was decided at each, adding up to 1; 0 where nobody can be blamed.
+        failed: Chance that the run failed by an agent's fault, 0..1.
+        fault: (N,) chance that something is wrong there, decisive or not.
+        modes: (N, K) chance of each mode there, if something is.
+    """
+
+    shares: Floats
+    failed: float
+    fault: Floats
+    modes: Floats
+
+
+class NetworkTracer:
+    """Attributes runs by a network over their steps; see `blamespan_tracer.network.model`.
+
+    - A step's share of the blame is the chance that the failure was decided there, given that it failed.
+    - `failure_score` is the chance that the run failed by an agent's fault.
+    - Where that is below `alarm`, and nobody knows the run to have failed, there is no verdict.
+
+    Deterministic on a CPU: runs are read one at a time, so what shares a call cannot change a verdict.
+    """
+
+    def __init__(self, network: Network, lexicon: Lexicon) -> None:
+        if network.features != feature_names(lexicon) or network.lexicon != lexicon.digest:
+            raise TracerUnavailable(
+                f"expected a network for this version and lexicon {lexicon.digest!r}, got one for "
+                f"{network.lexicon!r} with {len(network.features)} features. Train it again"
+            )
+        self._network = network
+        self._lexicon = lexicon
+        self._identity = TracerIdentity("network", __version__, network.digest)
+        self._modes = tuple(mode(name) for name in network.modes)
+
+    @classmethod
+    def bundled(cls) -> NetworkTracer:
+        """Load the weights that came with the package.
+
+        Raises:
+            TracerUnavailable: if they are missing or damaged.
+        """
+        return cls(Network.load(BUNDLED), LexicalTracer.bundled().lexicon)
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """Name, version and weights digest."""
+        return self._identity
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """What says what the words speak of."""
+        return self._lexicon
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run; one verdict per trace, in order."""
+        silent = [why_silent(trace) for trace in traces]
+        judged = [trace for trace, why in zip(traces, silent, strict=True) if why is None]
+        inputs = iter(run_inputs(judged, self._lexicon, self._network.shape.n_buckets))
+        return [
+            Attribution.abstain(trace, why, self._identity) if why is not None else self._verdict(trace, next(inputs))
+            for trace, why in zip(traces, silent, strict=True)
+        ]
+
+    def judge(self, run: RunInputs) -> Judgement:
+        """Read one run."""
+        parts = [self._scores(part) for part in _windows(run)]
+        pointer = np.concatenate([part.pointer[0, :-1] for part in parts]) / self._network.temperature
+        sound = np.mean([part.pointer[0, -1] for part in parts]) / self._network.temperature
+        highest = max(float(pointer.max()), float(sound))
+        powers = np.exp(pointer.astype(np.float64) - highest)
+        mass = powers.sum()
+        fault, modes = (np.concatenate([getattr(part, name)[0] for part in parts]) for name in ("fault", "modes"))
+        return Judgement(
+            shares=(powers / mass).astype(np.float32) if mass > 0 else run.can_be_blamed / run.can_be_blamed.sum(),
+            failed=float(mass / (mass + np.exp(float(sound) - highest))),
+            fault=_sigmoid(fault),
+            modes=_sigmoid(modes),
+        )
+
+    def _scores(self, run: RunInputs) -> Scores:
+        network = self._network
+        counts = np.diff(run.first_word)
+        bags = np.zeros((len(run), network.shape.bag_width), np.float32)
+        some = np.flatnonzero(counts)
+        if len(some):
+            bags[some] = np.add.reduceat(network.weights["words"][run.words], run.first_word[:-1][some], axis=0)
+        bags /= np.sqrt(np.maximum(counts, 1), dtype=np.float32)[:, None]
+        steps = StepInputs(
+            network.scaled(run.features)[None],
+            bags[None],
+            relations_of(run)[None],
+            np.ones((1, len(run)), bool),
+            run.can_be_blamed[None],
+        )
+        return scores_of(network.weights, network.shape, steps)
+
+    def _verdict(self, trace: MessageActionTrace, run: RunInputs) -> Attribution:
+        found = self.judge(run)
+        if found.failed < self._network.alarm and trace.outcome != "failed":
+            return Attribution.abstain(
+                trace,
+                f"probably sound: failure score {found.failed:.2f} is below {self._network.alarm:.2f}",
+                self._identity,
+            )
+        shares = np.zeros(run.n_steps)
+        np.add.at(shares, run.lands_on[run.can_be_blamed], found.shares[run.can_be_blamed].astype(np.float64))
+        return Attribution.of(
+            trace,
+            shares.tolist(),
+            failure_score=found.failed,
+            tracer=self._identity,
+            modes=self._blamed_modes(trace, run, found),
+            evidence=self._evidence(trace, shares),
+        )
+
+    def _blamed_modes(self, trace: MessageActionTrace, run: RunInputs, found: Judgement) -> list[ModeBlame]:
+        """Name the modes of the most blamed agent: those of its steps, each by its share."""
+        by_agent = np.bincount(run.agent, found.shares)
+        worst = int(by_agent.argmax())
+        own = np.where(run.agent == worst, found.shares, 0)
+        chances = (own[:, None] * found.modes).sum(axis=0) / own.sum()
+        ranked = np.argsort(-chances, kind="stable")[:_MAX_MODES]
+        agent = trace.steps[run.origins[int(own.argmax())][0]].agent
+        return [
+            ModeBlame(self._modes[column], agent, float(chances[column]))
+            for place, column in enumerate(ranked.tolist())
+            if place == 0 or chances[column] >= _LEAST_MODE
+        ]
+
+    def _evidence(self, trace: MessageActionTrace, shares: NDArray[np.float64]) -> list[Evidence]:
+        return []
+
+
+def _windows(run: RunInputs) -> list[RunInputs]:
+    """Part a long run, so that attention stays within each part."""
+    if len(run) <= WINDOW:
+        return [run]
+    parts = []
+    for start in range(0, len(run), WINDOW):
+        end = min(start + WINDOW, len(run))
+        kind, source, target = run.edges
+        inside = (source >= start) & (source < end) & (target >= start) & (target < end)
+        first, last = run.first_word[start], run.first_word[end]
+        parts.append(
+            RunInputs(
+                features=run.features[start:end],
+                words=run.words[first:last],
+                first_word=run.first_word[start : end + 1] - first,
+                edges=np.stack([kind, source - start, target - start])[:, inside],
+                edge_weights=run.edge_weights[inside],
+                agent=run.agent[start:end],
+                can_be_blamed=run.can_be_blamed[start:end],
+                origins=run.origins[start:end],
+                lands_on=run.lands_on[start:end],
+                n_steps=run.n_steps,
+            )
+        )
+    return parts
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    chances: Floats = (0.5 * (1 + np.tanh(0.5 * logits))).astype(np.float32)
+    return chances

@@ -1,0 +1,128 @@
+"""The network's file: weights, scaling of the features, calibration and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from blamespan.errors import TracerUnavailable
+from blamespan_tracer.network.model import Shape
+
+__all__ = ["FORMAT", "LIMIT", "Network"]
+
+FORMAT = "blamespan-network-1"
+"""Changes whenever a file written before can no longer be read."""
+
+LIMIT = 4.0
+"""Scaled features end there: a value that training never saw must not drown the others."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A trained network.
+
+    Attributes:
+        shape: How large it is.
+        weights: By name, float32, of 16-bit precision.
+        mean: (F,) and
+        spread: (F,) of the features in training; a feature is scaled by them and cut at -`LIMIT`..`LIMIT`.
+        features: (F,) what each column means; a file whose columns are others is refused.
+        modes: (K,) what each mode is, as `taxonomy:code`.
+        lexicon: Digest of the lexicon whose scores are among the features.
+        temperature: The pointer's scores are divided by it: its probabilities then mean what they say.
+        coverage: (C, 2) share of the blame that a step set must hold to have a coverage, ascending.
+        alarm: Probability of failure from which on a run is called failed, and
+        false_alarms: the share of clean held-out runs it was chosen for.
+        notes: How it was made; for people.
+        digest: First 12 hex digits of the file's SHA-256, empty before it is written.
+    """
+
+    shape: Shape
+    weights: Mapping[str, Floats]
+    mean: Floats
+    spread: Floats
+    features: tuple[str, ...]
+    modes: tuple[str, ...]
+    lexicon: str
+    temperature: float = 1.0
+    coverage: tuple[tuple[float, float], ...] = ()
+    alarm: float = 0.5
+    false_alarms: float = 0.05
+    notes: dict[str, str] = field(default_factory=dict)
+    digest: str = ""
+
+    def scaled(self, features: Floats) -> Floats:
+        """Scale features as in training."""
+        scaled: Floats = np.clip((features - self.mean) / self.spread, -LIMIT, LIMIT).astype(np.float32)
+        return scaled
+
+    def save(self, path: Path) -> str:
+        """Write it to *path*, weights in 16 bits; return the digest that identifies it."""
+        tensors = {
+            f"weights.{name}": np.ascontiguousarray(each.astype(np.float16)) for name, each in self.weights.items()
+        }
+        tensors |= {"mean": np.ascontiguousarray(self.mean), "spread": np.ascontiguousarray(self.spread)}
+        about = {
+            "format": FORMAT,
+            "shape": json.dumps(asdict(self.shape)),
+            "features": json.dumps(self.features),
+            "modes": json.dumps(self.modes),
+            "lexicon": self.lexicon,
+            "calibration": json.dumps([self.temperature, self.coverage, self.alarm, self.false_alarms]),
+            "notes": json.dumps(self.notes, sort_keys=True),
+        }
+        # safetensors writes an array's memory, not its view: a strided one would come back scrambled.
+        content = save({name: np.ascontiguousarray(each) for name, each in tensors.items()}, about)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return sha256(content).hexdigest()[:12]
+
+    @classmethod
+    def load(cls, path: Path) -> Network:
+        """Read what `save` wrote.
+
+        Raises:
+            TracerUnavailable: if the file is missing, damaged, of another format, or holds numbers that are none.
+        """
+        try:
+            with safe_open(path, framework="numpy") as file:
+                about = file.metadata() or {}
+                if about.get("format") != FORMAT:
+                    raise ValueError(f"format {about.get('format')!r}")
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
+            shape = Shape(**json.loads(about["shape"]))
+            weights = {name: tensors[f"weights.{name}"].astype(np.float32) for name in shape.parameters()}
+            wrong = [name for name, size in shape.parameters().items() if weights[name].shape != size]
+            if wrong or not all(np.isfinite(each).all() for each in (*weights.values(), tensors["mean"])):
+                raise ValueError(f"weights {wrong!r} of another size" if wrong else "weights that are no numbers")
+            temperature, coverage, alarm, false_alarms = json.loads(about["calibration"])
+            return cls(
+                shape,
+                weights,
+                tensors["mean"],
+                tensors["spread"],
+                tuple(json.loads(about["features"])),
+                tuple(json.loads(about["modes"])),
+                about["lexicon"],
+                temperature,
+                tuple(map(tuple, coverage)),
+                alarm,
+                false_alarms,
+                json.loads(about["notes"]),
+                sha256(path.read_bytes()).hexdigest()[:12],
+            )
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise TracerUnavailable(
+                f"expected a network in {str(path)!r} (format {FORMAT}), got {error}. "
+                "Reinstall blamespan or train it again"
+            ) from error

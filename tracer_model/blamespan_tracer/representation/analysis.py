@@ -1,0 +1,132 @@
+"""All that is found out about a run before it is laid out for a model, or judged by contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation.arithmetic import equations
+from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
+from blamespan_tracer.representation.facts import Facts, find_facts
+from blamespan_tracer.representation.merging import MergedStep, merge
+from blamespan_tracer.representation.objections import find_objections, name_tokens
+from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
+from blamespan_tracer.representation.repetition import Repetition, find_repetition
+from blamespan_tracer.representation.similarity import Similarity, find_similarity
+
+__all__ = ["Analysis", "added", "analyse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All that is known of a run when its features are computed.
+
+    Attributes:
+        steps: The merged steps.
+        owner: For each original step which merged one it belongs to.
+        reading: The run's tokens, the task's first.
+        segments: What each segment is.
+        claims: What is claimed, and whose word it was first.
+        depends: Who builds on whom.
+        facts: What is stated, and where that contradicts.
+        repetition: What was said before.
+        similarity: What is alike.
+        objecting: (O,) who objects,
+        objected: (O,) to what.
+        sums: (N,) how many written sums each step has, and
+        wrong_sums: (N,) how many of them do not hold.
+        agent: (N,) labels.
+        decides: (N,) which steps can be blamed.
+        labels: (V,) which tokens are names of agents.
+    """
+
+    steps: list[MergedStep]
+    owner: list[int]
+    reading: Reading
+    segments: Segments
+    claims: Claims
+    depends: Dependencies
+    facts: Facts
+    repetition: Repetition
+    similarity: Similarity
+    objecting: Ints
+    objected: Ints
+    sums: Ints
+    wrong_sums: Ints
+    agent: Ints
+    decides: Mask
+    labels: Mask
+
+    def per_step(self, values: Floats | Ints | Mask, of: Mask) -> Floats:
+        """Add up (G,) *values* of the segments that *of* marks, per step: (N,)."""
+        chosen = of & (self.segments.owner >= 0)
+        return added(self.segments.owner[chosen], values[chosen].astype(np.float64), len(self.steps))
+
+
+def analyse(trace: MessageActionTrace) -> Analysis:
+    """Find all that the features, the edges and the contracts of a run are made of."""
+    steps, owner = merge(trace)
+    reading = read_texts([trace.task, *(step.content for step in trace.steps)])
+    names = list(dict.fromkeys(step.agent for step in steps))
+    label = {name: number for number, name in enumerate(names)}
+    segments = _segments(trace, steps, owner, label)
+    named = name_tokens(reading, names)
+    agent = np.array([label[step.agent] for step in steps], np.int64)
+    decides = np.array([step.can_be_blamed for step in steps], np.bool_)
+    claims = find_claims(reading, named >= 0, segments.is_call)
+    facts = find_facts(reading, segments)
+    objecting, objected = find_objections(reading, segments, facts, agent, decides, named)
+    sums, wrong_sums = _sums(reading, segments, len(steps))
+    plans = np.array([any(step.kind == "plan" for step in merged.said) for merged in steps], np.bool_) & decides
+    return Analysis(
+        steps=steps,
+        owner=owner,
+        reading=reading,
+        segments=segments,
+        claims=claims,
+        depends=dependencies(claims, segments, len(steps)),
+        facts=facts,
+        repetition=find_repetition(reading, segments, len(steps)),
+        similarity=find_similarity(reading, segments, agent, np.flatnonzero(decides), plans),
+        objecting=objecting,
+        objected=objected,
+        sums=sums,
+        wrong_sums=wrong_sums,
+        agent=agent,
+        decides=decides,
+        labels=named >= 0,
+    )
+
+
+def _segments(
+    trace: MessageActionTrace, steps: Sequence[MergedStep], owner: Sequence[int], label: Mapping[str, int]
+) -> Segments:
+    is_result = np.array([False, *(step.kind == "tool_result" for step in trace.steps)], np.bool_)
+    owners = np.array([-1, *owner], np.int64)
+    decides = np.array([*(step.can_be_blamed for step in steps), False], np.bool_)[owners]  # the last one: the task
+    said_by = np.array([-1, *(label.get(step.agent, -1) for step in trace.steps)], np.int64)
+    return Segments(
+        owner=owners,
+        is_given=~decides & ~is_result,
+        is_result=is_result,
+        is_call=np.array([False, *(step.kind == "tool_call" for step in trace.steps)], np.bool_),
+        speaker=np.where(is_result, -1, said_by),
+    )
+
+
+def _sums(reading: Reading, segments: Segments, n_steps: int) -> tuple[Ints, Ints]:
+    """Count, per step, the sums an agent writes, and those that do not hold."""
+    sums, wrong = np.zeros((2, n_steps), np.int64)
+    for place in np.flatnonzero(segments.is_said & ~segments.is_call).tolist():
+        found = equations(reading.texts[place])
+        sums[segments.owner[place]] += len(found)
+        wrong[segments.owner[place]] += sum(not equation.holds for equation in found)
+    return sums, wrong
+
+
+def added(place: Ints, weight: Floats, size: int) -> Floats:
+    """Add up *weight* by *place*: (size,)."""
+    return np.bincount(place, weight, minlength=size).astype(np.float64, copy=False)  # numpy's types say integers

@@ -1,0 +1,192 @@
+"""A run's texts, read once: every token of every original step, as arrays.
+
+Dims: G segments (the task, then each original step), T tokens of all segments, V distinct tokens of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.representation.cues import CUES, PHRASES, STOP_WORDS, cue_bits
+
+__all__ = ["MAX_RUN_CHARS", "MAX_STEP_CHARS", "Flag", "Ints", "Mask", "Reading", "bounded", "read_texts"]
+
+Ints: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+MAX_STEP_CHARS = 8_000
+"""Of a longer text the first and last half of this many characters are read; 97 % of AEGIS's messages fit."""
+
+MAX_RUN_CHARS = 4_000_000
+"""Where a run has more, every step's bound shrinks, to no less than 400 characters: bounded time for any run."""
+
+_LEAST_STEP_CHARS = 400
+
+_NUMBER = r"\d{1,15}+(?:,\d{3}){0,4}+(?:\.\d{1,12})?+"
+_TOKEN = re.compile(
+    r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?+"  # a word or an identifier
+    rf"|{_NUMBER}|[=.!?;\n\"\u201c\u201d]|[\u2e80-\u9fff\uac00-\ud7af]|```"  # of scripts without blanks a character
+)
+_ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?+|{_NUMBER}|[=.!?;\n\"]|```", re.ASCII)
+"""The same for ASCII, at half the cost. All quantifiers are bounded and give nothing back: linear in any text."""
+
+
+class Flag(IntEnum):
+    """Bits of what a token is."""
+
+    NUMBER = 1
+    WORD = 2
+    CAPITAL = 4
+    IDENTIFIER = 8
+    STOP = 16
+    ENDS_SENTENCE = 32
+    FENCE = 64
+    EQUALS = 128
+    QUOTE = 256
+    QUESTION = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The tokens of a run, segment by segment, in order.
+
+    Attributes:
+        texts: (G,) what was read of each segment.
+        tokens: (V,) distinct tokens by first occurrence; a number is spelled the one way, a word without case.
+        token: (T,) which token, 0..V-1.
+        segment: (T,) which segment, ascending.
+        flags: (T,) `Flag` bits, as spelled there.
+        sentence: (T,) number of the sentence, ascending over the run.
+        in_code: (T,) whether it stands between code fences.
+        opens: (T,) whether it opens a sentence.
+        cue: (G, C) how many tokens of each segment hint at each of `CUES`.
+    """
+
+    texts: tuple[str, ...]
+    tokens: tuple[str, ...]
+    token: Ints
+    segment: Ints
+    flags: Ints
+    sentence: Ints
+    in_code: Mask
+    opens: Mask
+    cue: Ints
+
+    def has(self, flag: int) -> Mask:
+        """Tell for each token whether it has any bit of *flag*: (T,)."""
+        marked: Mask = (self.flags & flag) != 0
+        return marked
+
+    def count(self, of: Mask) -> Ints:
+        """Count the tokens that *of* marks, per segment: (G,)."""
+        return np.bincount(self.segment[of], minlength=len(self.texts))
+
+
+def bounded(texts: Sequence[str]) -> list[str]:
+    """Cut each text to its beginning and end where it is long, and all of them more where they are many."""
+    total = sum(min(len(text), MAX_STEP_CHARS) for text in texts)
+    share = MAX_STEP_CHARS if total <= MAX_RUN_CHARS else max(_LEAST_STEP_CHARS, MAX_RUN_CHARS // len(texts))
+    half = share // 2
+    return [text if len(text) <= share else f"{text[:half]}\n{text[-half:]}" for text in texts]
+
+
+def read_texts(texts: Sequence[str]) -> Reading:
+    """Read the segments of a run, the task first."""
+    read = bounded(texts)
+    found = [(_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text) for text in read]
+    every = [token for tokens in found for token in tokens]
+    spelled = {token: place for place, token in enumerate(dict.fromkeys(every))}
+    kinds = [_kind(token) for token in spelled]
+    tokens: dict[str, int] = {}
+    plain = np.array([tokens.setdefault(name, len(tokens)) for name, _ in kinds] or [0], np.int64)
+    bits = np.array([flags for _, flags in kinds] or [0], np.int64)
+    cues = np.array([cue_bits(token) for token in spelled] or [0], np.int64)
+    spelling = np.fromiter(map(spelled.__getitem__, every), np.int64, len(every))
+    segment = np.repeat(np.arange(len(read)), [len(each) for each in found])
+    flags = bits[spelling]
+    token = plain[spelling]
+    begins = np.diff(segment, prepend=-1) != 0
+    ends = (flags & Flag.ENDS_SENTENCE) != 0
+    follows = np.concatenate([[True], ends[:-1]])[: len(ends)] | begins
+    return Reading(
+        texts=tuple(read),
+        tokens=tuple(tokens),
+        token=token,
+        segment=segment,
+        flags=flags,
+        sentence=np.cumsum(follows),
+        in_code=_in_code(flags, segment),
+        opens=follows,
+        cue=_cues(cues[spelling], token, segment, tokens, len(read)),
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _kind(token: str) -> tuple[str, int]:
+    """Tell how a token is spelled the one way, and what it is."""
+    first = token[0]
+    if first.isdecimal():
+        plain = token.replace(",", "")
+        return (plain.rstrip("0").rstrip(".") if "." in plain else plain), Flag.NUMBER
+    if first in _MARKS:
+        return token, _MARKS[first]
+    small = token.lower()
+    flags = int(Flag.WORD)
+    if small in STOP_WORDS:
+        flags |= Flag.STOP
+    if first.isupper():
+        flags |= Flag.CAPITAL
+    if "_" in token or any(char.isdecimal() for char in token) or _is_camel(token):
+        flags |= Flag.IDENTIFIER
+    return small, flags
+
+
+_MARKS = {
+    "`": Flag.FENCE,
+    "=": Flag.EQUALS,
+    ".": Flag.ENDS_SENTENCE,
+    "!": Flag.ENDS_SENTENCE,
+    "?": Flag.ENDS_SENTENCE | Flag.QUESTION,
+    ";": Flag.ENDS_SENTENCE,
+    "\n": Flag.ENDS_SENTENCE,
+    '"': Flag.QUOTE,
+    "\u201c": Flag.QUOTE,
+    "\u201d": Flag.QUOTE,
+}
+
+
+def _is_camel(token: str) -> bool:
+    return any(char.isupper() for char in token[1:]) and any(char.islower() for char in token)
+
+
+def _in_code(flags: Ints, segment: Ints) -> Mask:
+    """Tell which tokens stand after an odd number of fences of their segment."""
+    is_fence = (flags & Flag.FENCE) != 0
+    if not is_fence.any():
+        return np.zeros(len(flags), np.bool_)
+    so_far = np.cumsum(is_fence)
+    first = np.searchsorted(segment, segment)  # where each token's segment begins
+    before = np.where(first > 0, so_far[first - 1], 0)
+    inside: Mask = ((so_far - before) % 2 == 1) & ~is_fence
+    return inside
+
+
+def _cues(bits: Ints, token: Ints, segment: Ints, tokens: dict[str, int], n_segments: int) -> Ints:
+    counts = np.zeros((n_segments, len(CUES)), np.int64)
+    at = np.flatnonzero(bits)
+    hinted = (bits[at, None] >> np.arange(len(CUES))) & 1
+    where, cue = np.nonzero(hinted)
+    np.add.at(counts, (segment[at[where]], cue), 1)
+    known = [(tokens[a], tokens[b], cue_) for (a, b), cue_ in PHRASES.items() if a in tokens and b in tokens]
+    for first, second, name in known:
+        pair = np.flatnonzero((token[:-1] == first) & (token[1:] == second) & (segment[:-1] == segment[1:]))
+        counts[:, CUES.index(name)] += np.bincount(segment[pair], minlength=n_segments)
+    return counts

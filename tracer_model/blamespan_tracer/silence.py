@@ -1,0 +1,24 @@
+"""Why a tracer gives no verdict on a run: reasons that hold whatever the model."""
+
+from __future__ import annotations
+
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["why_silent"]
+
+
+def why_silent(trace: MessageActionTrace) -> str | None:
+    """Say why nobody can be blamed for what happened in *trace*; None where somebody may be.
+
+    - An agent ended the run with an error: the trace says itself who failed, and how; that is no silent failure.
+    - No step is a decision of an agent, or none of them has any text.
+    """
+    said = [step for step in trace.steps if step.kind not in ("tool_call", "tool_result")]
+    if said and said[-1].status == "error":
+        return f"not a silent failure: {said[-1].agent} ended the run at step {said[-1].index} with {said[-1].error}"
+    decisions = [step for step in trace.steps if trace.can_be_blamed(step)]
+    if not decisions:
+        return "no step is an agent's decision: there is nobody to blame"
+    if not any(step.content.strip() for step in decisions):
+        return "no agent's step has any text to read"
+    return None

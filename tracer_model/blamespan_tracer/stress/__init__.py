@@ -1,0 +1,1 @@
+"""Stressing a team: many runs with a fault in each, and what became of them."""
