@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from blamespan.errors import ConfigError
+from blamespan_tracer.network.recipe import read_network_recipe
 from blamespan_tracer.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
+from blamespan_tracer.toml_records import peek
 
 RECIPES = Path(__file__).parents[2] / "tracer_model" / "recipes"
 
@@ -56,5 +58,13 @@ def test_missing_recipe_names_the_bundled_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.name)
 def test_every_recipe_here_can_be_read(path: Path) -> None:
     """Each says how to run it, and fits the record."""
+    read = read_network_recipe if peek(path, "model") == "network" else read_recipe
+
     assert f"blamespan train tracer_model/recipes/{path.name}" in path.read_text(encoding="utf-8")
-    assert read_recipe(path).name == path.stem
+    assert read(path).name == path.stem
+
+
+def test_network_recipe_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """Each model has its own record; a key of another is none of it."""
+    with pytest.raises(ConfigError, match=r"unknown key 'schedule.epoch'. Did you mean 'schedule.epochs'"):
+        read_network_recipe(write(tmp_path, 'model = "network"\n[schedule]\nepoch = 3\n'))

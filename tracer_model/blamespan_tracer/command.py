@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -35,6 +35,15 @@ def train(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
 
     Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data/aegis
     """
+    from blamespan_tracer.toml_records import peek
+
+    if peek(recipe, "model") == "network":
+        _train_network(recipe, data, out, seed)
+    else:
+        _train_lexical(recipe, data, out, seed)
+
+
+def _train_lexical(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
     from dataclasses import replace
 
     from blamespan_tracer.recipe import read_recipe
@@ -43,9 +52,8 @@ def train(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
     settings = read_recipe(recipe)
     if seed is not None:
         settings = replace(settings, seed=seed)
-    folder = out or Path("runs") / f"{settings.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     with _talk(f"training {settings.name}"):
-        trained = train_by(settings, data, folder)
+        trained = train_by(settings, data, out or _run_folder(settings.name))
     held = trained.held_out
     click.echo(f"held out     {held.n} runs of {settings.data.held_out_percent} % of the questions")
     click.echo(f"pair F1      {held.pair_f1:.1f} %")
@@ -56,6 +64,31 @@ def train(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
     click.echo(
         f"weights      {trained.weights} ({trained.weights.stat().st_size / 1e6:.1f} MB, {trained.lexicon.digest})"
     )
+
+
+def _train_network(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
+    from dataclasses import replace
+
+    from blamespan_tracer.network.recipe import read_network_recipe
+    from blamespan_tracer.network.training import train_network
+
+    settings = read_network_recipe(recipe)
+    if seed is not None:
+        settings = replace(settings, seed=seed)
+    with _talk(f"training {settings.name}"):
+        trained = train_network(settings, data, out or _run_folder(settings.name))
+    held, network = trained.held_out, trained.network
+    click.echo(f"held out     {held.n} failed and {held.sound} sound runs")
+    click.echo(f"step         {held.step:.1f} %")
+    click.echo(f"agent        {held.agent:.1f} %")
+    click.echo(f"mode         {held.mode:.1f} %")
+    click.echo(f"false alarms {held.false_alarms:.1f} % of the sound ones")
+    click.echo(f"step sets    hold the decisive step in {held.coverage:.1f} %")
+    click.echo(f"weights      {trained.weights} ({trained.weights.stat().st_size / 1e6:.1f} MB, {network.digest})")
+
+
+def _run_folder(name: str) -> Path:
+    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 @click.group()
@@ -139,15 +172,63 @@ def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
     click.echo("best_*: chosen on these very labels, an upper bound for a constant", err=True)
 
 
+@evaluate.command("generated")
+@click.option("--data", type=_FOLDER, required=True, help="Folder that `blamespan generate` made.")
+@click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
+@click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
+    """Score decisive steps, agents, modes and false alarms on a generated corpus.
+
+    Example:  blamespan evaluate generated --data ~/data/heldout --tracer network
+    """
+    from blamespan_tracer.corpus.storage import read_corpus
+    from blamespan_tracer.generated_evaluation import evaluate_generated
+
+    with _talk("evaluating on a generated corpus"):
+        tracer = _tracer(name)
+        runs = list(read_corpus(data, side))
+        found = evaluate_generated(runs, _attribute(tracer, runs))
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    rows: list[tuple[str, Mapping[str, Any]]] = [(tracer.identity.name, found), *found["baselines"].items()]
+    for part, values in found["by"].items():
+        rows += [(f"  {part} {value}", figures) for value, figures in values.items()]
+    low, high = found["step_ci"]
+    _print_table(
+        f"{data.name}, {found['n']} failed runs, right in %; step within {low:.1f} to {high:.1f} (95 %), "
+        f"{found['abstained']} abstained",
+        ["", "runs", "step", "agent", "mode"],
+        [[title, str(each["n"]), *(f"{each[key]:.1f}" for key in ("step", "agent", "mode"))] for title, each in rows],
+    )
+    low, high = found["false_alarms_ci"]
+    click.echo(
+        f"step among the three most blamed {found['top3']:.1f} %; step set holds it in {found['coverage']:.1f} % with "
+        f"{found['set_size']:.1f} steps, {found['set_share']:.0f} % of those that could be blamed; calibration error "
+        f"of the decisive step's share {found['step_ece']:.3f}"
+    )
+    click.echo(f"false alarms {found['false_alarms']:.1f} % ({low:.1f} to {high:.1f}) of {found['sound']} sound runs")
+
+
 def _tracer(name: str) -> Tracer:
     """Load the installed tracer *name*, or the weights file it is the path of."""
     if name.endswith(".safetensors"):
-        from blamespan_tracer.lexical import LexicalTracer
-
-        return LexicalTracer.load(Path(name))
+        return _trained(Path(name))
     from blamespan.tracers import load_tracer
 
     return load_tracer(name)
+
+
+def _trained(path: Path) -> Tracer:
+    """Load weights of whatever model they are."""
+    from blamespan_tracer.lexical import LexicalTracer
+    from blamespan_tracer.network.tracer import NetworkTracer
+    from blamespan_tracer.network.weights import Network, is_network
+
+    if is_network(path):
+        return NetworkTracer(Network.load(path), LexicalTracer.bundled().lexicon)
+    return LexicalTracer.load(path)
 
 
 def _attribute(tracer: Tracer, runs: Sequence[RecordedRun]) -> list[Attribution]:

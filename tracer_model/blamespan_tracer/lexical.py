@@ -20,6 +20,7 @@ from blamespan_tracer.evidence import heaviest_windows
 from blamespan_tracer.features import AgentFeatures, Reading, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
+from blamespan_tracer.silence import NO_TEXT, why_silent
 from blamespan_tracer.tokens import MAX_TEXT_CHARS
 
 __all__ = ["LexicalTracer"]
@@ -85,7 +86,7 @@ class _Case:
     @classmethod
     def of(cls, trace: MessageActionTrace, suspects: Sequence[_Suspect]) -> _Case:
         """Share the blame over the steps of *suspects*."""
-        why_not = _why_loud(trace) or (None if suspects else _why_unreadable(trace))
+        why_not = why_silent(trace) or (None if suspects else NO_TEXT)
         if why_not is not None:
             return cls(trace, suspects, [], [], {}, 0.0, why_not)
         shares = [0.0] * len(trace.steps)
@@ -228,17 +229,3 @@ def _batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageA
         if n_chars >= _BATCH_CHARS or end == len(traces):
             yield traces[start:end]
             start, n_chars = end, 0
-
-
-def _why_loud(trace: MessageActionTrace) -> str | None:
-    """Say who ended the run with an error: that failure is no silent one, and words are no evidence against others."""
-    said = [step for step in trace.steps if step.kind not in ("tool_call", "tool_result")]
-    if not said or said[-1].status != "error":
-        return None
-    return f"not a silent failure: {said[-1].agent} ended the run at step {said[-1].index} with {said[-1].error}"
-
-
-def _why_unreadable(trace: MessageActionTrace) -> str:
-    if not any(trace.can_be_blamed(step) for step in trace.steps):
-        return "no step is an agent's decision: there is nobody to blame"
-    return "no agent's step has any text to read"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["why_silent"]
+__all__ = ["NO_TEXT", "why_silent"]
+
+NO_TEXT = "no agent's step has any text to read"
+"""The reason where there is somebody to blame, but nothing to judge by."""
 
 
 def why_silent(trace: MessageActionTrace) -> str | None:
@@ -20,5 +23,5 @@ def why_silent(trace: MessageActionTrace) -> str | None:
     if not decisions:
         return "no step is an agent's decision: there is nobody to blame"
     if not any(step.content.strip() for step in decisions):
-        return "no agent's step has any text to read"
+        return NO_TEXT
     return None

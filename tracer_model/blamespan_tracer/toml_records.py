@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from blamespan.errors import ConfigError
 
-__all__ = ["POSITIVE", "read_record"]
+__all__ = ["POSITIVE", "peek", "read_record"]
 
 POSITIVE: Mapping[str, bool] = {"is_positive": True}
 """Metadata of a field whose numbers must be above zero; those of other fields may be zero."""
@@ -42,6 +42,14 @@ def read_record(kind: type[_RecordT], path: Path, *, advice: str, example: str) 
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"expected a recipe in TOML at {str(path)!r}, got {error}. {advice}") from error
     return _record(kind, {"name": path.stem, **given}, "", path, example)
+
+
+def peek(path: Path, key: str) -> object:
+    """Give what the TOML file at *path* says for *key* at its top; None where it says nothing or cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get(key)
+    except (OSError, ValueError, RecursionError):
+        return None  # reading it whole says why
 
 
 def _record(kind: type[_RecordT], given: object, prefix: str, path: Path, example: str) -> _RecordT:

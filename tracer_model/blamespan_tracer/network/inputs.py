@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.contracts import CONTRACTS, judge, verdict_features
+from blamespan_tracer.contracts import CONTRACTS, Verdict, judge, verdict_features
 from blamespan_tracer.features import agent_features
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
 from blamespan_tracer.tokens import tokens_of
 
-__all__ = ["RELATIONS", "RunInputs", "feature_names", "relations_of", "run_inputs"]
+__all__ = ["RELATIONS", "RunInputs", "feature_names", "read_runs", "relations_of", "run_inputs", "words_of"]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -88,7 +88,14 @@ def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
 
 
 def run_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, n_buckets: int) -> list[RunInputs]:
-    """Read runs; each by itself, whatever shares the call.
+    """Read runs as `read_runs` does, without what their contracts quote."""
+    return [inputs for inputs, _ in read_runs(traces, lexicon, n_buckets)]
+
+
+def read_runs(
+    traces: Sequence[MessageActionTrace], lexicon: Lexicon, n_buckets: int
+) -> list[tuple[RunInputs, list[Verdict]]]:
+    """Read runs, each with the verdicts of the contracts on it; each by itself, whatever shares the call.
 
     Args:
         traces: The runs, each with at least one step.
@@ -108,8 +115,9 @@ def run_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, n_buckets
             score = next(scores)
             by_step[list(score.steps)] = score.by_step
             by_agent[number[score.agent]] = score.logits * _LOGIT_SCALE
-        rules = verdict_features(CONTRACTS, judge(CONTRACTS, trace, analysis), seen)
-        found.append(_inputs(trace, seen, rules, by_step, by_agent, n_buckets))
+        verdicts = judge(CONTRACTS, trace, analysis)
+        rules = verdict_features(CONTRACTS, verdicts, seen)
+        found.append((_inputs(trace, seen, rules, by_step, by_agent, n_buckets), verdicts))
     return found
 
 
@@ -144,7 +152,7 @@ def _inputs(
         ],
         axis=1,
     )
-    words, first_word = _words(trace.task, seen.texts, n_buckets)
+    words, first_word = words_of(trace.task, seen.texts, n_buckets)
     return RunInputs(
         features=features.astype(np.float32),
         words=words,
@@ -159,7 +167,7 @@ def _inputs(
     )
 
 
-def _words(task: str, texts: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
+def words_of(task: str, texts: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
     """Hash each step's distinct words into buckets; the task's words tell what a run is about, not what went wrong."""
     tokens = tokens_of([task, *texts])
     known = np.unique(tokens.hashes[: tokens.sizes[0]])

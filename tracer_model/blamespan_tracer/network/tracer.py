@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan import __version__
-from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import RunInputs, feature_names, relations_of, run_inputs
+from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, relations_of, words_of
 from blamespan_tracer.network.model import Scores, StepInputs, scores_of
+from blamespan_tracer.network.quotes import evidence_of
 from blamespan_tracer.network.weights import Network
 from blamespan_tracer.silence import why_silent
 
@@ -98,9 +102,11 @@ class NetworkTracer:
         """Attribute each run; one verdict per trace, in order."""
         silent = [why_silent(trace) for trace in traces]
         judged = [trace for trace, why in zip(traces, silent, strict=True) if why is None]
-        inputs = iter(run_inputs(judged, self._lexicon, self._network.shape.n_buckets))
+        readings = iter(read_runs(judged, self._lexicon, self._network.shape.n_buckets))
         return [
-            Attribution.abstain(trace, why, self._identity) if why is not None else self._verdict(trace, next(inputs))
+            Attribution.abstain(trace, why, self._identity)
+            if why is not None
+            else self._verdict(trace, *next(readings))
             for trace, why in zip(traces, silent, strict=True)
         ]
 
@@ -137,7 +143,24 @@ class NetworkTracer:
         )
         return scores_of(network.weights, network.shape, steps)
 
-    def _verdict(self, trace: MessageActionTrace, run: RunInputs) -> Attribution:
+    def _scores_with(self, run: RunInputs, task: str, step: int, texts: Sequence[str]) -> list[float]:
+        """Score a step, within its part of the run, as if it said other words than its own."""
+        start = step // WINDOW * WINDOW
+        part = next(islice(_windows(run), step // WINDOW, None))
+        first, last = part.first_word[step - start], part.first_word[step - start + 1]
+        scores = []
+        for text in texts:
+            words, _ = words_of(task, [text], self._network.shape.n_buckets)
+            shift = np.where(np.arange(len(part) + 1) > step - start, len(words) - (last - first), 0)
+            changed = replace(
+                part,
+                words=np.concatenate([part.words[:first], words, part.words[last:]]),
+                first_word=part.first_word + shift,
+            )
+            scores.append(float(self._scores(changed).pointer[0, step - start]))
+        return scores
+
+    def _verdict(self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict]) -> Attribution:
         found = self.judge(run)
         if found.failed < self._network.alarm and trace.outcome != "failed":
             return Attribution.abstain(
@@ -153,7 +176,10 @@ class NetworkTracer:
             failure_score=found.failed,
             tracer=self._identity,
             modes=self._blamed_modes(trace, run, found),
-            evidence=self._evidence(trace, shares),
+            evidence=evidence_of(
+                trace, run, (shares / shares.sum()).tolist(), verdicts, partial(self._scores_with, run, trace.task)
+            ),
+            coverage=self._network.set_mass,
         )
 
     def _blamed_modes(self, trace: MessageActionTrace, run: RunInputs, found: Judgement) -> list[ModeBlame]:
@@ -169,9 +195,6 @@ class NetworkTracer:
             for place, column in enumerate(ranked.tolist())
             if place == 0 or chances[column] >= _LEAST_MODE
         ]
-
-    def _evidence(self, trace: MessageActionTrace, shares: NDArray[np.float64]) -> list[Evidence]:
-        return []
 
 
 def _windows(run: RunInputs) -> list[RunInputs]:

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.network.model import Shape
 
-__all__ = ["FORMAT", "LIMIT", "Network"]
+__all__ = ["FORMAT", "LIMIT", "Network", "is_network"]
 
 FORMAT = "blamespan-network-1"
 """Changes whenever a file written before can no longer be read."""
@@ -40,7 +40,8 @@ class Network:
         modes: (K,) what each mode is, as `taxonomy:code`.
         lexicon: Digest of the lexicon whose scores are among the features.
         temperature: The pointer's scores are divided by it: its probabilities then mean what they say.
-        coverage: (C, 2) share of the blame that a step set must hold to have a coverage, ascending.
+        set_mass: Share of the blame that a step set must hold for it to hold the decisive step in
+        coverage: this share of held-out failures.
         alarm: Probability of failure from which on a run is called failed, and
         false_alarms: the share of clean held-out runs it was chosen for.
         notes: How it was made; for people.
@@ -55,7 +56,8 @@ class Network:
     modes: tuple[str, ...]
     lexicon: str
     temperature: float = 1.0
-    coverage: tuple[tuple[float, float], ...] = ()
+    set_mass: float = 0.8
+    coverage: float = 0.9
     alarm: float = 0.5
     false_alarms: float = 0.05
     notes: dict[str, str] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Network:
             "features": json.dumps(self.features),
             "modes": json.dumps(self.modes),
             "lexicon": self.lexicon,
-            "calibration": json.dumps([self.temperature, self.coverage, self.alarm, self.false_alarms]),
+            "calibration": json.dumps([self.temperature, self.set_mass, self.coverage, self.alarm, self.false_alarms]),
             "notes": json.dumps(self.notes, sort_keys=True),
         }
         # safetensors writes an array's memory, not its view: a strided one would come back scrambled.
@@ -105,7 +107,7 @@ class Network:
             wrong = [name for name, size in shape.parameters().items() if weights[name].shape != size]
             if wrong or not all(np.isfinite(each).all() for each in (*weights.values(), tensors["mean"])):
                 raise ValueError(f"weights {wrong!r} of another size" if wrong else "weights that are no numbers")
-            temperature, coverage, alarm, false_alarms = json.loads(about["calibration"])
+            temperature, set_mass, coverage, alarm, false_alarms = json.loads(about["calibration"])
             return cls(
                 shape,
                 weights,
@@ -115,7 +117,8 @@ class Network:
                 tuple(json.loads(about["modes"])),
                 about["lexicon"],
                 temperature,
-                tuple(map(tuple, coverage)),
+                set_mass,
+                coverage,
                 alarm,
                 false_alarms,
                 json.loads(about["notes"]),
@@ -126,3 +129,12 @@ class Network:
                 f"expected a network in {str(path)!r} (format {FORMAT}), got {error}. "
                 "Reinstall blamespan or train it again"
             ) from error
+
+
+def is_network(path: Path) -> bool:
+    """Tell whether *path* says that it is a network, of whatever version."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return str((file.metadata() or {}).get("format")).startswith("blamespan-network-")
+    except (OSError, SafetensorError):
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,8 +19,11 @@ from blamespan_tracer.simulation.policies import AsyncPolicy, Policy, Reply
 from blamespan_tracer.simulation.stage import Decision, OnReply, SimulatedPolicy, Stage
 from blamespan_tracer.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_tracer.simulation.topologies import TOPOLOGIES, Framework, Needs
+from blamespan_tracer.simulation.waiting import StuckError, until_stuck
 
 __all__ = ["Decision", "Framework", "OnReply", "Outcome", "PolicyFor", "Program"]
+
+_log = logging.getLogger(__name__)
 
 PolicyFor: TypeAlias = Callable[[Character], Policy | AsyncPolicy]
 """Makes the policy of an agent."""
@@ -35,7 +39,7 @@ class Outcome:
         decisions: Every answer of every model, in the order given.
         error: What the framework raised, where the run broke; such a run has failed.
         ran_out: Whether the team was stopped by a limit on its rounds.
-        is_void: Whether it says nothing of the team: the endpoint that was to answer did not.
+        is_void: Whether it says nothing of the team: the endpoint that was to answer did not, or it never ended.
     """
 
     final_text: str
@@ -109,7 +113,11 @@ class Program:
         stage = self.stage(overrides=overrides or {}, on_reply=on_reply, flawless=flawless, policy_for=policy_for)
         perform = _performer(self.framework)
         try:
-            said = await perform(self.topology, stage)
+            work = perform(self.topology, stage)
+            said = await (work if policy_for is not None else until_stuck(work))  # an endpoint may take its time
+        except StuckError as error:
+            _log.warning("%s: %r", error, self)
+            return Outcome("", False, tuple(stage.decisions), str(error), stage.ran_out, is_void=True)
         except Exception as error:  # whatever a framework raises: the run broke, and that is its outcome
             told = stage.trouble or f"{type(error).__name__}: {error}"
             return Outcome("", False, tuple(stage.decisions), told, stage.ran_out, bool(stage.trouble))

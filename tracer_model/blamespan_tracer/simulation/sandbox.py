@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Trial", "has_network_namespace", "try_code"]
+__all__ = ["Trial", "has_network_namespace", "is_trying", "try_code"]
 
 _TIMEOUT_S = 10.0
 _RUNNER = """
@@ -61,6 +61,10 @@ os._exit(0)
 """
 
 
+_trying: list[None] = []
+"""One entry for each run of code that has not ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What came out of trying a function.
@@ -85,8 +89,21 @@ def try_code(code: str, name: str, examples: Sequence[object]) -> Trial:
     return _tried(code, name, json.dumps(list(examples)))
 
 
+def is_trying() -> bool:
+    """Tell whether code is being run in some thread right now."""
+    return bool(_trying)
+
+
 @lru_cache(maxsize=8192)
 def _tried(code: str, name: str, examples: str) -> Trial:
+    _trying.append(None)
+    try:
+        return _run(code, name, examples)
+    finally:
+        _trying.pop()
+
+
+def _run(code: str, name: str, examples: str) -> Trial:
     given = json.dumps({"code": code, "name": name, "examples": json.loads(examples)})
     command = [sys.executable, "-I", "-S", "-c", _RUNNER]
     if has_network_namespace():

@@ -1,0 +1,53 @@
+"""Networks with drawn weights, and teams for them to read."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import numpy as np
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.examples import MODES
+from blamespan_tracer.network.inputs import RELATIONS, feature_names
+from blamespan_tracer.network.model import Shape
+from blamespan_tracer.network.tracer import NetworkTracer
+from blamespan_tracer.network.weights import Network
+from tests.tracer_model.representation.teams import team
+
+__all__ = ["drawn_network", "random_team", "tracer_with"]
+
+
+@cache
+def drawn_network(alarm: float = 0.0) -> Network:
+    """Draw a small network; it knows nothing, but it knows it always alike."""
+    lexicon = LexicalTracer.bundled().lexicon
+    names = feature_names(lexicon)
+    shape = Shape(len(names), 256, 8, 16, 2, 2, len(RELATIONS), len(MODES))
+    rng = np.random.default_rng(0)
+    return Network(
+        shape=shape,
+        weights={
+            name: rng.standard_normal(size).astype(np.float16).astype(np.float32) * np.float32(0.25)
+            for name, size in shape.parameters().items()
+        },
+        mean=np.zeros(len(names), np.float32),
+        spread=np.ones(len(names), np.float32),
+        features=names,
+        modes=tuple(map(str, MODES)),
+        lexicon=lexicon.digest,
+        alarm=alarm,
+    )
+
+
+def tracer_with(alarm: float = 0.0) -> NetworkTracer:
+    """Make a tracer of the drawn network."""
+    return NetworkTracer(drawn_network(alarm), LexicalTracer.bundled().lexicon)
+
+
+def random_team(seed: int, n_steps: int = 8) -> MessageActionTrace:
+    """Draw a run of three agents."""
+    rng = Random(seed)  # a test's
+    words = ["the", "total", "is", str(rng.randrange(99)), "so", "we", "check", "again", "error", "sum", "done"]
+    return team(*[(rng.choice("ABC"), " ".join(rng.choices(words, k=rng.randint(1, 30)))) for _ in range(n_steps)])

@@ -1,0 +1,59 @@
+"""The arithmetic is one: whichever library does it, and whatever stands beside a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.batches import pad
+from blamespan_tracer.network.inputs import run_inputs
+from blamespan_tracer.network.model import StepInputs, scores_of
+from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+
+
+def test_torch_and_numpy_say_the_same() -> None:
+    """What was trained in one is what runs in the other."""
+    network = drawn_network()
+    run = run_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.shape.n_buckets)[0]
+    judged = tracer_with()._scores(run)
+    weights = {name: torch.from_numpy(value) for name, value in network.weights.items()}
+    padded = pad([run])
+    padded.features.copy_(torch.from_numpy(network.scaled(run.features)))
+
+    in_torch = scores_of(weights, network.shape, padded.steps(weights))
+
+    for part in ("pointer", "fault", "modes"):
+        assert getattr(judged, part) == pytest.approx(getattr(in_torch, part).numpy(), abs=1e-4), part
+
+
+def test_padding_changes_no_score() -> None:
+    """A short run beside a long one is read as it would be alone."""
+    network = drawn_network()
+    short, long = run_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, 256)
+    weights = {name: torch.from_numpy(value) for name, value in network.weights.items()}
+    n_steps = len(short)
+
+    alone, beside = (scores_of(weights, network.shape, pad(runs).steps(weights)) for runs in ([short], [short, long]))
+
+    assert beside.pointer[0, :n_steps].numpy() == pytest.approx(alone.pointer[0, :n_steps].numpy(), abs=1e-4)
+    assert float(beside.pointer[0, -1]) == pytest.approx(float(alone.pointer[0, -1]), abs=1e-4)
+    assert beside.modes[0, :n_steps].numpy() == pytest.approx(alone.modes[0, :n_steps].numpy(), abs=1e-4)
+
+
+def test_who_cannot_be_blamed_gets_nothing() -> None:
+    """A step that is no decision has a share of exactly 0."""
+    network = drawn_network()
+    n_steps, shape = 3, network.shape
+    steps = StepInputs(
+        np.zeros((1, n_steps, shape.n_features), np.float32),
+        np.zeros((1, n_steps, shape.bag_width), np.float32),
+        np.zeros((1, shape.n_relations, n_steps, n_steps), np.float32),
+        np.ones((1, n_steps), bool),
+        np.array([[True, False, True]]),
+    )
+
+    pointer = scores_of(network.weights, shape, steps).pointer[0]
+
+    assert np.exp(pointer - pointer.max())[1] == 0

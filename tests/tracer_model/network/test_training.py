@@ -1,0 +1,102 @@
+"""Training learns what is there to learn, the same each time, and chooses nothing on what it is measured on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from blamespan.errors import ConfigError
+from blamespan.recorded import Fault, Origin, RecordedRun
+from blamespan.taxonomy import mode
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.examples import MODES, SOUND, UNKNOWN, Example, examples_of
+from blamespan_tracer.network.recipe import NetworkRecipe, NetworkSize
+from blamespan_tracer.network.schedule import Schedule
+from blamespan_tracer.network.training import train_network_on
+from tests.tracer_model.network.networks import random_team
+from tests.tracer_model.representation.teams import team
+
+LEXICON = LexicalTracer.bundled().lexicon
+RECIPE = NetworkRecipe(
+    "tiny",
+    size=NetworkSize(n_buckets=512, bag_width=8, width=16, n_heads=2, n_layers=1),
+    schedule=Schedule(epochs=12, rate=5e-3, most_runs=16),
+)
+
+
+def labelled(seed: int) -> RecordedRun:
+    """A run of one of 30 tasks; in two of three somebody guesses instead of looking, and that decides it."""
+    rng = Random(seed)
+    said = [(agent, f"The {rng.choice('abcdefgh')} part holds {rng.randrange(90)} units.") for agent in "ABCABC"]
+    wrong = rng.randrange(6) if seed % 3 else None
+    if wrong is not None:
+        said[wrong] = (said[wrong][0], "I will just guess a figure instead of looking, probably around seven.")
+    trace = replace(
+        team(*said, task=f"Count the units of store {seed % 30}."),
+        trace_id=f"{seed + 1:032x}",
+        outcome="succeeded" if wrong is None else "failed",
+    )
+    faults = () if wrong is None else (Fault(said[wrong][0], mode("aegis:FM-1.1"), wrong),)
+    return RecordedRun(
+        f"x:{seed}", trace, faults, Origin("natural", "tables", "chain", "langgraph", decisive=wrong, is_verified=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[Example]:
+    return examples_of([labelled(seed) for seed in range(240)], LEXICON, RECIPE.size.n_buckets)
+
+
+def test_network_learns_who_guessed(examples: list[Example]) -> None:
+    """On tasks it has not seen it finds the step that decided, and the runs in which none did."""
+    network, held_out = train_network_on(examples, RECIPE, LEXICON)
+
+    assert held_out.n >= 10
+    assert held_out.step >= 80
+    assert held_out.false_alarms <= RECIPE.max_false_alarms
+    assert network.features
+    assert held_out.coverage >= 80
+
+
+def test_same_seed_gives_the_same_bits(examples: list[Example]) -> None:
+    """Weights can be made again by whoever doubts them."""
+    few = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=1))
+
+    first, second = (train_network_on(examples, few, LEXICON)[0] for _ in range(2))
+
+    assert all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
+    assert first.temperature == second.temperature
+
+
+def test_too_few_runs_are_refused(examples: list[Example]) -> None:
+    """Without anything held out no probability would mean what it says."""
+    with pytest.raises(ConfigError, match="hold 12 % of them out"):
+        train_network_on(examples[:1], RECIPE, LEXICON)
+
+
+def test_labels_land_on_merged_steps(examples: list[Example]) -> None:
+    """A label names an original step; the network learns the decision that the step is part of."""
+    run = labelled(1)
+    example = examples_of([run], LEXICON, 512)[0]
+
+    assert run.origin is not None
+    assert run.origin.decisive in example.inputs.origins[example.decisive]
+    assert example.fault.sum() == 1
+    assert str(MODES[int(example.modes[example.decisive].argmax())]) == "mast:FM-1.1"
+    assert examples[0].decisive == SOUND
+
+
+def test_labels_of_agents_alone_teach_no_step() -> None:
+    """Who is at fault is known, where is not: the decisive step stays unknown, and no step is called sound."""
+    run = RecordedRun("aegis:1", replace(random_team(1), outcome="failed"), (Fault("a", mode("aegis:FM-3.1")),))
+
+    example = examples_of([run], LEXICON, 512)[0]
+
+    assert example.decisive == UNKNOWN
+    assert np.isnan(example.fault).all()
+    assert [sorted(modes) for modes in example.culprits.values()] == [
+        [[str(each) for each in MODES].index("mast:FM-3.1")]
+    ]

@@ -1,0 +1,87 @@
+"""From scores to probabilities that held-out runs bear out: temperature, alarm, and step sets of stated coverage.
+
+Dims: N merged steps of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.network.examples import SOUND, UNKNOWN
+
+__all__ = ["Pointed", "alarm_for", "mass_for", "shares_of", "temperature_of"]
+
+Floats = NDArray[np.float64]
+
+_MORE = 1e-6
+"""Lifts the mass over a sum that it must exceed, well above rounding."""
+
+_TEMPERATURES = np.geomspace(0.5, 4.0, 61)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """A held-out run's pointer scores, and what they should have said.
+
+    Attributes:
+        scores: (N + 1,) the last for "it did not fail"; very negative where nobody can be blamed.
+        decisive: The merged step, `SOUND` or `UNKNOWN`.
+    """
+
+    scores: Floats
+    decisive: int
+
+
+def shares_of(scores: Floats, temperature: float) -> tuple[Floats, float]:
+    """Turn pointer scores into shares of the steps, adding up to 1, and the chance that the run failed."""
+    powers = np.exp((scores - scores.max()) / temperature)
+    mass = powers[:-1].sum()
+    return powers[:-1] / max(mass, 1e-300), float(mass / (mass + powers[-1]))
+
+
+def temperature_of(runs: Sequence[Pointed]) -> float:
+    """Find the temperature under which the labels are likeliest.
+
+    Source: Guo et al., "On calibration of modern neural networks", 2017 (arXiv 1706.04599).
+    """
+
+    def loss(temperature: float) -> float:
+        total = 0.0
+        for run in runs:
+            if run.decisive != UNKNOWN:
+                scaled = (run.scores - run.scores.max()) / temperature
+                total -= scaled[run.decisive] - np.log(np.exp(scaled).sum())  # SOUND is the last place
+        return total
+
+    return float(min(_TEMPERATURES, key=loss))
+
+
+def alarm_for(runs: Sequence[Pointed], temperature: float, max_false_alarms: float) -> float:
+    """Find the lowest chance of failure from which on at most *max_false_alarms* percent of the sound runs lie."""
+    sound = np.sort([shares_of(run.scores, temperature)[1] for run in runs if run.decisive == SOUND])
+    if not len(sound):
+        return 0.5
+    allowed = int(len(sound) * max_false_alarms / 100)
+    return float(np.nextafter(sound[len(sound) - 1 - allowed], 1.0))
+
+
+def mass_for(runs: Sequence[Pointed], temperature: float, coverage: float) -> float:
+    """Find which share of the blame a step set must hold to hold the decisive step of *coverage* percent of the runs.
+
+    A set takes the most blamed steps until their shares reach the mass: it holds a step if those ahead of it do not.
+
+    Source: adaptive prediction sets, without randomisation (arXiv 2006.02544, section 2).
+    """
+    needed = []
+    for run in runs:
+        if run.decisive >= 0:
+            shares, _ = shares_of(run.scores, temperature)
+            needed.append(float(shares[shares > shares[run.decisive]].sum()))
+    if not needed:
+        return 1.0
+    rank = min(int(np.ceil((len(needed) + 1) * coverage / 100)), len(needed)) - 1
+    return min(float(np.sort(needed)[rank]) + _MORE, 1.0)

@@ -1,0 +1,50 @@
+"""How the network is trained, as a recipe says it; nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How the network is trained.
+
+    Attributes:
+        epochs: Passes over the runs by labels (and against twins).
+        reward_epochs: Passes after these by reward alone.
+        rate: AdamW's learning rate at its highest; it rises over a tenth of the steps and falls as a cosine.
+        reward_rate: Likewise, by reward.
+        decay: AdamW's weight decay, of matrices alone.
+        most_runs: Per batch.
+        dropout: Of what attention adds.
+        feature_dropout: Share of columns that are silent for a whole run: no feature may be indispensable.
+        edge_dropout: Share of relation cells left out.
+        word_keep: Share of words read.
+        sigma: Width in steps of what counts as nearly the decisive step.
+        margin: By how many log-odds a faulty step must stand above its clean twin.
+        agent: Weight of the loss of the same name, where the pointer's is 1; likewise
+        fault: this,
+        modes: this,
+        culprit: this, and
+        contrast: this; 0 leaves the clean twins out.
+    """
+
+    epochs: int = 12
+    reward_epochs: int = 0
+    rate: float = 1e-3
+    reward_rate: float = 1e-4
+    decay: float = 0.05
+    most_runs: int = 48
+    dropout: float = 0.1
+    feature_dropout: float = 0.1
+    edge_dropout: float = 0.0
+    word_keep: float = 0.7
+    sigma: float = 0.4
+    margin: float = 2.0
+    agent: float = 0.5
+    fault: float = 0.5
+    modes: float = 0.3
+    culprit: float = 0.3
+    contrast: float = 0.3
