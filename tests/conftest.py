@@ -10,6 +10,9 @@ import pytest
 
 from blamespan.guard import guard
 
+for _name in ("BLAMESPAN_PAGE", "BLAMESPAN_STORE"):
+    os.environ.setdefault(_name, "none")  # collectors of tests share this machine's ports
+
 
 @pytest.fixture(autouse=True)
 def strict_guard() -> Iterator[None]:

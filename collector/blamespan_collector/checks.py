@@ -10,7 +10,7 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan_collector.delivering.destinations import destinations
 from blamespan_collector.journal import FolderLock, JournalReader
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.settings import Address, CannotListen, CollectorSettings
+from blamespan_collector.settings import DEFAULT_PAGE, Address, CannotListen, CollectorSettings
 
 __all__ = ["problems"]
 
@@ -27,7 +27,14 @@ def problems(settings: CollectorSettings) -> list[str]:
 
 
 def _attempts(settings: CollectorSettings) -> Iterator[Callable[[], object]]:
-    for flag, address in (("--grpc", settings.grpc), ("--http", settings.http), ("--monitor", settings.monitor)):
+    page = settings.page if settings.page != DEFAULT_PAGE else None  # a start goes on without it
+    given = (
+        ("--grpc", settings.grpc),
+        ("--http", settings.http),
+        ("--monitor", settings.monitor),
+        ("--page", page),
+    )
+    for flag, address in given:
         if address is not None:
             yield lambda flag=flag, address=address: _listen(flag, address)  # type: ignore[misc]  # bound now
     yield lambda: ServerTls.of(settings)

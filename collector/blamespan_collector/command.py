@@ -34,7 +34,7 @@ def collect(*, check: bool, **chosen: Any) -> None:  # every option that `option
     Example:  blamespan collect --forward http://localhost:14318
     """
     settings = settings_of(chosen)
-    for package in ("grpc", "httpx", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
+    for package in ("grpc", "httpx", "jinja2", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
         require(package, "collector")
     configure_logs(settings.log_format, settings.log_level)
     if check:

@@ -18,15 +18,26 @@ import click
 
 from blamespan.errors import ConfigError
 from blamespan_collector.receiving.tokens import read_tokens
-from blamespan_collector.settings import Address, CollectorSettings, Limits
+from blamespan_collector.settings import DEFAULT_PAGE, Address, CollectorSettings, Limits
 
 __all__ = ["options", "settings_of", "shown"]
 
 _Command = Callable[..., None]
 _PATHS = frozenset(
-    ("journal", "tls_cert", "tls_key", "tls_client_ca", "token_file", "forward_ca", "forward_cert", "forward_key")
+    (
+        "journal",
+        "store",
+        "tls_cert",
+        "tls_key",
+        "tls_client_ca",
+        "token_file",
+        "forward_ca",
+        "forward_cert",
+        "forward_key",
+    )
 )
-_ADDRESSES = frozenset(("grpc", "http", "monitor"))
+_SHOWN_DEFAULTS = {"journal": "a folder of this user's", "store": "in the journal's folder"}
+_ADDRESSES = frozenset(("grpc", "http", "monitor", "page"))
 
 
 class _Several(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
@@ -76,6 +87,9 @@ def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
         values[name] = Path(values[name]).expanduser() if values[name] else None
     values["headers"] = tuple(map(_header, values["headers"]))
     values["journal"] = values["journal"] or _default_journal(values["grpc"], values["http"])
+    values["store"] = _store(values["store"], values["journal"])
+    if values["store"] is None and values["page"] == DEFAULT_PAGE:
+        values["page"] = None  # there is nothing to show
     values["tokens"] = read_tokens(values["token_file"], os.environ.get("BLAMESPAN_TOKEN"))
     return CollectorSettings(limits=limits, **values)
 
@@ -111,7 +125,7 @@ def _default(setting: Field[Any]) -> Any:
         defaults = next(one for one in fields(CollectorSettings) if one.name == "limits").default_factory
         assert defaults is not MISSING
         return getattr(defaults(), setting.name)
-    default = None if setting.default is MISSING else setting.default
+    default = setting.metadata.get("default", None if setting.default is MISSING else setting.default)
     return str(default) if isinstance(default, Address) else default
 
 
@@ -119,7 +133,7 @@ def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
     default = _default(setting)
     is_several = isinstance(default, tuple)
     several = (_Header() if setting.name == "headers" else _Several()) if is_several else None
-    shown_default: bool | str = "a folder of this user's" if setting.name == "journal" else default not in (None, ())
+    shown_default: bool | str = _SHOWN_DEFAULTS.get(setting.name, default not in (None, ()))
     return click.option(
         _flag(setting),
         setting.name,
@@ -171,6 +185,13 @@ def _header(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise ConfigError(f"expected a header as NAME=VALUE, got {name!r}. Set it like --header a=b")
     return name.strip(), value.strip()
+
+
+def _store(said: Path | None, journal: Path) -> Path | None:
+    """Put the store into the journal's folder, where we may surely write, unless told otherwise."""
+    if said is None:
+        return journal / "store" / "runs.db"
+    return None if str(said).lower() == "none" else said
 
 
 def _default_journal(grpc: Address | None, http: Address | None) -> Path:

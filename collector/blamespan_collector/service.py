@@ -17,6 +17,7 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan_collector.journal import FolderLock, JournalFull, JournalWriter
 from blamespan_collector.metrics import Metrics
 from blamespan_collector.monitor import monitor_routes
+from blamespan_collector.page import page_application
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.receiving.intake import Intake
 from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
@@ -26,7 +27,8 @@ from blamespan_collector.receiving.request_reader import RequestLimits, RequestR
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import Tokens
 from blamespan_collector.self_tracing import OwnSpans
-from blamespan_collector.settings import Address, CollectorSettings
+from blamespan_collector.settings import DEFAULT_PAGE, Address, CannotListen, CollectorSettings
+from blamespan_collector.store import RunStore
 from blamespan_collector.supervisor import Supervisor, WorkerMessage
 
 __all__ = ["Ended", "Service", "WorkerFailed", "serve"]
@@ -93,7 +95,7 @@ class Service:
 
     @property
     def addresses(self) -> dict[str, Address]:
-        """Where it listens: `grpc`, `http`, `monitor`, as far as they are."""
+        """Where it listens: `grpc`, `http`, `monitor`, `page`, as far as they are."""
         return {kind: server.address for kind, server in self._servers.items()}
 
     @property
@@ -161,6 +163,9 @@ class Service:
             servers["http"] = HttpReceiver(
                 self._intake, settings.http, settings.max_request_bytes, tls=tls, tokens=tokens, routes=routes
             )
+        page = _page(settings)
+        if page is not None:
+            servers["page"] = page
         _warn_of_open_doors(settings)
         return servers
 
@@ -234,6 +239,20 @@ def _renew_on_signal(service: Service) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, service.renew)
 
 
+def _page(settings: CollectorSettings) -> HttpServer | None:
+    """Serve stored runs. Where nobody chose the address and it is taken, spans are received nevertheless."""
+    if settings.page is None or settings.store is None:
+        return None
+    app = page_application(RunStore(settings.store), settings.page, settings.page_hosts)
+    try:
+        return HttpServer(app, settings.page, flag="--page", what="the page")
+    except CannotListen as error:
+        if settings.page != DEFAULT_PAGE:
+            raise
+        _logger.warning("there is no page to look at runs: %s", error)
+        return None
+
+
 def _warn_of_open_doors(settings: CollectorSettings) -> None:
     for flag, address in (("--grpc", settings.grpc), ("--http", settings.http)):
         if address is None or address.is_loopback:
@@ -246,6 +265,8 @@ def _warn_of_open_doors(settings: CollectorSettings) -> None:
             _logger.warning(
                 "%s %s takes spans from anybody who reaches it: set --token-file or --tls-client-ca", flag, address
             )
+    if settings.page and not settings.page.is_loopback:
+        _logger.warning("--page %s shows runs to anybody who reaches it: put a proxy before it", settings.page)
 
 
 def _check_self_tracing(settings: CollectorSettings) -> None:

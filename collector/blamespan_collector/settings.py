@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
-__all__ = ["Address", "CannotListen", "CollectorSettings", "Limits", "LogFormat", "Sync"]
+__all__ = ["DEFAULT_PAGE", "Address", "CannotListen", "CollectorSettings", "Limits", "LogFormat", "Sync"]
 
 DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """The most that OpenTelemetry's Python exporter sends in one request; what it sends, we take."""
@@ -114,6 +114,10 @@ class Address:
         return cls(host, int(port))
 
 
+DEFAULT_PAGE = Address("127.0.0.1", 4320)
+"""Where `blamespan collect` serves the page unless told otherwise; it goes on without where that is taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class CollectorSettings:
     """What `blamespan collect` can be told; `metadata["help"]` of each field says what it is.
@@ -173,6 +177,29 @@ class CollectorSettings:
         default=None,
         metadata=_told("URL", "Langfuse that gets verdicts as scores; keys: LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY."),
     )
+    store: Path | None = field(
+        default=None,
+        metadata=_told("FILE", "Store of the runs to look at; `none`: off."),
+    )
+    store_max_age_s: float = field(default=7 * 86_400.0, metadata=_told("SECONDS", "How long a run is stored."))
+    store_max_bytes: int = field(
+        default=2 * 1024**3, metadata=_told("BYTES", "Size at which the oldest stored runs go.")
+    )
+    page: Address | None = field(
+        default=None,
+        metadata={
+            **_told("HOST:PORT", "The page that shows stored runs; `none`: off."),
+            "default": str(DEFAULT_PAGE),
+        },
+    )
+    page_hosts: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "flag": "--page-host",
+            "metavar": "NAME",
+            "help": "Further name that the page is asked for by, as behind a proxy. May be given again.",
+        },
+    )
     max_forward_bytes: int = field(
         default=MAX_FORWARD_BYTES, metadata=_told("BYTES", "Largest request sent to a backend.")
     )
@@ -212,10 +239,14 @@ class CollectorSettings:
     def __post_init__(self) -> None:
         if self.grpc is None and self.http is None:
             raise ConfigError("expected an address for --grpc or --http, got 'none' for both. Leave one of them out")
-        if not self.forward and not self.out:
+        if not self.forward and not self.out and not self.store:
             raise ConfigError(
-                "expected somewhere to send annotated traces, got neither --forward nor --out. Add "
+                "expected somewhere to send annotated traces, got neither --forward nor --out nor a --store. Add "
                 "--forward http://localhost:14318 (any OTLP backend) or --out traces.jsonl"
+            )
+        if self.page and not self.store:
+            raise ConfigError(
+                f"expected a --store for the --page at {self.page} to show, got none. Add --page none, or a --store"
             )
         for setting in fields(self):
             value = getattr(self, setting.name)

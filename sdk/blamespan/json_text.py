@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["MAX_NESTING", "parse_json"]
+__all__ = ["MAX_NESTING", "is_deep", "parse_json"]
 
 MAX_NESTING = 100
 """Deeper values are refused: whatever walks through them would run out of stack. Protobuf's limit for itself."""
@@ -22,12 +22,13 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError as error:
         raise ValueError(f"expected JSON nested at most {MAX_NESTING} deep, got more") from error
     brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
-    if brackets > MAX_NESTING and _is_deep(value):
+    if brackets > MAX_NESTING and is_deep(value):
         raise ValueError(f"expected JSON nested at most {MAX_NESTING} deep, got more")
     return value
 
 
-def _is_deep(value: object) -> bool:
+def is_deep(value: object) -> bool:
+    """Tell whether a JSON value is nested deeper than `MAX_NESTING`."""
     level = [value]
     for _ in range(MAX_NESTING + 1):
         level = [

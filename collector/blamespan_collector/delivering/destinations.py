@@ -9,6 +9,8 @@ from blamespan_collector.delivering.file_sink import FileSink
 from blamespan_collector.delivering.forwarder import Client, forwarder
 from blamespan_collector.delivering.sinks import Sink
 from blamespan_collector.settings import CollectorSettings
+from blamespan_collector.store import Retention
+from blamespan_collector.store.sink import StoreSink
 
 __all__ = ["destinations"]
 
@@ -29,6 +31,9 @@ def destinations(settings: CollectorSettings) -> list[Sink]:
     sinks: list[Sink] = [forwarder(url, client) for url in settings.forward]
     if settings.out:
         sinks.append(FileSink(settings.out, is_durable=settings.journal_sync == "full"))
+    if settings.store:
+        retention = Retention(settings.store_max_age_s, settings.store_max_bytes)
+        sinks.append(StoreSink(settings.store, retention, sync=settings.journal_sync))
     sinks += [EvaluationLogs(url, client) for url in settings.evaluations]
     if settings.phoenix:
         sinks.append(PhoenixAnnotations(settings.phoenix, os.environ.get("PHOENIX_API_KEY", ""), Client()))

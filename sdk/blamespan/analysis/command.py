@@ -28,19 +28,23 @@ _BATCH_RUNS = 64
 _TABLE_ROWS = 50
 
 
-@click.command(
-    epilog="""\b
-Formats, told from the content:
-  otlp-json      OTLP-JSON, one document per line, from a collector's file exporter
-  who-and-when   a Who&When file
-  aegis          AEGIS runs, one per line
-Any of them may be compressed as .gz or .xz.
+class _NamesFormats(click.Command):
+    """A command whose help ends with what the installed importers read."""
 
-\b
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Ask the importers; they are imported for it."""
+        with formatter.section("Formats, told from the content; also as .gz, .xz or .zst"):
+            formatter.write_dl([(importer.name, importer.description) for importer in importers()])
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(
+    cls=_NamesFormats,
+    epilog="""\b
 Example:
   blamespan analyze traces.jsonl
   blamespan analyze exports/ --json > verdicts.jsonl
-"""
+""",
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")

@@ -11,14 +11,14 @@ from blamespan.recorded import Importer, RecordedRun
 
 __all__ = ["find_files", "read_runs"]
 
-_COMPRESSED = {".gz", ".xz"}
-_DATA = {".json", ".jsonl", ".ndjson"}
+_COMPRESSED = {".gz", ".xz", ".zst"}
+_DATA = {".json", ".jsonl", ".ndjson", ".log", ".pb", ".binpb", ".csv", ".parquet", ".sqlite", ".db"}
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield every named file, and of every named folder the data files below it, sorted.
 
-    In a folder, files count that end in .json, .jsonl or .ndjson, also as .gz or .xz; hidden ones do not.
+    In a folder, files count that end as exports do (`_DATA`), also as .gz, .xz or .zst; hidden ones do not.
     """
     for path in paths:
         if not path.is_dir():

@@ -1,0 +1,185 @@
+"""The page's routes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from blamespan.errors import ConfigError
+from blamespan.otlp.json import request_to_document
+from blamespan.trace import Outcome
+from blamespan_collector.page.comparison import compare
+from blamespan_collector.page.guarding import Guarded
+from blamespan_collector.page.rendering import ASSETS, asset, render
+from blamespan_collector.page.rules import has_rules
+from blamespan_collector.page.text import clean
+from blamespan_collector.page.trace_view import TraceView, trace_view
+from blamespan_collector.settings import Address
+from blamespan_collector.store import RunQuery, RunStore, StoredRun, StoreError
+
+__all__ = ["page_application"]
+
+_PAGE_RUNS = 50
+_PAGE_STEPS = 500
+_MAX_FIELD_CHARS = 500
+_MOST_CHOICES = 500
+
+
+def page_application(
+    store: RunStore, address: Address, hosts: Iterable[str] = (), routes: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """Build what answers on the page's address.
+
+    Args:
+        store: What is shown.
+        address: Where it is served.
+        hosts: Further names that it is asked for by.
+        routes: What else is answered there, under the same checks.
+    """
+    page = _Page(store)
+    own = [
+        Route("/", page.runs, methods=["GET"]),
+        Route("/compare", page.comparison, methods=["GET"]),
+        Route("/run/{trace_id}.json", page.document, methods=["GET"]),
+        Route("/run/{trace_id}", page.run, methods=["GET"]),
+        Route("/static/{name}", _static, methods=["GET"]),
+    ]
+    return Starlette(
+        routes=[*own, *routes],
+        middleware=[Middleware(Guarded, address=address, hosts=tuple(hosts))],
+        exception_handlers={HTTPException: _refused, ConfigError: _misused, StoreError: _unavailable},
+    )
+
+
+class _Page:
+    """Answers from the store; plain functions, so that Starlette runs them in threads."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+
+    def runs(self, request: Request) -> Response:
+        """List runs."""
+        wanted = _Wanted(request)
+        found = self._store.search(wanted.query(_PAGE_RUNS + 1))
+        older = found[_PAGE_RUNS - 1].place if len(found) > _PAGE_RUNS else None
+        return _html(
+            "runs.html",
+            runs=found[:_PAGE_RUNS],
+            wanted=wanted.fields,
+            is_filtered=any(wanted.fields.values()),
+            older=None if older is None else str(request.url.include_query_params(after=older).query),
+            agents=_choices(self._store.agents()),
+            modes=[mode for mode in self._store.modes() if _choices(mode[:1])][:_MOST_CHOICES],
+            services=_choices(self._store.services()),
+            outcomes=get_args(Outcome),
+        )
+
+    def run(self, request: Request) -> Response:
+        """Show one trace."""
+        stored = self._stored(request.path_params["trace_id"])
+        view = trace_view(stored.spans, checks_all="contracts" in request.query_params)
+        first = _whole(request.query_params.get("from", "0"))
+        return _html(
+            "run.html", trace=view, summary=stored.summary, first=first, most=_PAGE_STEPS, can_check=has_rules()
+        )
+
+    def document(self, request: Request) -> Response:
+        """Give a trace as OTLP-JSON."""
+        stored = self._stored(request.path_params["trace_id"])
+        document = request_to_document(ExportTraceServiceRequest.FromString(b"".join(stored.payloads)))
+        return Response(json.dumps(document, ensure_ascii=True), media_type="application/json")
+
+    def comparison(self, request: Request) -> Response:
+        """Show two runs side by side."""
+        chosen = request.query_params.getlist("run")
+        if len(chosen) != 2:
+            raise HTTPException(
+                400, f"Expected two runs to compare, got {len(chosen)}. Choose two in the list of runs."
+            )
+        views = [self._first_run(trace_view(self._stored(trace_id).spans)) for trace_id in chosen]
+        left, right = views
+        return _html("compare.html", comparison=compare(left, right))
+
+    def _stored(self, trace_id: str) -> StoredRun:
+        found = self._store.run(trace_id)
+        if found is None or not found.spans:
+            raise HTTPException(
+                404,
+                f"No run {trace_id[:64]!r} is stored. It may have been let go: --store-max-age-s and "
+                "--store-max-bytes say how long runs are kept. Or it is still under way: it comes when it has ended.",
+            )
+        return found
+
+    @staticmethod
+    def _first_run(view: TraceView) -> Any:
+        if not view.runs:
+            raise HTTPException(404, f"Trace {view.trace_id} holds no run of agents that could be compared.")
+        return view.runs[0]
+
+
+class _Wanted:
+    """What the form asks for; what is not understood counts as not asked."""
+
+    def __init__(self, request: Request) -> None:
+        given = request.query_params
+        self.fields = {
+            name: given.get(name, "")[:_MAX_FIELD_CHARS] for name in ("text", "outcome", "agent", "mode", "service")
+        }
+        self._after = given.get("after") or None
+
+    def query(self, limit: int) -> RunQuery:
+        """Make the store's question of it."""
+        fields = self.fields
+        outcome: Outcome | None = next((one for one in get_args(Outcome) if one == fields["outcome"]), None)
+        return RunQuery(
+            text=fields["text"],
+            outcome=outcome,
+            agent=fields["agent"] or None,
+            mode=fields["mode"] or None,
+            service=fields["service"] or None,
+            limit=limit,
+            after=self._after,
+        )
+
+
+def _choices(names: Iterable[str]) -> list[str]:
+    """Leave out names that a form would not give back as they are, like those with control characters."""
+    return [name for name in names if clean(name) == name][:_MOST_CHOICES]
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        raise HTTPException(404, "There is no such file.")
+    return Response(asset(name), media_type=ASSETS[name], headers={"Cache-Control": "no-cache"})
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = "Not here" if error.status_code == 404 else "Not understood"
+    return _html("message.html", error.status_code, title=title, message=error.detail)
+
+
+def _misused(_: Request, error: Exception) -> Response:
+    return _html("message.html", 400, title="Not understood", message=str(error))
+
+
+def _unavailable(_: Request, error: Exception) -> Response:
+    return _html("message.html", 503, title="The store cannot be read", message=str(error))
+
+
+def _html(template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(render(template, **values), status_code)
+
+
+def _whole(said: str) -> int:
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 9 else 0

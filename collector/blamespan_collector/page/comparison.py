@@ -1,0 +1,75 @@
+"""Two runs side by side: which steps are the same, and where they part. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from blamespan_collector.page.view import RunView, StepView
+
+__all__ = ["Comparison", "Pair", "compare"]
+
+_MOST_STEPS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What stands in one line.
+
+    Attributes:
+        left: Step of the first run, or None.
+        right: Step of the second run, or None.
+        is_same: Whether both are there, by the same agent, of the same kind, with the same words.
+        number: Place of the line.
+    """
+
+    left: StepView | None
+    right: StepView | None
+    is_same: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs side by side.
+
+    Attributes:
+        left: The first run.
+        right: The second run.
+        pairs: Their steps, line by line.
+        parting: The first line that is not the same; None where all are.
+        left_out: Steps of both that are not compared.
+    """
+
+    left: RunView
+    right: RunView
+    pairs: tuple[Pair, ...]
+    parting: Pair | None
+    left_out: int
+
+
+def compare(left: RunView, right: RunView) -> Comparison:
+    """Align the steps of two runs."""
+    pairs = tuple(_pairs(left.steps[:_MOST_STEPS], right.steps[:_MOST_STEPS]))
+    left_out = max(0, len(left.steps) - _MOST_STEPS) + max(0, len(right.steps) - _MOST_STEPS)
+    return Comparison(left, right, pairs, next((pair for pair in pairs if not pair.is_same), None), left_out)
+
+
+def _pairs(left: tuple[StepView, ...], right: tuple[StepView, ...]) -> Iterator[Pair]:
+    number = 0
+    matcher = SequenceMatcher(None, [_key(step) for step in left], [_key(step) for step in right], autojunk=False)
+    for kind, from_left, to_left, from_right, to_right in matcher.get_opcodes():
+        for offset in range(max(to_left - from_left, to_right - from_right)):
+            at_left, at_right = from_left + offset, from_right + offset
+            yield Pair(
+                left[at_left] if at_left < to_left else None,
+                right[at_right] if at_right < to_right else None,
+                kind == "equal",
+                number,
+            )
+            number += 1
+
+
+def _key(step: StepView) -> tuple[str, str, int]:
+    return step.step.agent, step.step.kind, hash(step.step.content)

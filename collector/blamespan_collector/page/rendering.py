@@ -1,0 +1,62 @@
+"""The templates: everything that becomes HTML goes through here, escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from blamespan._version import __version__
+from blamespan_collector.page import text
+from blamespan_collector.page.lanes import lanes_of
+
+__all__ = ["ASSETS", "asset", "asset_policy", "render"]
+
+_FOLDER = Path(__file__).parent
+ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+"""Files that pages are made of, and what they are."""
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template; every value is text and is escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def asset(name: str) -> bytes:
+    """Read one of `ASSETS`."""
+    return (_FOLDER / "static" / name).read_bytes()
+
+
+def asset_policy() -> str:
+    """Write the policy of a file that holds its own style and script: these alone, by their digests."""
+    style, script = (
+        base64.b64encode(hashlib.sha256(asset(name)).digest()).decode() for name in ("page.css", "page.js")
+    )
+    return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("clean", "duration", "iso_time", "number", "percent", "size", "when"):
+        environment.filters[name] = getattr(text, name)
+    environment.filters.update(lanes=lanes_of, pairs=lambda values: [(value, value) for value in values])
+    environment.globals.update(version=__version__, inline=_inline)
+    return environment
+
+
+def _inline(name: str) -> Markup:
+    """Put one of our own files into a page as it stands, so that its digest is the policy's."""
+    return Markup(asset(name).decode())  # noqa: S704  # ours: no text of a trace comes near

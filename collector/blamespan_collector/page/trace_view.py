@@ -1,0 +1,128 @@
+"""A stored trace as people look at it: its runs, and what is missing of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from blamespan import conventions as words
+from blamespan.annotate import is_verdict, read_verdict
+from blamespan.attribution import Attribution
+from blamespan.errors import BlamespanError
+from blamespan.rebuild import rebuild_run
+from blamespan.runs import Run, split_runs
+from blamespan.spans import Span
+from blamespan_collector.page.rules import rules_of
+from blamespan_collector.page.text import clean
+from blamespan_collector.page.view import RunView, view_of
+
+__all__ = ["LaterVerdict", "TraceView", "trace_view"]
+
+_logger = logging.getLogger("blamespan.collector")
+
+
+@dataclass(frozen=True, slots=True)
+class LaterVerdict:
+    """A verdict that came when the spans were out already.
+
+    Attributes:
+        revision: Which one it is.
+        agent: Who is to blame by it, or empty.
+        step: Index of the decisive step.
+        mode: What for, in words.
+        abstained: Why it is none, or empty.
+    """
+
+    revision: int
+    agent: str
+    step: int | None
+    mode: str
+    abstained: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceView:
+    """A trace.
+
+    Attributes:
+        trace_id: 32 hex digits.
+        runs: Its runs, first to start first.
+        spans: How many there are.
+        missing: How many spans others name as parent or link that did not come.
+        is_partial: Whether the run had not ended when it was judged, or its own span is not there.
+        later: Verdicts that came later, the last one first.
+        unread: Why runs cannot be shown.
+    """
+
+    trace_id: str
+    runs: tuple[RunView, ...]
+    spans: int
+    missing: int
+    is_partial: bool
+    later: tuple[LaterVerdict, ...]
+    unread: tuple[str, ...]
+
+
+def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
+    """Lay out a trace.
+
+    Args:
+        spans: All there are of it; at least one.
+        checks_all: Whether rules are checked also where that takes long.
+    """
+    own = [span for span in spans if not is_verdict(span)]
+    known = {span.span_id for span in spans}
+    unread: list[str] = []
+    try:
+        runs = split_runs(own)
+    except BlamespanError as error:
+        runs = []
+        unread.append(clean(str(error)))
+    views: list[RunView] = []
+    for run in runs:
+        try:
+            views.append(_view(run, len(views), checks_all))
+        except (BlamespanError, ValueError) as error:
+            unread.append(clean(str(error)))
+    return TraceView(
+        trace_id=spans[0].trace_id,
+        runs=tuple(views),
+        spans=len(spans),
+        missing=len({span.parent_id for span in own if span.parent_id and span.parent_id not in known}),
+        is_partial=any(span.attributes.get(words.PARTIAL) is True for span in spans)
+        or any(run.root is None for run in runs),
+        later=tuple(sorted(map(_later, filter(is_verdict, spans)), key=lambda later: -later.revision)),
+        unread=tuple(unread),
+    )
+
+
+def _view(run: Run, place: int, checks_all: bool) -> RunView:
+    trace = rebuild_run(run)
+    return view_of(
+        trace, _verdict(run), rules_of(trace, may_take_long=checks_all), prefix=f"run-{place + 1}-" if place else ""
+    )
+
+
+def _verdict(run: Run) -> Attribution | None:
+    """Read the verdict; one that contradicts itself, as only others can write it, is none."""
+    try:
+        verdict = read_verdict(run)
+    except ValueError as error:
+        _logger.info("the verdict on trace %s cannot be read: %s", run.spans[0].trace_id, error)
+        return None
+    if verdict is None or verdict.abstained is not None:
+        return verdict
+    decisive = {span.span_id for span in run.spans if span.attributes.get(words.BLAME_DECISIVE) is True}
+    said = [step.index for step in verdict.steps if step.span_id in decisive]
+    return replace(verdict, decisive_step=said[0]) if said else verdict
+
+
+def _later(span: Span) -> LaterVerdict:
+    return LaterVerdict(
+        revision=span.integer(words.REVISION) or 0,
+        agent=clean(span.text(words.BLAME_AGENT) or ""),
+        step=span.integer(words.BLAME_STEP),
+        mode=clean(span.text(words.ERROR_NAME) or ""),
+        abstained=clean(span.text(words.ABSTAINED) or ""),
+    )

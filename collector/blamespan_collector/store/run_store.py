@@ -1,0 +1,133 @@
+"""Reading the store, from any process and thread, while it is written."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from blamespan.spans import Span
+from blamespan_collector.store.reading import read_what_can_be
+from blamespan_collector.store.records import RunQuery, RunSummary, StoredRun
+from blamespan_collector.store.rows import COLUMNS, condition, summary_of
+from blamespan_collector.store.schema import StoreMismatch, StoreUnavailable, open_to_read
+
+__all__ = ["RunStore"]
+
+_MOST = 10_000
+_SELECTED = f"row, {', '.join(COLUMNS)}"
+
+
+class RunStore:
+    """Answers what is stored. Each call stands for itself, so that any thread may ask.
+
+    Every method raises `StoreUnavailable` where the store is not there or cannot be read now, and `StoreMismatch`
+    where it is of another version or damaged.
+
+    Args:
+        path: The store's file; need not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def search(self, query: RunQuery | None = None) -> list[RunSummary]:
+        """List the traces that *query* wants, the last to start first.
+
+        Raises:
+            ConfigError: if `query.after` is no place.
+        """
+        query = query or RunQuery()
+        where, values = condition(query)
+        with self._reading() as database:
+            rows = database.execute(
+                f"SELECT {_SELECTED} FROM traces WHERE {where} ORDER BY start_ns DESC, row DESC LIMIT ?",  # noqa: S608
+                (*values, max(0, min(query.limit, _MOST))),
+            ).fetchall()
+        return [summary_of(row) for row in rows]
+
+    def run(self, trace_id: str) -> StoredRun | None:
+        """Give a trace with all its spans; None where it is not stored, or no longer.
+
+        Args:
+            trace_id: Hex digits, without regard to case; leading zeros may be left out.
+        """
+        key = _key(trace_id)
+        if key is None:
+            return None
+        with self._reading() as database:
+            found = database.execute(f"SELECT {_SELECTED} FROM traces WHERE trace_id = ?", (key,)).fetchone()  # noqa: S608
+            if found is None:
+                return None
+            parts = database.execute(
+                "SELECT payload FROM parts WHERE trace = ? ORDER BY row", (found["row"],)
+            ).fetchall()
+        payloads = tuple(zlib.decompress(part["payload"]) for part in parts)
+        return StoredRun(summary_of(found), payloads, _spans(payloads))
+
+    def spans_of(self, trace_id: str) -> Sequence[Span]:
+        """Give a trace's spans, also where no agents took part; none where it is not stored."""
+        found = self.run(trace_id)
+        return () if found is None else found.spans
+
+    def services(self) -> list[str]:
+        """List the services that made spans, by name."""
+        return self._listed("SELECT DISTINCT service FROM services WHERE service <> '' ORDER BY service")
+
+    def operations(self, service: str) -> list[tuple[str, int]]:
+        """List a service's span names and kinds (OTLP's numbers), by name."""
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT name, kind FROM operations WHERE service = ? ORDER BY name, kind", (service,)
+            ).fetchall()
+        return [(row["name"], row["kind"]) for row in rows]
+
+    def agents(self) -> list[str]:
+        """List who is blamed for anything, by name."""
+        return self._listed("SELECT DISTINCT blamed_agent FROM traces WHERE blamed_agent <> '' ORDER BY blamed_agent")
+
+    def modes(self) -> list[tuple[str, str]]:
+        """List the error modes that anybody is blamed for, and their names."""
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT mode, max(mode_name) AS name FROM traces WHERE mode <> '' GROUP BY mode LIMIT ?", (_MOST,)
+            ).fetchall()
+        return [(row["mode"], row["name"]) for row in rows]
+
+    def _listed(self, query: str) -> list[str]:
+        with self._reading() as database:
+            return [str(row[0]) for row in database.execute(f"{query} LIMIT ?", (_MOST,))]
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        database = open_to_read(self.path)
+        database.row_factory = sqlite3.Row
+        try:
+            yield database
+        except sqlite3.OperationalError as error:
+            raise StoreUnavailable(f"cannot read the store of runs {str(self.path)!r} now: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreMismatch(
+                f"expected a store of runs, got {str(self.path)!r}, which is damaged ({error}). "
+                f"Begin anew with: mv {self.path} {self.path}.damaged"
+            ) from error
+        finally:
+            database.close()
+
+
+def _key(trace_id: str) -> bytes | None:
+    try:
+        return bytes.fromhex(trace_id.zfill(32)) if len(trace_id) <= 32 and trace_id.isalnum() else None
+    except ValueError:
+        return None
+
+
+def _spans(payloads: Sequence[bytes]) -> list[Span]:
+    """Read every span once: the first of an id counts, as everywhere."""
+    found: dict[str, Span] = {}
+    for payload in payloads:
+        for _, span in read_what_can_be(payload):
+            found.setdefault(span.span_id, span)
+    return list(found.values())

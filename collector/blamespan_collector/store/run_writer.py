@@ -1,0 +1,180 @@
+"""Writing the store: one process, one thread."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from blamespan.annotate import cut
+from blamespan.spans import Span
+from blamespan_collector.delivering.encoded import RawSpan, request
+from blamespan_collector.store.reading import read_what_can_be
+from blamespan_collector.store.rows import COLUMNS, row_of, summary_of
+from blamespan_collector.store.schema import open_to_write
+from blamespan_collector.store.summary import merged, service_of, summarize
+
+__all__ = ["Retention", "RunWriter"]
+
+_FAST = 1
+"""zlib's level: spans are text, and take a fifth of their size even so."""
+_DROPPED_AT_ONCE = 64
+_VACUUMED_PAGES = 4096
+_MOST_OPERATIONS = 1_000
+"""Span names kept of one service: some programs put ids into them."""
+_MAX_NAME_BYTES = 500
+_INSERT = (
+    f"INSERT INTO traces ({', '.join(COLUMNS)}, stored_ns) VALUES ({', '.join('?' * len(COLUMNS))}, ?) "  # noqa: S608
+    "ON CONFLICT (trace_id) DO UPDATE SET "
+    f"{', '.join(f'{name} = excluded.{name}' for name in (*COLUMNS, 'stored_ns'))} RETURNING row"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long traces are kept.
+
+    Attributes:
+        max_age_s: Seconds after the last span of a trace came.
+        max_bytes: Size of the store's file; the traces stored first go first. The last one is kept whatever its size.
+    """
+
+    max_age_s: float = 7 * 86_400.0
+    max_bytes: int = 2 * 1024**3
+
+
+class RunWriter:
+    """Adds traces and lets old ones go. What is added twice counts once.
+
+    Args:
+        path: The store's file; made where it is not.
+        retention: What to keep.
+        sync: `full`: what was put survives a power cut; `normal`: it survives our end.
+        now_ns: Gives Unix time.
+
+    Raises:
+        StoreMismatch: if the file is of a newer version, damaged, or something else.
+        StoreUnavailable: if the disk does not let us.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention | None = None,
+        *,
+        sync: Literal["full", "normal"] = "full",
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._database = open_to_write(path, sync)
+        self._database.row_factory = sqlite3.Row
+        self._retention = retention or Retention()
+        self._now_ns = now_ns
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def put(self, payloads: Iterable[bytes]) -> None:
+        """Add serialised `ExportTraceServiceRequest`s, all or none; a span that cannot be read is left out.
+
+        Raises:
+            sqlite3.Error: if they could not be written; then nothing of them is.
+        """
+        parts = [part for payload in payloads for part in _by_trace(payload)]
+        with self._transaction():
+            for raw, spans in parts:
+                self._add(request(raw), spans)
+
+    def prune(self) -> int:
+        """Let go of what is too old or too much, and give the disk back some of it; tells how many traces went.
+
+        Raises:
+            sqlite3.Error: if it could not be written.
+        """
+        oldest_ns = self._now_ns() - int(self._retention.max_age_s * 1e9)
+        with self._transaction():
+            dropped = self._database.execute("DELETE FROM traces WHERE stored_ns < ?", (oldest_ns,)).rowcount
+            if dropped:
+                self._database.execute("DELETE FROM operations WHERE latest_ns < ?", (oldest_ns,))
+            while self._used_bytes() > self._retention.max_bytes:
+                more = self._database.execute(
+                    "DELETE FROM traces WHERE row IN (SELECT row FROM traces ORDER BY stored_ns, row "
+                    "LIMIT min(?, (SELECT count(*) - 1 FROM traces)))",
+                    (_DROPPED_AT_ONCE,),
+                ).rowcount
+                dropped += more
+                if more < 1:
+                    break
+        if dropped:
+            self._database.execute(f"PRAGMA incremental_vacuum({_VACUUMED_PAGES})").fetchall()
+        return dropped
+
+    def _add(self, payload: bytes, spans: Sequence[Span]) -> None:
+        digest = hashlib.blake2b(payload, digest_size=8).digest()
+        summary = summarize(spans)
+        found = self._database.execute(
+            f"SELECT row, {', '.join(COLUMNS)}, EXISTS (SELECT 1 FROM parts WHERE trace = traces.row AND digest = ?) "  # noqa: S608
+            "AS is_known FROM traces WHERE trace_id = ?",
+            (digest, bytes.fromhex(summary.trace_id)),
+        ).fetchone()
+        if found is not None:
+            if found["is_known"]:
+                return
+            summary = merged(summary_of(found), summary)
+        [row] = self._database.execute(_INSERT, (*row_of(summary), self._now_ns())).fetchone()
+        self._database.execute(
+            "INSERT INTO parts (trace, digest, spans, payload) VALUES (?, ?, ?, ?)",
+            (row, digest, len(spans), zlib.compress(payload, _FAST)),
+        )
+        self._note_services(row, spans)
+
+    def _note_services(self, row: int, spans: Sequence[Span]) -> None:
+        # OTLP's kinds begin with "unspecified", ours with INTERNAL
+        seen = {(service_of(span), cut(span.name, _MAX_NAME_BYTES), span.kind.value + 1) for span in spans}
+        services = {service for service, _, _ in seen}
+        self._database.executemany("INSERT OR IGNORE INTO services VALUES (?, ?)", [(row, one) for one in services])
+        counted = {
+            service: self._database.execute("SELECT count(*) FROM operations WHERE service = ?", (service,)).fetchone()[
+                0
+            ]
+            for service in services
+        }
+        self._database.executemany(
+            "INSERT INTO operations VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "latest_ns = max(latest_ns, excluded.latest_ns)",
+            [(*one, self._now_ns()) for one in seen if counted[one[0]] < _MOST_OPERATIONS],
+        )
+
+    def _used_bytes(self) -> int:
+        pages, free, size = (
+            self._database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+
+def _by_trace(payload: bytes) -> list[tuple[list[RawSpan], list[Span]]]:
+    """Part a request into its traces, first come first; spans as they came, and as read."""
+    found: dict[str, tuple[list[RawSpan], list[Span]]] = {}
+    for raw, span in read_what_can_be(payload):
+        of_trace = found.setdefault(span.trace_id, ([], []))
+        of_trace[0].append(raw)
+        of_trace[1].append(span)
+    return list(found.values())

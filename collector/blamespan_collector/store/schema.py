@@ -1,0 +1,162 @@
+"""The store's file: what is in it, its version, and how an older one becomes this one.
+
+StoreError
+  StoreUnavailable   the file is not there, or cannot be opened or written now: try again
+  StoreMismatch      it is of a newer version, damaged, or something else
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Literal
+
+from blamespan.errors import BlamespanError
+
+__all__ = ["VERSION", "StoreError", "StoreMismatch", "StoreUnavailable", "open_to_read", "open_to_write"]
+
+_APPLICATION_ID = 0x62_6C_73_72
+_BUSY_S = 30.0
+_PAGE_BYTES = 8192
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE traces (
+        row INTEGER PRIMARY KEY, trace_id BLOB NOT NULL UNIQUE, stored_ns INTEGER NOT NULL,
+        start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, name TEXT NOT NULL, service TEXT NOT NULL,
+        task TEXT NOT NULL, agents TEXT NOT NULL, outcome TEXT NOT NULL, steps INTEGER NOT NULL,
+        spans INTEGER NOT NULL, errors INTEGER NOT NULL, is_run INTEGER NOT NULL, has_root INTEGER NOT NULL,
+        is_partial INTEGER NOT NULL, failure_score REAL, blamed_agent TEXT NOT NULL, blamed_step INTEGER,
+        mode TEXT NOT NULL, mode_name TEXT NOT NULL, mode_score REAL, abstained TEXT NOT NULL, tracer TEXT NOT NULL,
+        revision INTEGER NOT NULL, words TEXT NOT NULL);
+    CREATE INDEX traces_start ON traces (start_ns, row);
+    CREATE INDEX traces_runs ON traces (start_ns, row) WHERE is_run;
+    CREATE INDEX traces_stored ON traces (stored_ns);
+    CREATE INDEX traces_agent ON traces (blamed_agent) WHERE blamed_agent <> '';
+    CREATE INDEX traces_mode ON traces (mode, mode_name) WHERE mode <> '';
+    CREATE TABLE parts (
+        row INTEGER PRIMARY KEY, trace INTEGER NOT NULL REFERENCES traces (row) ON DELETE CASCADE,
+        digest BLOB NOT NULL, spans INTEGER NOT NULL, payload BLOB NOT NULL, UNIQUE (trace, digest));
+    CREATE TABLE services (
+        trace INTEGER NOT NULL REFERENCES traces (row) ON DELETE CASCADE, service TEXT NOT NULL,
+        PRIMARY KEY (trace, service)) WITHOUT ROWID;
+    CREATE INDEX services_name ON services (service, trace);
+    CREATE TABLE operations (
+        service TEXT NOT NULL, name TEXT NOT NULL, kind INTEGER NOT NULL, latest_ns INTEGER NOT NULL,
+        PRIMARY KEY (service, name, kind)) WITHOUT ROWID;
+    """,
+)
+"""What makes each version of the one before; the first of nothing."""
+
+VERSION = len(_MIGRATIONS)
+
+
+class StoreError(BlamespanError):
+    """The store of runs cannot be used."""
+
+
+class StoreUnavailable(StoreError):
+    """The store is not there, or cannot be read or written now; it may be later."""
+
+
+class StoreMismatch(StoreError):
+    """The file is not a store that this version can use."""
+
+
+def open_to_write(path: Path, sync: Literal["full", "normal"]) -> sqlite3.Connection:
+    """Open the store, making it where it is not, and bring an older one to this version.
+
+    Raises:
+        StoreMismatch: if it is of a newer version, damaged, or something else.
+        StoreUnavailable: if the disk does not let us.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"expected a file for the store of runs that can be written, got {str(path)!r}: {error.strerror}. "
+            "Give another with --store FILE, or none with --store none"
+        ) from error
+    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        version = _version(connection, path)  # before anything is written: it may be somebody else's file
+        for pragma in (f"page_size = {_PAGE_BYTES}", "auto_vacuum = INCREMENTAL", "journal_mode = WAL"):
+            connection.execute(f"PRAGMA {pragma}")
+        for pragma in (f"synchronous = {sync}", "foreign_keys = ON", "journal_size_limit = 16777216"):
+            connection.execute(f"PRAGMA {pragma}")
+        if version < VERSION:
+            _migrate(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _told(error, path) from error
+        raise
+    return connection
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open the store without ever writing to it; it may be written meanwhile.
+
+    Raises:
+        StoreMismatch: if it is of another version, damaged, or something else.
+        StoreUnavailable: if it is not there, or cannot be opened now.
+    """
+    if not path.exists():
+        raise StoreUnavailable(
+            f"expected a store of runs at {str(path)!r}, got nothing there. Start blamespan collect --store {path}"
+        )
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        version = _version(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _told(error, path) from error
+        raise
+    if version != VERSION:
+        connection.close()
+        raise StoreMismatch(
+            f"expected a store of runs of version {VERSION}, got {str(path)!r} of version {version}. "
+            f"Bring it up to date with: blamespan collect --store {path}"
+        )
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the store to this version in one transaction; another process may do the same at the same time."""
+    connection.execute("BEGIN IMMEDIATE")
+    for migration in _MIGRATIONS[_version(connection, path) :]:
+        for statement in migration.split(";"):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != _APPLICATION_ID and (application or version or tables):
+        raise StoreMismatch(
+            f"expected a store of runs, got {str(path)!r}, which is something else. Give another file with --store FILE"
+        )
+    if version > VERSION:
+        raise StoreMismatch(
+            f"expected a store of runs of version {VERSION} or before, got {str(path)!r} of version {version}: a newer "
+            f"blamespan wrote it. Upgrade with: pip install -U 'blamespan[collector]', or begin anew with: "
+            f"mv {path} {path}.v{version}"
+        )
+    return int(version)
+
+
+def _told(error: sqlite3.DatabaseError, path: Path) -> StoreError:
+    if isinstance(error, sqlite3.OperationalError):  # most likely a full disk, or no permission
+        return StoreUnavailable(f"cannot open the store of runs {str(path)!r} now: {error}")
+    return StoreMismatch(
+        f"expected a store of runs, got {str(path)!r}, which cannot be read ({error}). "
+        f"Begin anew with: mv {path} {path}.damaged"
+    )

@@ -1,0 +1,241 @@
+"""From the spans of a file, in any order, to the runs they tell of, in memory that does not grow with the file.
+
+The spans of a trace may be spread over all of a file. What does not fit into memory waits in a temporary database on
+disk, which SQLite deletes when it is closed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
+from blamespan.otlp import spans_from_proto, spans_to_proto
+from blamespan.otlp.logs import EventsOfSpans, with_events
+from blamespan.rebuild import rebuild_run
+from blamespan.recorded import RecordedRun
+from blamespan.runs import split_runs
+from blamespan.spans import Scope, Span, SpanEvent
+
+__all__ = ["Told", "rebuilt_runs", "told_by_records"]
+
+Told: TypeAlias = Span | EventsOfSpans | UnreadableInput
+"""What a file tells: a span, events of spans told of elsewhere, or that something cannot be read."""
+
+_HELD_CHARACTERS = 48 * 1024 * 1024
+"""Text held in memory before the spans go to disk; with all around it about ten times as many bytes."""
+_MAX_TRACE_BYTES = 128 * 1024 * 1024
+"""A larger trace is refused: a run is rebuilt in memory."""
+_SPAN_CHARACTERS = 500
+"""What a span takes beside its texts."""
+_SPANS, _EVENTS = 0, 1
+
+
+def rebuilt_runs(
+    path: Path, told: Iterable[Told], *, held_characters: int = _HELD_CHARACTERS
+) -> Iterator[RecordedRun | UnreadableInput]:
+    """Yield what cannot be read, in its place, and then every run, in the order in which their traces begin.
+
+    A trace that holds no run is passed over: other programs' traces may stand in the same file.
+
+    Args:
+        path: The file, for messages.
+        told: What it tells. An `UnreadableInput` raised on the way ends it, as where a file breaks off; what was
+            told before is still rebuilt.
+        held_characters: How much text is held in memory.
+    """
+    with closing(_Spool(held_characters)) as spool:
+        try:
+            for item in told:
+                if isinstance(item, UnreadableInput):
+                    yield item
+                else:
+                    spool.add(item)
+        except UnreadableInput as error:
+            yield error
+        except sqlite3.Error as error:
+            yield _no_room(path, error)
+        yield from _rebuilt(path, spool)
+
+
+def _rebuilt(path: Path, spool: _Spool) -> Iterator[RecordedRun | UnreadableInput]:
+    try:
+        for trace_id, spans in spool.traces():
+            source = f"{path}:{trace_id}"
+            if spans is None:
+                yield UnreadableInput(
+                    f"{source}: expected a trace of at most {_MAX_TRACE_BYTES} bytes, got more. Leave it out, or split"
+                )
+                continue
+            yield from _contradictions(source, spans)
+            try:
+                for run in split_runs(spans):
+                    yield RecordedRun(source, rebuild_run(run))
+            except (BlamespanError, RecursionError) as error:
+                yield UnreadableInput(f"{source}: {error}")
+    except sqlite3.Error as error:
+        yield _no_room(path, error)
+
+
+def _no_room(path: Path, error: sqlite3.Error) -> UnreadableInput:
+    return UnreadableInput(
+        f"{path}: expected room on disk for its spans, got {error}. Set SQLITE_TMPDIR to a folder that has some."
+    )
+
+
+def _contradictions(source: str, spans: Sequence[Span]) -> Iterator[UnreadableInput]:
+    """Name the spans that stand there twice and differ; the first is the one that counts."""
+    seen: dict[str, Span] = {}
+    differing = {span.span_id for span in spans if seen.setdefault(span.span_id, span) != span}
+    if differing:
+        yield UnreadableInput(
+            f"{source}: expected one span for each id, got different ones for {', '.join(sorted(differing)[:3])}"
+            f"{' and others' if len(differing) > 3 else ''}. The first of each is taken; were two exports put together?"
+        )
+
+
+class _Spool:
+    """Spans and events by trace: in memory, and on disk what is too much for it."""
+
+    def __init__(self, held_characters: int) -> None:
+        self._limit = held_characters
+        self._held = 0
+        self._spans: dict[str, list[Span]] = defaultdict(list)
+        self._events: dict[str, dict[str, Span]] = defaultdict(dict)
+        self._order: dict[str, None] = {}
+        self._disk: sqlite3.Connection | None = None
+
+    def add(self, item: Span | EventsOfSpans) -> None:
+        """Keep a span, or events of spans."""
+        if isinstance(item, Span):
+            self._order.setdefault(item.trace_id)
+            self._spans[item.trace_id].append(item)
+            self._held += _size(item)
+        else:
+            for (trace_id, span_id), events in item.items():
+                kept = self._events[trace_id].get(span_id)
+                if len(trace_id) == 32 and len(span_id) == 16 and int(trace_id, 16) and int(span_id, 16):
+                    holder = Span(trace_id, span_id, None, "", events=(*(kept.events if kept else ()), *events))
+                    self._events[trace_id][span_id] = holder
+                    self._held += _SPAN_CHARACTERS + sum(_text_size(event.attributes) for event in events)
+        if self._held > self._limit:
+            self._to_disk()
+
+    def traces(self) -> Iterator[tuple[str, list[Span] | None]]:
+        """Yield every trace with its spans, in the order in which they came; None for one that is too large."""
+        if self._disk is None:
+            for trace_id in self._order:
+                yield trace_id, _joined(self._spans.pop(trace_id), self._events.pop(trace_id, {}).values())
+            return
+        self._to_disk()
+        self._disk.execute("CREATE INDEX of_trace ON parts (trace)")
+        for (trace_id,) in self._disk.execute("SELECT trace FROM traces ORDER BY rowid"):
+            yield trace_id, self._read(self._disk, trace_id)
+
+    def close(self) -> None:
+        """Give back memory and disk."""
+        if self._disk is not None:
+            self._disk.close()
+
+    def _read(self, disk: sqlite3.Connection, trace_id: str) -> list[Span] | None:
+        (size,) = disk.execute("SELECT sum(length(data)) FROM parts WHERE trace = ?", (trace_id,)).fetchone()
+        if size > _MAX_TRACE_BYTES:
+            return None
+        found: tuple[list[Span], list[Span]] = ([], [])
+        parts = disk.execute("SELECT kind, data FROM parts WHERE trace = ? ORDER BY rowid", (trace_id,))
+        for kind, data in parts:
+            found[kind].extend(spans_from_proto(TracesData.FromString(data).resource_spans))
+        return _joined(*found)
+
+    def _to_disk(self) -> None:
+        if self._disk is None:
+            self._disk = sqlite3.connect("", isolation_level=None)  # an unnamed database is a temporary file
+            self._disk.execute("PRAGMA journal_mode = OFF")
+            self._disk.execute("PRAGMA cache_size = -32768")  # KiB
+            self._disk.execute("CREATE TABLE traces (trace TEXT PRIMARY KEY)")
+            self._disk.execute("CREATE TABLE parts (trace TEXT, kind INTEGER, data BLOB)")
+        self._disk.execute("BEGIN")
+        self._disk.executemany("INSERT OR IGNORE INTO traces VALUES (?)", ((trace_id,) for trace_id in self._order))
+        self._disk.executemany(
+            "INSERT INTO parts VALUES (?, ?, ?)",
+            [
+                *((trace_id, _SPANS, _packed(spans)) for trace_id, spans in self._spans.items()),
+                *((trace_id, _EVENTS, _packed(holders.values())) for trace_id, holders in self._events.items()),
+            ],
+        )
+        self._disk.execute("COMMIT")
+        self._spans.clear()
+        self._events.clear()
+        self._order.clear()
+        self._held = 0
+
+
+def _packed(spans: Iterable[Span]) -> bytes:
+    held = list(spans)
+    try:
+        return TracesData(resource_spans=spans_to_proto(held)).SerializeToString()
+    except ValueError:  # a name with half a surrogate pair, which JSON can hold and protobuf cannot
+        return TracesData(resource_spans=spans_to_proto(map(_encodable, held))).SerializeToString()
+
+
+def _encodable(span: Span) -> Span:
+    return replace(
+        span,
+        name=_text(span.name),
+        status_message=_text(span.status_message),
+        attributes={_text(key): value for key, value in span.attributes.items()},
+        resource={_text(key): value for key, value in span.resource.items()},
+        scope=Scope(_text(span.scope.name), _text(span.scope.version)),
+        events=tuple(
+            SpanEvent(_text(event.name), event.time_ns, {_text(key): value for key, value in event.attributes.items()})
+            for event in span.events
+        ),
+    )
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _joined(spans: list[Span], holders: Iterable[Span]) -> list[Span]:
+    """Give *spans* the events that were told of them elsewhere."""
+    events: EventsOfSpans = {(holder.trace_id, holder.span_id): holder.events for holder in holders}
+    return with_events(spans, events) if events else spans
+
+
+def _size(span: Span) -> int:
+    return _SPAN_CHARACTERS + _text_size(span.attributes) + sum(_text_size(event.attributes) for event in span.events)
+
+
+def _text_size(attributes: Mapping[str, object]) -> int:
+    return sum(len(value) if isinstance(value, str | bytes) else 50 for value in attributes.values())
+
+
+def told_by_records(
+    records: Iterable[tuple[str, dict[str, Any]] | UnreadableInput],
+    spans_of: Callable[[dict[str, Any], str], Iterable[Span]],
+) -> Iterator[Told]:
+    """Make spans of records; for a record that gives none, an error in its place.
+
+    Args:
+        records: With their places.
+        spans_of: Makes the spans of a record at a place; raises `UnreadableInput` or `MalformedSpan`.
+    """
+    for item in records:
+        if isinstance(item, UnreadableInput):
+            yield item
+            continue
+        place, record = item
+        try:
+            yield from spans_of(record, place)
+        except UnreadableInput as error:
+            yield error
+        except MalformedSpan as error:
+            yield UnreadableInput(f"{place}: {error}")

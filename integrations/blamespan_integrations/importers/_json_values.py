@@ -1,0 +1,240 @@
+"""The JSON values of a file, however it holds them: one per line, in one array, after each other, or as one document.
+
+Each is read on its own, so that a file of any size takes the memory of its largest value.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blamespan.errors import UnreadableInput
+from blamespan.files import MAX_LINE_BYTES, open_bytes, read_errors
+from blamespan.json_text import MAX_NESTING, is_deep
+
+__all__ = ["Found", "json_objects", "json_values"]
+
+_READ_BYTES = 1 << 18
+_BLANK = re.compile(r"[ \t\r\n]*")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""What a byte that is no UTF-8 is decoded to; JSON itself would have to write these as escapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One value of a file.
+
+    Attributes:
+        place: The file and the line on which it begins; within an array, its index too.
+        group: Which of the file's outermost values it is, or is an element of, from 0.
+        value: As `json.loads` gives it, nested at most `MAX_NESTING` deep.
+        text: As it stands in the file.
+        is_element: Whether it is an element of an outermost array.
+    """
+
+    place: str
+    group: int
+    value: Any
+    text: str
+    is_element: bool
+
+
+def json_objects(path: Path, expected: str) -> Iterator[Found | UnreadableInput]:
+    """Yield every object of a file; for whatever else stands there, an error in its place.
+
+    Args:
+        path: The file.
+        expected: What each should be, for the message: `a LangSmith run`.
+
+    Raises:
+        UnreadableInput: if the file cannot be opened.
+    """
+    for found in json_values(path, expected):
+        if isinstance(found, Found) and not isinstance(found.value, dict):
+            yield UnreadableInput(
+                f"{found.place}: expected {expected}, a JSON object, got {found.text[:60]!r}. "
+                "Is this another format? Name it with --format."
+            )
+        else:
+            yield found
+
+
+def json_values(path: Path, expected: str) -> Iterator[Found | UnreadableInput]:
+    """Yield every outermost value of a file, of an outermost array its elements.
+
+    Where one cannot be read there is an error in its place, and the next that begins a line is read on.
+
+    Args:
+        path: The file.
+        expected: What each should be, for the message.
+
+    Raises:
+        UnreadableInput: if the file cannot be opened.
+    """
+    with open_bytes(path) as file:
+        text = _Text(path, file, expected)
+        try:
+            yield from _values(text)
+        except UnreadableInput as error:
+            yield error
+
+
+def _values(text: _Text) -> Iterator[Found | UnreadableInput]:
+    group, index = -1, -1  # the index is below 0 outside of an array
+    while mark := text.skip_blank():
+        if index >= 0 and mark in ",]":
+            text.skip(1)
+            index = index if mark == "," else -1
+            continue
+        if index < 0:
+            group += 1
+            if mark == "[":
+                text.skip(1)
+                index = 0
+                continue
+        try:
+            yield text.value(group, index)
+            index += index >= 0
+        except _Refused as error:
+            yield UnreadableInput(f"{error.place}: {error}")
+            if not error.can_go_on:
+                index = -1
+                text.skip_to_line_that_begins_a_value()
+
+
+class _Refused(Exception):
+    """A value that cannot be taken.
+
+    Attributes:
+        place: Where it stands.
+        can_go_on: Whether what follows it can be read.
+    """
+
+    def __init__(self, place: str, message: str, *, can_go_on: bool = False) -> None:
+        super().__init__(message)
+        self.place = place
+        self.can_go_on = can_go_on
+
+
+class _Text:
+    """A file's text as a window that moves on: never more of it in memory than one value needs."""
+
+    def __init__(self, path: Path, file: io.BufferedIOBase, expected: str) -> None:
+        self._path = path
+        self._file = file
+        self._expected = expected
+        self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+        self._parse = json.JSONDecoder().raw_decode
+        self._buffer = ""
+        self._at = 0
+        self._line = 1
+        self._is_at_end = False
+        self._trouble: UnreadableInput | None = None
+
+    def skip_blank(self) -> str:
+        """Go on to the next character that is not blank, and give it; empty at the file's end."""
+        while True:
+            blank = _BLANK.match(self._buffer, self._at)
+            self.skip((blank.end() if blank else self._at) - self._at)
+            if self._at < len(self._buffer):
+                return self._buffer[self._at]
+            if not self._read_more():
+                return ""
+
+    def skip(self, count: int) -> None:
+        """Go on by *count* characters."""
+        self._line += self._buffer.count("\n", self._at, self._at + count)
+        self._at += count
+
+    def skip_to_line_that_begins_a_value(self) -> None:
+        """Go on to the next line that begins with a bracket: within a broken value nothing else can be told."""
+        while True:
+            end = self._buffer.find("\n", self._at)
+            self.skip((end + 1 if end >= 0 else len(self._buffer)) - self._at)
+            if self._at == len(self._buffer) and not self._read_more():
+                return
+            if end >= 0 and self._buffer[self._at] in "{[":
+                return
+
+    def value(self, group: int, index: int) -> Found:
+        """Read the value that begins here.
+
+        Raises:
+            _Refused: if it is none.
+            UnreadableInput: if the file breaks off.
+        """
+        place = f"{self._path}:{self._line}" + (f"[{index}]" if index >= 0 else "")
+        value, end = self._parsed(place)
+        text = self._buffer[self._at : end]
+        self.skip(end - self._at)
+        bad = None if text.isascii() else _NOT_UTF8.search(text)
+        if bad:
+            raise _Refused(
+                place,
+                f"expected UTF-8, got the byte {ord(bad[0]) - 0xDC00:#x} in {text[max(0, bad.start() - 20) :][:40]!a}. "
+                "Convert the file, e.g. with iconv -f latin1 -t utf-8.",
+                can_go_on=True,
+            )
+        if text.count("[") + text.count("{") > MAX_NESTING and is_deep(value):
+            raise _Refused(place, f"expected JSON nested at most {MAX_NESTING} deep, got more", can_go_on=True)
+        return Found(place, group, value, text, index >= 0)
+
+    def _parsed(self, place: str) -> tuple[Any, int]:
+        while True:
+            try:
+                value, end = self._parse(self._buffer, self._at)
+                if end < len(self._buffer) or not self._read_more():
+                    return value, end
+            except RecursionError as error:
+                raise _Refused(place, f"expected JSON nested at most {MAX_NESTING} deep, got more") from error
+            except ValueError as error:
+                if self._is_broken(error) or not self._read_more():
+                    start = self._buffer[self._at : self._at + 60].partition("\n")[0]
+                    reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+                    raise _Refused(
+                        place,
+                        f"expected {self._expected}, got no JSON: {start!a} ({reason}). Export the file again, "
+                        "or remove what is broken.",
+                    ) from error
+            if len(self._buffer) - self._at > MAX_LINE_BYTES:
+                raise _Refused(
+                    place,
+                    f"expected a value of at most {MAX_LINE_BYTES} characters, got more. Export fewer runs at a time, "
+                    "or one per line.",
+                )
+
+    def _is_broken(self, error: ValueError) -> bool:
+        """Tell whether more text could not mend it."""
+        if not isinstance(error, json.JSONDecodeError):
+            return True
+        return error.pos < len(self._buffer) - 16 and not error.msg.startswith("Unterminated string")
+
+    def _read_more(self) -> bool:
+        """Read on; twice as much each time, so that a long value is not parsed over and over."""
+        held = self._buffer[self._at :]
+        if self._trouble is not None:
+            raise self._trouble
+        if self._is_at_end:
+            return False
+        raw = self._read(max(_READ_BYTES, len(held)))
+        self._is_at_end = not raw and self._trouble is None
+        self._buffer, self._at = held + self._decode(raw, final=not raw), 0
+        return len(self._buffer) > len(held) or (self._trouble is not None and self._read_more())
+
+    def _read(self, size: int) -> bytes:
+        """Read up to *size* bytes; where the file breaks off before, what there is: the trouble is raised later."""
+        pieces: list[bytes] = []
+        try:
+            with read_errors(self._path):
+                while size > 0 and (piece := self._file.read1(size)):
+                    pieces.append(piece)
+                    size -= len(piece)
+        except UnreadableInput as error:
+            self._trouble = error
+        return b"".join(pieces)

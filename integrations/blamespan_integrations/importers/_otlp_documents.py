@@ -1,0 +1,101 @@
+"""What OTLP documents tell, whoever wrote them down: ids in hex or base64, today's field names or older ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
+
+from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
+from blamespan.otlp import request_from_json, spans_from_proto
+from blamespan.otlp.logs import logs_from_json, message_events
+from blamespan_integrations.importers._grouping import Told
+from blamespan_integrations.importers._span_values import span_id_of, trace_id_of
+
+__all__ = ["told_by_document", "told_by_groups", "told_by_text"]
+
+_GROUPS = ("resourceSpans", "resource_spans", "batches")
+_SCOPED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
+_SCOPES = ("scope", "instrumentationLibrary", "instrumentation_library")
+_IDS = {
+    "traceId": trace_id_of,
+    "trace_id": trace_id_of,
+    "spanId": span_id_of,
+    "span_id": span_id_of,
+    "parentSpanId": span_id_of,
+    "parent_span_id": span_id_of,
+}
+
+
+def told_by_text(text: str, document: object, place: str) -> Iterator[Told]:
+    """Yield what one OTLP-JSON document tells: spans, or events of log records. Metrics tell nothing of a run.
+
+    Args:
+        text: The document.
+        document: The same, parsed.
+        place: Where it stands, for messages.
+    """
+    keys = document.keys() if isinstance(document, dict) else ()
+    if "resourceMetrics" in keys and "resourceSpans" not in keys:
+        return
+    try:
+        if "resourceLogs" in keys and "resourceSpans" not in keys:
+            yield message_events(logs_from_json(text).resource_logs)
+        else:
+            yield from told_by_groups(request_from_json(text).resource_spans, place)
+    except BlamespanError as error:
+        yield UnreadableInput(f"{place}: {error}")
+
+
+def told_by_document(document: Mapping[str, Any], place: str) -> Iterator[Told]:
+    """Yield the spans of a document as Tempo or Jaeger write it: OTLP-JSON but for names and ids.
+
+    Args:
+        document: Holds the spans' groups under `resourceSpans` or `batches`.
+        place: Where it stands, for messages.
+    """
+    try:
+        groups = [_group(group, place) for group in _listed(document, _GROUPS, place)]
+        request = request_from_json(json.dumps({"resourceSpans": groups}))
+        yield from told_by_groups(request.resource_spans, place)
+    except BlamespanError as error:
+        yield UnreadableInput(str(error) if str(error).startswith(place) else f"{place}: {error}")
+
+
+def told_by_groups(groups: Iterable[ResourceSpans], place: str) -> Iterator[Told]:
+    """Yield the spans of *groups*, and an error for each that is none."""
+    refused: list[MalformedSpan] = []
+    yield from spans_from_proto(groups, refused=refused)
+    for error in refused:
+        yield UnreadableInput(f"{place}: {error}")
+
+
+def _group(group: Mapping[str, Any], place: str) -> dict[str, Any]:
+    scoped: list[dict[str, Any]] = [
+        {
+            "scope": next((item[key] for key in _SCOPES if key in item), {}),
+            "spans": [_span(span, place) for span in _listed(item, ("spans",), place)],
+        }
+        for item in _listed(group, _SCOPED, place)
+    ]
+    return {"resource": group.get("resource") or {}, "scopeSpans": scoped}
+
+
+def _span(span: Mapping[str, Any], place: str) -> dict[str, Any]:
+    links = [_with_hex_ids(link, place) for link in _listed(span, ("links",), place)]
+    return {**_with_hex_ids(span, place), "links": links}
+
+
+def _with_hex_ids(owner: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Write the ids as hex; an empty parent is none."""
+    ids = {key: read(owner[key], place) for key, read in _IDS.items() if owner.get(key)}
+    return {key: value for key, value in owner.items() if key not in _IDS} | ids
+
+
+def _listed(owner: Mapping[str, Any], keys: Iterable[str], place: str) -> list[Mapping[str, Any]]:
+    found: object = next((owner[key] for key in keys if owner.get(key)), [])
+    if isinstance(found, list) and all(isinstance(item, Mapping) for item in found):
+        return found
+    raise UnreadableInput(f"{place}: expected {' or '.join(keys)} to list objects, got {str(found)[:60]!r}.")

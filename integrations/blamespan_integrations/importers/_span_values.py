@@ -1,0 +1,160 @@
+"""Ids, times and attributes of spans, from the shapes that exports write them in."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from blamespan.errors import UnreadableInput
+from blamespan.trace import AttributeValue, StepStatus
+from blamespan_integrations.importers import _records
+
+__all__ = [
+    "as_attribute",
+    "as_json",
+    "flattened",
+    "nanoseconds",
+    "span_id_of",
+    "span_times",
+    "status_of",
+    "trace_id_of",
+]
+
+_MAX_NS = 2**63
+"""Times are sent as 64-bit integers."""
+_HEX = re.compile(r"[0-9a-f]+")
+_MAX_DEPTH = 12
+_MAX_ATTRIBUTES = 20_000
+
+
+def trace_id_of(value: object, place: str) -> str:
+    """Read a trace id: hex of 64 or 128 bits, a UUID, base64, or any other text, of which one is derived.
+
+    Raises:
+        UnreadableInput: if it is no text, or empty.
+    """
+    return _id_of(value, place, "trace id", 32)
+
+
+def span_id_of(value: object, place: str) -> str:
+    """Read a span id, likewise.
+
+    Raises:
+        UnreadableInput: if it is no text, or empty.
+    """
+    return _id_of(value, place, "span id", 16)
+
+
+def _id_of(value: object, place: str, what: str, digits: int) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UnreadableInput(f"{place}: expected a {what} as text, got {value!r}. Export the file again.")
+    text = value.strip().lower().removeprefix("0x")
+    plain = text.replace("-", "") if digits == 32 else text
+    if _HEX.fullmatch(plain) and len(plain) <= digits and plain.strip("0"):
+        return plain.zfill(digits)
+    decoded = _from_base64(value.strip(), digits // 2)
+    if decoded is not None:
+        return decoded
+    return _records.trace_id("id", value) if digits == 32 else _records.trace_id("id", value)[:16]
+
+
+def _from_base64(text: str, size: int) -> str | None:
+    if len(text) != 4 * ((size + 2) // 3) or not text.endswith("="):
+        return None
+    try:
+        raw = base64.b64decode(text.translate({ord("-"): "+", ord("_"): "/"}), validate=True)
+    except binascii.Error:
+        return None
+    return raw.hex() if len(raw) == size and any(raw) else None
+
+
+def nanoseconds(value: object, place: str, *, per_unit: int = 1_000_000_000) -> int:
+    """Read a point in time as Unix nanoseconds.
+
+    Args:
+        value: ISO text (UTC where it names no zone), a `datetime`, or a number since 1970.
+        place: Where it stands, for the message.
+        per_unit: Nanoseconds in the number's unit.
+
+    Raises:
+        UnreadableInput: if it is none of these, or outside of what 64 bits hold.
+    """
+    found: int | None = None
+    try:
+        if isinstance(value, str) and not value.lstrip("-").isdecimal():
+            value = datetime.fromisoformat(value.strip().removesuffix(" UTC"))
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            since = aware - datetime(1970, 1, 1, tzinfo=UTC)
+            found = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
+            found += getattr(value, "nanosecond", 0)  # a pandas Timestamp has more digits
+        elif isinstance(value, int | str) and not isinstance(value, bool):
+            found = int(value) * per_unit
+        elif isinstance(value, float):
+            found = round(value * per_unit)
+    except (ValueError, OverflowError):
+        found = None
+    if found is None or not 0 <= found < _MAX_NS:
+        raise UnreadableInput(
+            f"{place}: expected a time since 1970, got {str(value)[:60]!r}. Correct the record or remove it."
+        )
+    return found
+
+
+def span_times(start: object, end: object, place: str, *, per_unit: int = 1_000_000_000) -> tuple[int, int]:
+    """Read when a span began and ended; one that never ended has no length, one that ended before it began neither.
+
+    Raises:
+        UnreadableInput: if the start is no time, or the end is there and is none.
+    """
+    began = nanoseconds(start, place, per_unit=per_unit)
+    is_open = end is None or end == ""
+    return began, began if is_open else max(began, nanoseconds(end, place, per_unit=per_unit))
+
+
+def status_of(value: object) -> StepStatus:
+    """Read a status, however it is written."""
+    text = str(value).upper()
+    return "error" if text.endswith("ERROR") else "ok" if text.endswith("OK") else "unset"
+
+
+def as_json(value: object) -> str:
+    """Write a value as JSON; text stays as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def as_attribute(value: object) -> AttributeValue:
+    """Make an attribute of a JSON value: what is no scalar becomes JSON."""
+    return value if isinstance(value, str | bool | int | float) else as_json(value)
+
+
+def flattened(value: Mapping[str, Any], *, whole: Iterable[str] = ()) -> dict[str, AttributeValue]:
+    """Flatten nested objects and lists of objects to dotted keys, as OpenInference writes its attributes.
+
+    Args:
+        value: Attributes, nested to any depth.
+        whole: Keys whose values are kept as one JSON text.
+    """
+    found: dict[str, AttributeValue] = {}
+    kept = frozenset(whole)
+    waiting: list[tuple[str, Any, int]] = [(key, item, 0) for key, item in reversed(list(value.items()))]
+    while waiting and len(found) < _MAX_ATTRIBUTES:
+        key, item, depth = waiting.pop()
+        if item is None:
+            continue
+        if key in kept or depth >= _MAX_DEPTH:
+            found[key] = as_attribute(item)
+        elif isinstance(item, Mapping):
+            waiting += [(f"{key}.{inner}", part, depth + 1) for inner, part in reversed(list(item.items()))]
+        elif (
+            isinstance(item, list) and item and isinstance(item[0], Mapping) and key not in kept and depth < _MAX_DEPTH
+        ):
+            waiting += [(f"{key}.{place}", part, depth + 1) for place, part in reversed(list(enumerate(item)))]
+        else:
+            found[key] = as_attribute(item)
+    return found

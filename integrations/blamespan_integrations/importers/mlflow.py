@@ -1,0 +1,111 @@
+"""Traces from MLflow: `Trace.to_json()`, one or many, and the `traces.json` of its artifact store.
+
+Ids are base64; before MLflow 3 they stand in a `context`, and times under other names. Source: mlflow 2.14 to 3.17,
+`entities/span.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from blamespan.errors import UnreadableInput
+from blamespan.recorded import RecordedRun
+from blamespan.spans import Scope, Span, SpanEvent
+from blamespan.trace import AttributeValue
+from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._records_in import Record, records_in
+from blamespan_integrations.importers._span_values import (
+    as_attribute,
+    as_json,
+    nanoseconds,
+    span_id_of,
+    span_times,
+    status_of,
+    trace_id_of,
+)
+
+__all__ = ["MLflowImporter"]
+
+_MARKS = re.compile(rb'"mlflow[.](spanType|traceRequestId|spanInputs)"|"trace_info"|"client_request_id"')
+_START = re.compile(rb'\s*\[?\s*\{\s*"(info|spans|data|trace_info)"\s*:')
+
+
+class MLflowImporter:
+    """Reads traces written down by MLflow."""
+
+    name = "mlflow"
+    description = "MLflow trace JSON; loses resources, scopes and links"
+
+    def matches(self, path: Path, head: bytes) -> bool:
+        """Tell from the keys."""
+        del path
+        return bool(_START.match(head)) and bool(_MARKS.search(head))
+
+    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield what cannot be read, then every run, in the order in which the traces begin.
+
+        Raises:
+            UnreadableInput: if the file cannot be opened.
+        """
+        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+
+
+def _records(path: Path) -> Iterator[Record | UnreadableInput]:
+    for record in records_in(path, "a trace from MLflow"):
+        if isinstance(record, UnreadableInput):
+            yield record
+            continue
+        place, fields = record
+        data = fields.get("data", fields)
+        spans = data.get("spans") if isinstance(data, Mapping) else None
+        if not isinstance(spans, list):
+            yield UnreadableInput(f"{place}: expected a trace with 'data' and its 'spans', got {str(data)[:60]!r}.")
+        for number, span in enumerate(spans if isinstance(spans, list) else ()):
+            inner = f"{place} span {number}"
+            is_span = isinstance(span, dict)
+            yield (inner, span) if is_span else UnreadableInput(f"{inner}: expected an object, got {str(span)[:60]!r}.")
+
+
+def _spans(span: dict[str, Any], place: str) -> Iterable[Span]:
+    nested = span.get("context")
+    context = nested if isinstance(nested, Mapping) else span
+    given = span.get("status")
+    status = (
+        given
+        if isinstance(given, Mapping)
+        else {"code": span.get("status_code"), "message": span.get("status_message")}
+    )
+    parent = span.get("parent_span_id") or span.get("parent_id")
+    start = span.get("start_time_unix_nano", span.get("start_time"))
+    start_ns, end_ns = span_times(start, span.get("end_time_unix_nano", span.get("end_time")), place, per_unit=1)
+    yield Span(
+        trace_id=trace_id_of(context.get("trace_id"), place),
+        span_id=span_id_of(context.get("span_id"), place),
+        parent_id=span_id_of(parent, place) if parent else None,
+        name=str(span.get("name") or ""),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        attributes=_attributes(span.get("attributes")),
+        status=status_of(status.get("code")),
+        status_message=str(status.get("message") or ""),
+        events=tuple(_events(span.get("events"), place)),
+        scope=Scope("mlflow"),
+    )
+
+
+def _attributes(given: object) -> dict[str, AttributeValue]:
+    """Keep what is JSON text already; before MLflow 3 a value stands there as it is."""
+    found = given if isinstance(given, Mapping) else {}
+    return {str(key): value if isinstance(value, str) else as_json(value) for key, value in found.items()}
+
+
+def _events(listed: object, place: str) -> Iterator[SpanEvent]:
+    for event in listed if isinstance(listed, list) else ():
+        if isinstance(event, Mapping):
+            given = event.get("attributes")
+            attributes = {str(k): as_attribute(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
+            time_ns = nanoseconds(event.get("time_unix_nano", event.get("timestamp", 0)), place, per_unit=1)
+            yield SpanEvent(str(event.get("name") or ""), time_ns, attributes)

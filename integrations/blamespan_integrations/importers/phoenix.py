@@ -1,0 +1,122 @@
+"""Spans from Arize Phoenix: its client's dataframe saved as parquet or JSON, and its REST API's JSON.
+
+Source: arize-phoenix-client 3.5, `spans.get_spans_dataframe()`; `/v1/projects/{id}/spans`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from blamespan.errors import UnreadableInput
+from blamespan.recorded import RecordedRun
+from blamespan.spans import Scope, Span, SpanEvent
+from blamespan.trace import AttributeValue
+from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._records_in import Record, columns_of, records_in
+from blamespan_integrations.importers._span_values import (
+    flattened,
+    nanoseconds,
+    span_id_of,
+    span_times,
+    status_of,
+    trace_id_of,
+)
+
+__all__ = ["PhoenixImporter"]
+
+_PREFIX = "attributes."
+_WHOLE = ("metadata", "tool.parameters", "llm.invocation_parameters", "participant_names", "participant_descriptions")
+"""Attributes that OpenInference writes as one JSON text; Phoenix parses them."""
+_KIND = "openinference.span.kind"
+_OPERATION = "gen_ai.operation.name"
+_REST = re.compile(rb'\s*(\{\s*"data"\s*:\s*)?\[?\s*\{[^{]*"context"\s*:\s*\{')
+_ROW = re.compile(rb'"context[.](trace_id|span_id)"')
+_IDS = {"context.trace_id", "context.span_id"}
+
+
+class PhoenixImporter:
+    """Reads spans exported from Phoenix."""
+
+    name = "phoenix"
+    description = "Phoenix spans (dataframe as parquet or JSON, REST JSON); loses scopes, links and resources"
+
+    def matches(self, path: Path, head: bytes) -> bool:
+        """Tell from the columns, or from the keys of the first span."""
+        if columns_of(path, head) & _IDS:
+            return True
+        start = head.lstrip()[:16_384]
+        is_json = start[:1] in (b"{", b"[")
+        return is_json and bool(_ROW.search(start) or (_REST.match(start) and b'"span_kind"' in start))
+
+    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield what cannot be read, then every run, in the order in which the traces begin.
+
+        Raises:
+            UnreadableInput: if the file cannot be opened.
+        """
+        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+
+
+def _records(path: Path) -> Iterator[Record | UnreadableInput]:
+    for record in records_in(path, "a span from Phoenix"):
+        inner = None if isinstance(record, UnreadableInput) else record[1].get("data")
+        if isinstance(record, UnreadableInput) or not isinstance(inner, list):
+            yield record
+            continue
+        for number, span in enumerate(inner):
+            yield f"{record[0]} span {number}", span
+
+
+def _spans(row: Mapping[str, Any], place: str) -> Iterable[Span]:
+    if not isinstance(row, Mapping):
+        raise UnreadableInput(f"{place}: expected a span as an object, got {str(row)[:60]!r}. Export it again.")
+    nested = row.get("context")
+    context = nested if isinstance(nested, Mapping) else {}
+    parent = row.get("parent_id")
+    start_ns, end_ns = span_times(row.get("start_time"), row.get("end_time"), place)
+    name, attributes = str(row.get("name", "")), _attributes(row)
+    if _OPERATION in attributes:
+        attributes.pop(_KIND, None)  # Phoenix's own reading of a span by the GenAI conventions
+    yield Span(
+        trace_id=trace_id_of(row.get("context.trace_id", context.get("trace_id")), place),
+        span_id=span_id_of(row.get("context.span_id", context.get("span_id")), place),
+        parent_id=span_id_of(parent, place) if parent else None,
+        name=name,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        attributes=attributes,
+        status=status_of(row.get("status_code")),
+        status_message=str(row.get("status_message") or ""),
+        events=tuple(_events(row.get("events"), place)),
+        scope=Scope(_scope(name, attributes)),
+    )
+
+
+def _scope(name: str, attributes: Mapping[str, AttributeValue]) -> str:
+    """Tell who made a span, which Phoenix does not keep."""
+    if attributes.get("gen_ai.system") == "autogen":
+        return "autogen-core"
+    if name.startswith("autogen "):
+        return "autogen "
+    return "openinference.instrumentation" if _KIND in attributes else ""
+
+
+def _attributes(row: Mapping[str, Any]) -> dict[str, AttributeValue]:
+    given = row.get("attributes")
+    if isinstance(given, Mapping):
+        return flattened(given, whole=_WHOLE)
+    columns = {key.removeprefix(_PREFIX): value for key, value in row.items() if key.startswith(_PREFIX)}
+    found = flattened(columns, whole=_WHOLE)
+    return {key: value for key, value in found.items() if value == value}  # NaN is a dataframe's word for nothing
+
+
+def _events(listed: object, place: str) -> Iterator[SpanEvent]:
+    for event in listed if isinstance(listed, list) else ():
+        if isinstance(event, Mapping):
+            given = event.get("attributes")
+            attributes = flattened(given) if isinstance(given, Mapping) else {}
+            time_ns = nanoseconds(event.get("timestamp", 0), place)
+            yield SpanEvent(str(event.get("name", "")), time_ns, attributes)

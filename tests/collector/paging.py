@@ -1,0 +1,108 @@
+"""Stores of real spans, and the page behind a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.emit import emit
+from blamespan.pipeline import annotate_traces
+from blamespan.spans import Span
+from blamespan.taxonomy import mode
+from blamespan.trace import Agent, MessageActionTrace, Outcome, Step, Usage
+from blamespan_collector.page import page_application
+from blamespan_collector.receiving.http_server import HttpServer
+from blamespan_collector.settings import Address
+from blamespan_collector.store import Retention, RunStore, RunWriter
+from tests.collector.fakes import request
+
+NOW_NS = 1_790_000_000 * 10**9
+
+
+class LastStepsTracer:
+    """Blames the last step an agent decided most, each one before half of that, and quotes its first words."""
+
+    identity = TracerIdentity("last-steps", "1")
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        return [self._one(trace) for trace in traces]
+
+    def _one(self, trace: MessageActionTrace) -> Attribution:
+        blamable = [step for step in trace.steps if trace.can_be_blamed(step)]
+        share = {step.index: 0.5**place for place, step in enumerate(reversed(blamable))}
+        last = blamable[-1]
+        return Attribution.of(
+            trace,
+            [share.get(step.index, 0.0) for step in trace.steps],
+            failure_score=0.9,
+            tracer=self.identity,
+            modes=[ModeBlame(mode("mast:FM-3.3"), last.agent, 0.7)],
+            evidence=[Evidence(last.index, last.content[:40], 1.0)] if last.content else [],
+        )
+
+
+def trace(
+    number: int,
+    contents: Sequence[str] = ("Find it.", "12 * 3 = 35", "Checked, that is right."),
+    *,
+    task: str = "What is 12 * 3?",
+    agents: Sequence[str] = ("planner", "solver", "reviewer"),
+    outcome: Outcome = "failed",
+) -> MessageActionTrace:
+    """Make a run in which the agents speak in turn, a second each."""
+    start_ns = NOW_NS + number * 60 * 10**9
+    return MessageActionTrace(
+        trace_id=f"{number:032x}",
+        task=task,
+        steps=tuple(
+            Step(
+                index,
+                f"{number * 100_000 + index + 1:016x}",
+                agents[index % len(agents)],
+                content=content,
+                inputs=(index - 1,) if index else (),
+                start_ns=start_ns + index * 10**9,
+                end_ns=start_ns + (index + 1) * 10**9,
+                usage=Usage(120, 30),
+            )
+            for index, content in enumerate(contents)
+        ),
+        agents=tuple(Agent(name) for name in dict.fromkeys(agents)),
+        outcome=outcome,
+        resource={"service.name": "team"},
+    )
+
+
+def annotated(*traces: MessageActionTrace) -> list[list[Span]]:
+    """Emit runs with their verdicts on them."""
+    return annotate_traces([emit(one) for one in traces], LastStepsTracer())
+
+
+def stored(path: Path, *traces: Sequence[Span], retention: Retention | None = None) -> RunStore:
+    """Put traces into a store."""
+    writer = RunWriter(path, retention, sync="normal")
+    writer.put([request(spans).SerializeToString() for spans in traces])
+    writer.close()
+    return RunStore(path)
+
+
+@contextmanager
+def serving_page(store: RunStore) -> Iterator[str]:
+    """Serve the page on a free port of this machine, from a thread of its own; gives the URL."""
+    loop = asyncio.new_event_loop()
+    address = Address("127.0.0.1", 0)
+    server = HttpServer(page_application(store, address), address, flag="--page", what="the page")
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+    try:
+        yield f"http://{server.address}"
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

@@ -1,0 +1,313 @@
+"""The page: what is stored is shown, to those who ask by our name, and never as markup."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from blamespan import conventions as words
+from blamespan.annotate import verdict_span
+from blamespan.otlp import request_from_json, spans_from_proto
+from blamespan.pipeline import attribute_traces
+from blamespan_collector.page import page_application
+from blamespan_collector.page.guarding import POLICY
+from blamespan_collector.settings import Address
+from blamespan_collector.store import RunStore
+from tests.collector.documents import HOSTILE, OURS, Document
+from tests.collector.paging import LastStepsTracer, annotated, stored, trace
+
+
+def asking(store: RunStore, host: str = "127.0.0.1:4320", hosts: tuple[str, ...] = ()) -> httpx.AsyncClient:
+    app = page_application(store, Address("127.0.0.1", 4320), hosts)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{host}")
+
+
+async def got(store: RunStore, path: str) -> httpx.Response:
+    async with asking(store) as client:
+        return await client.get(path)
+
+
+async def test_runs_are_listed_with_their_verdicts(tmp_path: Path) -> None:
+    """Each run is a line: what it was asked, how it ended, who is blamed for what, and how surely."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1), trace(2, task="Count the lamps.")))
+    page = Document((await got(store, "/")).text)
+    said = page.said
+
+    assert "Count the lamps. team 00000000 failed reviewer step 2 Incorrect verification 70 % 90 % 3 3.0 s" in said
+    assert said.index("Count the lamps.") < said.index("What is 12 * 3?")
+    assert f"/run/{1:032x}" in page.links
+
+
+async def test_runs_are_filtered_and_paged(tmp_path: Path) -> None:
+    """The form's fields leave out what does not fit; `Older runs` goes on with the same filter."""
+    store = stored(
+        tmp_path / "runs.db", *annotated(*map(trace, range(1, 61)), *(trace(n, task="lamps") for n in range(61, 65)))
+    )
+    found = Document((await got(store, "/?text=lamps&outcome=failed&agent=reviewer&mode=mast:FM-3.3")).text)
+    first = Document((await got(store, "/?text=12")).text)
+    [older] = [link for link in first.links if "after=" in link]
+    second = Document((await got(store, older)).text)
+
+    runs = [{link for link in page.links if link.startswith("/run/")} for page in (found, first, second)]
+    assert [len(one) for one in runs] == [4, 50, 10]
+    assert runs[1].isdisjoint(runs[2])
+    assert "No stored run fits" in (await got(store, "/?outcome=succeeded")).text
+
+
+async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
+    """A run's page holds its verdict, steps, agents, times, tokens, suspects, message links and permanent links."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    answer = await got(store, f"/run/{1:032x}")
+    page = Document(answer.text)
+    said = page.said
+
+    assert "Most to blame: reviewer at step 2 : Incorrect verification mast:FM-3.3, 70 %" in said
+    assert "with a likelihood of 90 %" in said
+    assert "The step holds 57 % of the blame; steps 1 , 2 together 86 %." in said
+    assert "The next 2 suspects step 1 solver 29 % step 0 planner 14 %" in said
+    assert "failed 3 steps 3 agents 3.0 s" in said
+    assert "2 reviewer message decisive breaks approval-sees-sums" in said
+    assert "57 % 120 → 30 tokens 1.0 s at +2.0 s" in said
+    assert "<mark>Checked, that is right.</mark></div>" in answer.text
+    assert {"#step-0", "#step-1", "#step-2"} <= set(page.links)
+    assert answer.text.count("<path d=") == 2
+    assert "breaks sum-holds" in said
+
+
+async def test_long_runs_come_in_parts(tmp_path: Path) -> None:
+    """Of a run of more than 500 steps one part is shown at a time."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1, [f"word {n}" for n in range(1_200)])))
+    pages = [Document((await got(store, f"/run/{1:032x}?from={start}")).text) for start in ("0", "500", "1000", "x")]
+
+    assert ["word 499" in page.text for page in pages] == [True, False, False, True]
+    assert "Steps 1000 to 1199 of 1200" in pages[2].text
+    assert ["?from=500" in page.links for page in pages] == [True, False, True, True]
+
+
+async def test_each_run_of_a_trace_is_shown(tmp_path: Path) -> None:
+    """A trace with two runs shows both, each step under an id of its own."""
+    first, second = annotated(trace(1), trace(2, task="Count the lamps."))
+    store = stored(tmp_path / "runs.db", [*first, *(replace(span, trace_id=first[0].trace_id) for span in second)])
+    text = (await got(store, f"/run/{1:032x}")).text
+    ids = re.findall(r' id="([^"]+)"', text)
+
+    assert len(ids) == len(set(ids))
+    assert {"step-0", "step-2", "run-2-step-0", "run-2-step-2"} <= set(ids)
+    assert Document(text).said.count("Most to blame:") == 2
+
+
+async def test_half_a_run_says_partial(tmp_path: Path) -> None:
+    """What has not come is said; what has come is shown."""
+    [spans] = annotated(trace(1))
+    store = stored(tmp_path / "runs.db", spans[1:])
+    page = Document((await got(store, f"/run/{1:032x}")).text)
+
+    assert "This run is partial" in page.text
+    assert "1 spans that others lie below have not come" in page.text
+    assert "12 * 3 = 35" in page.text
+    assert "partial" in Document((await got(store, "/")).text).text
+
+
+async def test_later_verdict_is_shown(tmp_path: Path) -> None:
+    """A verdict that came when the spans were out already stands above them."""
+    [spans] = annotated(trace(1))
+    [[item]] = attribute_traces([spans], LastStepsTracer(), revision=2)
+    store = stored(tmp_path / "runs.db", spans, [verdict_span(item.run, item.attribution)])
+    said = Document((await got(store, f"/run/{1:032x}")).text).said
+
+    assert "Revision 2, made when the spans were out already: reviewer at step 2 : Incorrect verification" in said
+
+
+async def test_abstention_is_shown(tmp_path: Path) -> None:
+    """Where there is no verdict the reason stands there, and nobody is blamed."""
+    [spans] = annotated(trace(1))
+    bare = [replace(span, attributes={k: v for k, v in span.attributes.items() if "blame." not in k}) for span in spans]
+    bare[0] = bare[0].with_attributes({words.ABSTAINED: "nobody <b>to</b> blame", words.TRACER_NAME: "x"})
+    store = stored(tmp_path / "runs.db", bare)
+
+    for path in ("/", f"/run/{1:032x}"):
+        page = Document((await got(store, path)).text)
+        assert "nobody <b>to</b> blame" in page.text
+        assert "Most to blame:" not in page.text
+
+
+async def test_two_runs_are_compared(tmp_path: Path) -> None:
+    """Two runs stand side by side; where they part is said."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1), trace(2, ("Find it.", "12 * 3 = 36", "Right."))))
+    page = Document((await got(store, f"/compare?run={1:032x}&run={2:032x}")).text)
+    same = Document((await got(store, f"/compare?run={1:032x}&run={1:032x}")).text)
+
+    assert "They part at line 1" in page.text
+    assert {"12 * 3 = 35", "12 * 3 = 36"} <= set(page.parts)
+    assert "Every step is the same." in same.text
+
+
+async def test_run_comes_as_otlp_json(tmp_path: Path) -> None:
+    """The document behind `Copy as OTLP-JSON` holds the spans as they are."""
+    [spans] = annotated(trace(1, HOSTILE))
+    store = stored(tmp_path / "runs.db", spans[:4], spans[4:])
+    answer = await got(store, f"/run/{1:032x}.json")
+
+    assert answer.headers["content-type"] == "application/json"
+    assert list(spans_from_proto(request_from_json(answer.content).resource_spans)) == spans
+
+
+async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
+    """Spans of other programs have a page that says what they are."""
+    [spans] = annotated(trace(1))
+    store = stored(tmp_path / "runs.db", [replace(spans[0], name="GET /", attributes={})])
+
+    page = Document((await got(store, f"/run/{1:032x}")).text)
+    assert "No agents took part in this trace: 1 spans of team ." in page.said
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        (f"/run/{2:032x}", 404, "It may have been let go: --store-max-age-s and --store-max-bytes"),
+        ("/run/%3Cscript%3E", 404, "No run '<script>' is stored"),
+        ("/run/%00", 404, "is stored"),
+        (f"/run/{2:032x}.json", 404, "is stored"),
+        ("/compare?run=1", 400, "Expected two runs to compare, got 1"),
+        (f"/compare?run={1:032x}&run={2:032x}", 404, "is stored"),
+        ("/?after=x", 400, "expected a place as an earlier answer gave it"),
+        ("/static/../page.py", 404, "Not here"),
+        ("/static/nothing.js", 404, "There is no such file"),
+        ("/etc/passwd", 404, "Not here"),
+    ],
+)
+async def test_what_is_not_there_is_said(tmp_path: Path, path: str, status: int, said: str) -> None:
+    """Unknown ids, let-go runs and wrong questions get a page that says so, with the way back."""
+    answer = await got(stored(tmp_path / "runs.db", *annotated(trace(1))), path)
+    page = Document(answer.text)
+
+    assert (answer.status_code, said in page.text) == (status, True), page.text
+    assert "/" in page.links
+    assert page.tags <= OURS
+
+
+def make_newer(path: Path) -> None:
+    stored(path)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [(make_newer, "a newer blamespan wrote it. Upgrade with: pip install"), (Path.exists, "Start blamespan collect")],
+)
+async def test_store_that_cannot_be_read_is_said(tmp_path: Path, make: Callable[[Path], object], said: str) -> None:
+    """A store of another version, or none, is a page that says what to run."""
+    make(tmp_path / "runs.db")
+    answer = await got(RunStore(tmp_path / "runs.db"), "/")
+
+    assert answer.status_code == 503
+    assert said in Document(answer.text).text
+
+
+async def test_hostile_text_is_only_text(tmp_path: Path) -> None:
+    """Whatever a trace says, wherever it says it, the page holds no element or attribute but ours."""
+    every = [
+        trace(number, [*HOSTILE, text], task=text, agents=(text, *HOSTILE[:3]))
+        for number, text in enumerate(HOSTILE, 1)
+    ]
+    spans = [
+        [replace(span, name=text, resource={"service.name": text}).with_attributes(
+            {words.EVIDENCE: text, words.ERROR_TYPE: text, words.ERROR_NAME: text, words.TRACER_VERSION: text}
+        ) for span in spans]
+        for text, spans in zip(HOSTILE, annotated(*every), strict=True)
+    ]  # fmt: skip
+    store = stored(tmp_path / "runs.db", *spans)
+    paths = ["/", f"/?text={HOSTILE[0]}&agent={HOSTILE[3]}", f"/compare?run={1:032x}&run={2:032x}"]
+
+    for path in [*paths, *(f"/run/{number:032x}" for number in range(1, len(HOSTILE) + 1))]:
+        answer = await got(store, path)
+        page = Document(answer.text)
+        assert answer.status_code == 200
+        assert page.tags <= OURS
+        assert page.scripts == ["/static/page.js"]
+        assert page.suspicious == []
+        assert all(link.startswith(("/", "#", "?")) for link in page.links)
+        assert not any(one in answer.text for one in ("\x00", "\x1b", "\u202e", "\u2066"))
+    assert "<script>alert(1)</script>" in page.text
+    assert "[U+202E]" in page.text
+
+
+async def test_huge_texts_are_cut(tmp_path: Path) -> None:
+    """Contents of a megabyte each are shown in part, with what is left out; the page stays of a size to be read."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1, ["<b>" * 350_000] * 60)))
+    answer = await got(store, f"/run/{1:032x}")
+
+    assert len(answer.content) < 12_000_000
+    assert "further characters stand in the OTLP-JSON" in answer.text
+
+
+async def test_browsers_are_kept_strict(tmp_path: Path) -> None:
+    """Every answer forbids all scripts and styles but ours, and being framed, sniffed or read from elsewhere."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+
+    for path in ("/", f"/run/{1:032x}", f"/run/{1:032x}.json", "/static/page.css", "/nothing"):
+        headers = (await got(store, path)).headers
+        assert headers["content-security-policy"] == POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert not any(name.startswith("access-control-") for name in headers)
+    assert "default-src 'none'; script-src 'self'; style-src 'self';" in POLICY
+    assert "unsafe" not in POLICY
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:4320", 200),
+        ("localhost:4320", 200),
+        ("LocalHost", 200),
+        ("[::1]:4320", 200),
+        ("192.168.1.7:4320", 200),
+        ("runs.example:443", 200),
+        ("evil.example", 421),
+        ("evil.example:4320", 421),
+        ("127.0.0.1.evil.example:4320", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1:4320@evil.example", 421),
+    ],
+)
+async def test_names_of_others_are_refused(tmp_path: Path, host: str, status: int) -> None:
+    """A name that somebody else lets point to this machine is not answered; addresses, and names of ours, are."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    async with asking(store, hosts=("runs.example",)) as client:
+        answer = await client.get("/", headers={"host": host})
+
+    assert answer.status_code == status
+    assert ("--page-host NAME" in answer.text) == (status == 421)
+
+
+async def test_only_reading_is_allowed(tmp_path: Path) -> None:
+    """Nothing can be changed through the page."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    async with asking(store) as client:
+        answers = [await client.request(method, "/") for method in ("POST", "PUT", "DELETE", "OPTIONS")]
+
+    assert {answer.status_code for answer in answers} == {405}
+
+
+def test_page_loads_nothing_from_elsewhere() -> None:
+    """Style and script name no other place, and evaluate nothing."""
+    folder = Path(page_application.__code__.co_filename).parent / "static"
+    text = "".join((folder / name).read_text() for name in ("page.css", "page.js"))
+
+    assert not any(word in text for word in ("http:", "https:", "url(", "@import", "eval(", "innerHTML", "</script"))
+
+
+async def test_json_is_only_ascii(tmp_path: Path) -> None:
+    """The document is plain JSON whatever the trace says."""
+    store = stored(tmp_path / "runs.db", *annotated(trace(1, HOSTILE)))
+
+    assert json.loads((await got(store, f"/run/{1:032x}.json")).content.decode("ascii"))

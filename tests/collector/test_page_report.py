@@ -1,0 +1,106 @@
+"""`blamespan report`: one file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from blamespan.emit import emit
+from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
+from blamespan.rebuild import rebuild
+from blamespan.trace import MessageActionTrace
+from blamespan_collector.page.report import report
+from tests.collector.documents import HOSTILE, OURS, Document
+from tests.collector.paging import trace
+
+
+def written(path: Path, *traces: MessageActionTrace) -> Path:
+    """Write runs as OTLP-JSON lines."""
+    requests = [ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(one))) for one in traces]
+    path.write_text("".join(f"{request_to_json(one)}\n" for one in requests))
+    return path
+
+
+def reported(*arguments: object) -> Result:
+    return CliRunner().invoke(report, [str(argument) for argument in arguments])
+
+
+def test_report_stands_alone(tmp_path: Path) -> None:
+    """The file loads nothing, and its policy lets nothing run but the style and the script that are in it."""
+    source = written(tmp_path / "traces.jsonl", trace(1), trace(2, task="Count the lamps."))
+    done = reported(source, "--out", tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', unescape(text))
+
+    assert done.exit_code == 0, done.output
+    assert policy
+    assert policy[1].startswith("default-src 'none'; ")
+    for tag in ("style", "script"):
+        [body] = re.findall(rf"<{tag}(?: type=\"module\")?>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy[1]
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", text)
+    assert "Count the lamps." in text
+    assert str(tmp_path) not in text
+
+
+def test_report_holds_the_runs_as_otlp_json(tmp_path: Path) -> None:
+    """What `Copy as OTLP-JSON` copies is the run with its verdict."""
+    source = written(tmp_path / "traces.jsonl", trace(1, HOSTILE, task=HOSTILE[1]))
+    reported(source, "--out", tmp_path / "report.html")
+    [document] = re.findall(r'id="run-1-otlp">(.*?)</script>', (tmp_path / "report.html").read_text(), re.DOTALL)
+    spans = list(spans_from_proto(request_from_json(document).resource_spans))
+    rebuilt = rebuild(spans)
+
+    assert [step.content for step in rebuilt.steps] == HOSTILE
+    assert any("blamespan.failure.score" in span.attributes for span in spans)
+
+
+def test_hostile_runs_stay_text(tmp_path: Path) -> None:
+    """Neither the pages nor the data in them can end the element they stand in."""
+    source = written(
+        tmp_path / "<script>alert(1)<!--.jsonl", *(trace(n, HOSTILE, task=text, agents=(text, "b")) for n, text in
+        enumerate(HOSTILE, 1))
+    )  # fmt: skip
+    reported(source, "--out", tmp_path / "report.html")
+    page = Document((tmp_path / "report.html").read_text())
+
+    assert page.tags <= OURS | {"style"}
+    assert page.suspicious == []
+    assert all(link.startswith("#") for link in page.links)
+    assert len(page.scripts) == 1 + len(HOSTILE)
+
+
+def test_runs_left_out_are_counted(tmp_path: Path) -> None:
+    """More runs than asked for are left out, with how to have them."""
+    source = written(tmp_path / "traces.jsonl", *map(trace, range(1, 6)))
+    done = reported(source, "--out", tmp_path / "report.html", "--most", 2)
+
+    assert "2 runs, " in done.output
+    assert "3 are left out, --most 5 shows them" in done.output
+    assert "3 more are left out" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "out", "code", "said"),
+    [
+        ("", "r.html", 1, "expected"),
+        ("no json\n", "r.html", 1, "expected"),
+        (None, "no/such/folder/r.html", 1, "expected a file to write to, got --out"),
+    ],
+)
+def test_bad_input_is_named(tmp_path: Path, content: str | None, out: str, code: int, said: str) -> None:
+    """Files that hold no run, and places that cannot be written, end with what was expected."""
+    source = tmp_path / "traces.jsonl"
+    written(source, trace(1)) if content is None else source.write_text(content)
+    done = reported(source, "--out", tmp_path / out)
+
+    assert done.exit_code == code
+    assert said in f"{done.output}{done.exception}"

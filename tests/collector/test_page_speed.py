@@ -1,0 +1,75 @@
+"""How long people wait: measured in CPU time, as machines of tests do other things besides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from blamespan_collector.page import page_application
+from blamespan_collector.settings import Address
+from blamespan_collector.store import RunStore, RunWriter
+from tests.collector.fakes import request
+from tests.collector.paging import annotated, trace
+
+RUNS = 10_000
+FIRST_VIEW_S = 1.0
+STEPS = 500
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    path = tmp_path_factory.mktemp("store") / "runs.db"
+    writer = RunWriter(path, sync="normal")
+    for first in range(1, RUNS, 500):
+        writer.put(_payloads(range(first, first + 500)))
+    writer.close()
+    return RunStore(path)
+
+
+def _payloads(numbers: range) -> Iterator[bytes]:
+    runs = annotated(
+        *(trace(number, ("Find it.", f"It is {number}.", "Right."), task=f"Find {number}.") for number in numbers)
+    )
+    return (request(spans).SerializeToString() for spans in runs)
+
+
+async def fastest_s(store: RunStore, paths: Callable[[int], str]) -> float:
+    """Ask three times, each for another page, and give the shortest time."""
+    app = page_application(store, Address("127.0.0.1", 4320))
+    found: list[float] = []
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+        for attempt in range(3):
+            before_s = time.process_time()
+            answer = await client.get(paths(attempt))
+            found.append(time.process_time() - before_s)
+            assert answer.status_code == 200
+    return min(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/", "/?text=find+7777", "/?text=nothing", "/?agent=reviewer&mode=mast:FM-3.3"])
+async def test_ten_thousand_runs_are_listed_at_once(store: RunStore, path: str) -> None:
+    """With 10,000 runs stored the list, also filtered, takes less than a second."""
+    took_s = await fastest_s(store, lambda _: path)
+    print(f"{path}: {took_s * 1e3:.0f} ms")  # noqa: T201
+
+    assert took_s < FIRST_VIEW_S
+
+
+@pytest.mark.slow
+async def test_five_hundred_steps_are_shown_at_once(tmp_path: Path) -> None:
+    """A run of 500 steps with a kilobyte each, rules and drawing included, takes less than a second."""
+    writer = RunWriter(tmp_path / "runs.db")
+    runs = annotated(
+        *(trace(number, [f"{step} is {step * 7}. " * 60 for step in range(STEPS)]) for number in (1, 2, 3))
+    )
+    writer.put(request(spans).SerializeToString() for spans in runs)
+    writer.close()
+    took_s = await fastest_s(RunStore(tmp_path / "runs.db"), lambda attempt: f"/run/{attempt + 1:032x}")
+    print(f"500 steps: {took_s * 1e3:.0f} ms")  # noqa: T201
+
+    assert took_s < 1.0

@@ -1,0 +1,166 @@
+"""A run laid out: its numbers, its texts and its drawing; pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blamespan.attribution import Attribution
+from blamespan_collector.page.comparison import compare
+from blamespan_collector.page.lanes import lanes_of
+from blamespan_collector.page.text import Piece, clean, duration, iso_time, percent, pieces, when
+from blamespan_collector.page.view import RunView, view_of
+from tests.collector.paging import LastStepsTracer, trace
+
+
+def view(*contents: str, agents: tuple[str, ...] = ("a", "b")) -> RunView:
+    run = trace(1, contents, agents=agents)
+    [verdict] = LastStepsTracer().attribute([run])
+    return view_of(run, verdict)
+
+
+def test_blame_is_heat() -> None:
+    """The most blamed step is hottest, others in proportion, one without blame is cold; suspects are ranked."""
+    found = view("w", "x", "y", "z", "last")
+
+    assert [step.heat for step in found.steps] == [1, 2, 3, 5, 10]
+    assert found.decisive is found.steps[4]
+    assert [step.step.index for step in found.suspects] == [3, 2, 1]
+    assert [step.step.index for step in found.step_set] == [2, 3, 4]
+    assert found.held == pytest.approx(sum(step.score for step in found.step_set))
+
+
+def test_run_without_verdict_blames_nobody() -> None:
+    """Without a verdict, and after an abstention, no step is hot and nobody decisive."""
+    run = trace(1)
+    for verdict in (None, Attribution.abstain(run, "why", LastStepsTracer.identity)):
+        found = view_of(run, verdict)
+
+        assert (found.decisive, found.suspects, found.mode) == (None, (), None)
+        assert {step.heat for step in found.steps} == {0}
+
+
+def test_run_without_steps_is_laid_out() -> None:
+    """A run in which nobody acted has neither lanes nor times."""
+    found = view_of(trace(1, ()), None)
+
+    assert (found.steps, found.start_ns, found.end_ns, lanes_of(found).cells) == ((), 0, 0, ())
+
+
+def test_evidence_far_down_is_seen_at_once() -> None:
+    """Of a long text the place of the evidence is shown, and the whole of it can be unfolded."""
+    run = trace(1, ["x" * 9_000 + "It is so." + "y" * 9_000])
+    [verdict] = LastStepsTracer().attribute([run])
+    far = replace(verdict, evidence=(replace(verdict.evidence[0], quote="It is so."),))
+    [step] = view_of(run, far).steps
+
+    assert step.is_excerpt
+    assert Piece("It is so.", is_evidence=True) in step.shown
+    assert "".join(piece.text for piece in step.folded) == run.steps[0].content
+
+
+def test_long_text_is_folded_not_lost() -> None:
+    """What is shown at once and what is folded away are the text."""
+    [step] = view("word " * 2_000).steps
+
+    assert "".join(piece.text for piece in (*step.shown, *step.folded)) == "word " * 2_000
+    assert len("".join(piece.text for piece in step.shown)) == 1_500
+
+
+@given(st.text(), st.lists(st.text(max_size=8), max_size=5))
+def test_pieces_are_the_text(text: str, quotes: list[str]) -> None:
+    """Whatever is marked, nothing of the text is lost, doubled or moved."""
+    found = pieces(clean(text), quotes)
+
+    assert "".join(piece.text for piece in found) == clean(text)
+    assert all(piece.text for piece in found)
+
+
+@given(st.text(alphabet=st.characters(codec=None, exclude_categories=())))
+def test_clean_text_can_be_written(text: str) -> None:
+    """Cleaned text is Unicode that can be sent, without control or direction characters, and stays what it is."""
+    found = clean(text)
+
+    assert found.encode().decode() == found
+    assert all(character in "\n\t" or ord(character) >= 0x20 for character in found)
+    assert not set(found) & set("\x7f\x9f\u202e\u2066\ufeff")
+    assert clean(found) == found
+
+
+@pytest.mark.parametrize(
+    ("quotes", "marked"),
+    [
+        (["two"], ["two"]),
+        (["one … three"], ["one", "three"]),
+        (["two th…"], ["two th"]),
+        (["one two", "two three"], ["one two", " three"]),
+        (["four"], []),
+        (["", " ", "…"], []),
+    ],
+)
+def test_quotes_are_marked_where_they_stand(quotes: list[str], marked: list[str]) -> None:
+    """Several quotes in one, cut ones and overlapping ones are found; what is not there is not marked."""
+    assert [piece.text for piece in pieces("one two three", quotes) if piece.is_evidence] == marked
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "said"),
+    [
+        (0, "0 s"),
+        (-5, "0 s"),
+        (700, "1 µs"),
+        (12_000_000, "12 ms"),
+        (999_600_000, "1.0 s"),
+        (3_240_000_000, "3.2 s"),
+        (59_990_000_000, "1 min 0 s"),
+        (125 * 10**9, "2 min 5 s"),
+        (7_260 * 10**9, "2 h 1 min"),
+        (2**63, "2562047 h 47 min"),
+    ],
+)
+def test_durations_are_read_easily(nanoseconds: int, said: str) -> None:
+    """A duration has two or three figures and its unit."""
+    assert duration(nanoseconds) == said
+
+
+def test_numbers_of_broken_clocks_are_left_out() -> None:
+    """A time that is none is not written as one; a tiny share is not none."""
+    assert [when(time_ns) for time_ns in (0, 5, 2**63 - 1, 2**70)] == ["", "", "2262-04-11 23:47:16", ""]
+    assert iso_time(1_790_000_000 * 10**9) == "2026-09-21T14:13:20.000+00:00"
+    assert [percent(share).replace("\N{NO-BREAK SPACE}", " ") for share in (None, 0, 0.001, 0.456, 1)] == [
+        *("", "0 %", "<1 %", "46 %", "100 %")
+    ]
+
+
+def test_each_agent_has_a_lane() -> None:
+    """Steps of one agent lie at one height, steps in order from left to right, and links run between them."""
+    drawing = lanes_of(view("x", "y", "z"))
+    heights = [cell.y for cell in drawing.cells]
+
+    assert heights[0] == heights[2] != heights[1]
+    assert sorted({cell.x for cell in drawing.cells}) == [cell.x for cell in drawing.cells]
+    assert [name for name, _ in drawing.names] == ["a", "b"]
+    assert len(drawing.links) == 2
+
+
+def test_drawing_is_bounded() -> None:
+    """Many agents share the last lane; of very long runs the beginning is drawn, and the rest counted."""
+    names = tuple(f"agent{number}" for number in range(100))
+    drawing = lanes_of(view(*["x"] * 1_200, agents=names))
+
+    assert len(drawing.names) == 30
+    assert drawing.names[-1][0] == "others"
+    assert (len(drawing.cells), drawing.left_out) == (1_000, 200)
+    assert max(cell.y for cell in drawing.cells) < drawing.height
+
+
+def test_runs_part_where_they_differ() -> None:
+    """Equal steps stand in one line, also where steps came in between."""
+    found = compare(view("x", "y", "z"), view("x", "y", "new", "by b", "z"))
+    lines = [(pair.left and pair.left.step.index, pair.right and pair.right.step.index) for pair in found.pairs]
+
+    assert lines == [(0, 0), (1, 1), (None, 2), (None, 3), (2, 4)]
+    assert found.parting is found.pairs[2]

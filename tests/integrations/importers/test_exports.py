@@ -1,0 +1,281 @@
+"""Each export tells the run that its program made: whole traces, compared with a literal."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from blamespan.recorded import importers
+from tests.integrations.importers.files import (
+    BRANCHES,
+    FIXTURES,
+    NODES,
+    NODES_BY_ROUNDS,
+    ROUND_ROBIN,
+    SWARM,
+    drawn,
+    errors_in,
+    matching,
+    text,
+    traces_in,
+    with_status,
+)
+from tests.integrations.importers.shapes import jaeger, langfuse, trail
+
+SERVED = text("""
+    task: Write a line about the sea.
+    agents: writer, critic
+    0 writer: message 'The sea is wide.'
+    1 critic: tool_call 'count_words({"text": "The sea is wide."})' after 0
+    2 critic: tool_result '4' after 1
+    3 critic: message 'Four words. Make it longer.' after 0 2
+    4 writer: message 'The sea is wide and grey.' after 3
+    """)
+"""A served AutoGen team without links and model calls: who was addressed and the tokens are lost with them."""
+
+THREE_AGENTS = text("""
+    task: Write a line about the sea.
+    agents: writer, critic, editor
+    0 writer: message 'The sea is wide.'
+    1 critic: tool_call 'count_words({"text": "The sea is wide."})' after 0
+    2 critic: tool_result '4' after 1
+    3 critic: message 'Four words. Make it longer.' after 0 2
+    4 editor: message 'The sea is wide and grey.' after 0 3
+    """)
+
+ONE_AGENT = text("""
+    task: ''
+    agents: critic
+    0 critic: tool_call 'count_words({"text": "The sea is wide."})'
+    1 critic: tool_result '4' after 0
+    2 critic: message 'Four words. Make it longer.' after 1
+    """)
+
+RECORDED = {
+    "agent-framework.conversation.json": ("agent-framework", THREE_AGENTS),
+    "agent-framework.response.json": ("agent-framework", ONE_AGENT),
+    "autogen-events.round-robin.jsonl": ("autogen-events", ROUND_ROBIN),
+    "autogen-events.swarm.jsonl": ("autogen-events", SWARM),
+    "autogen-messages.round-robin.jsonl": ("autogen-messages", ROUND_ROBIN),
+    "autogen-messages.swarm.jsonl": ("autogen-messages", SWARM),
+    "autogen-result.round-robin.json": ("autogen-messages", ROUND_ROBIN),
+    "autogen-result.swarm.json": ("autogen-messages", SWARM),
+    "langgraph-checkpoints.nodes.sqlite": ("langgraph-checkpoints", NODES_BY_ROUNDS),
+    "langgraph-debug.nodes.jsonl": ("langgraph-stream", NODES_BY_ROUNDS),
+    "langgraph-tasks.nodes.jsonl": ("langgraph-stream", NODES_BY_ROUNDS),
+    "langsmith.langgraph-branches.jsonl": ("langsmith", BRANCHES),
+    "langsmith.langgraph-nodes.jsonl": ("langsmith", NODES),
+    "mlflow.langgraph-branches.json": ("mlflow", with_status(BRANCHES)),
+    "mlflow.langgraph-nodes.json": ("mlflow", with_status(NODES)),
+    "phoenix.parquet": ("phoenix", f"{SERVED}\n\n{with_status(NODES)}"),
+}
+"""Written by the released packages; scripts/record-importers says which."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_export_tells_its_run(name: str) -> None:
+    """One importer takes the file for its own, nothing in it is unreadable, and the whole trace is the literal's."""
+    importer, drawing = RECORDED[name]
+
+    assert matching(FIXTURES / name) == [importer]
+    assert errors_in(FIXTURES / name) == []
+    assert drawn(FIXTURES / name) == drawing
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDED if not name.endswith((".parquet", ".sqlite"))])
+def test_recorded_export_reads_the_same_compressed_and_recoded(tmp_path: Path, name: str) -> None:
+    """Compression and encoding change neither the trace nor its ids."""
+    data = (FIXTURES / name).read_bytes()
+    forms = {"gzip": gzip.compress(data), "utf-16": data.decode().encode("utf-16")}
+    for form, written in forms.items():
+        (tmp_path / form).write_bytes(written)
+
+        assert matching(tmp_path / form) == [RECORDED[name][0]]
+        assert traces_in(tmp_path / form) == traces_in(FIXTURES / name)
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+
+
+def table(rows: list[dict[str, Any]]) -> bytes:
+    """Write CSV: what is no text is JSON, nothing is empty."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0])
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: _cell(value) for key, value in row.items()})
+    return out.getvalue().encode()
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    """Write parquet as Langfuse does: metadata and usage as JSON text."""
+    flat = [{key: None if value is None else _cell(value) for key, value in row.items()} for row in rows]
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat), out)
+    return out.getvalue()
+
+
+def one_trace(rows: list[dict[str, Any]]) -> bytes:
+    """Write what the API answers about one trace: its observations within it."""
+    inner = [{key: value for key, value in row.items() if key != "traceId"} for row in rows]
+    return json.dumps({"id": rows[0]["traceId"], "name": "desk", "observations": inner, "scores": []}).encode()
+
+
+LANGFUSE: dict[str, Callable[[], bytes]] = {
+    "lines": lambda: lines(langfuse("langfuse.langgraph-nodes")),
+    "list": lambda: json.dumps(langfuse("langfuse.langgraph-nodes"), indent=1).encode(),
+    "page": lambda: json.dumps({"data": langfuse("langfuse.langgraph-nodes"), "meta": {"page": 1}}).encode(),
+    "trace": lambda: one_trace(langfuse("langfuse.langgraph-nodes")),
+    "blob-lines": lambda: lines(langfuse("langfuse.langgraph-nodes", blob=True)),
+    "blob-lines-gzip": lambda: gzip.compress(lines(langfuse("langfuse.langgraph-nodes", blob=True))),
+    "csv": lambda: table(langfuse("langfuse.langgraph-nodes")),
+    "blob-csv-gzip": lambda: gzip.compress(table(langfuse("langfuse.langgraph-nodes", blob=True))),
+    "blob-parquet": lambda: parquet(langfuse("langfuse.langgraph-nodes", blob=True)),
+}
+
+
+@pytest.mark.parametrize("form", LANGFUSE)
+def test_langfuse_export_tells_its_run(tmp_path: Path, form: str) -> None:
+    """In every form that Langfuse exports, by its documents, the run is the one its spans tell."""
+    path = tmp_path / "observations"
+    path.write_bytes(LANGFUSE[form]())
+
+    assert matching(path) == ["langfuse"]
+    assert errors_in(path) == []
+    assert drawn(path) == NODES
+
+
+def test_jaeger_download_tells_its_run(tmp_path: Path) -> None:
+    """Jaeger's own tags become a span's fields again, and lists lists: the run is the one the spans tell."""
+    path = tmp_path / "traces.json"
+    path.write_text(json.dumps(jaeger("openinference.autogen-swarm")))
+
+    assert matching(path) == ["jaeger"]
+    assert errors_in(path) == []
+    assert drawn(path) == text("""
+        task: When is the tide?
+        agents: desk, expert
+        0 desk: tool_call 'transfer_to_expert({})'
+        1 desk: tool_result 'Transferred to expert, adopting the role of expert immediately.' after 0
+        2 desk: handoff 'Transferred to expert, adopting the role of expert immediately.' to expert after 1, 20+5 tokens
+        3 expert: message 'The tide is at nine.' to desk after 2, 20+5 tokens
+        """)
+
+
+def test_trail_trace_tells_its_run(tmp_path: Path) -> None:
+    """Children within their parents, and durations as text, are spans like any other."""
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trail("openinference.langgraph-nodes"), indent=2))
+
+    assert matching(path) == ["trail"]
+    assert errors_in(path) == []
+    assert drawn(path) == with_status(NODES)
+
+
+def test_phoenix_dataframe_as_json_tells_its_run(tmp_path: Path) -> None:
+    """The dataframe's rows as JSON, and the REST API's pages, tell what the parquet tells."""
+    rows = pyarrow.parquet.read_table(FIXTURES / "phoenix.parquet").to_pylist()
+    page = {"data": [_rest(row) for row in rows], "next_cursor": None}
+    for name, data in (("rows", lines(json.loads(json.dumps(rows, default=str)))), ("page", _dumped(page))):
+        (tmp_path / name).write_bytes(data)
+
+        assert matching(tmp_path / name) == ["phoenix"]
+        assert errors_in(tmp_path / name) == []
+        assert drawn(tmp_path / name) == RECORDED["phoenix.parquet"][1]
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, default=str).encode()
+
+
+def _rest(row: dict[str, Any]) -> dict[str, Any]:
+    attributes = {key.removeprefix("attributes."): value for key, value in row.items() if key.startswith("attributes.")}
+    context = {"trace_id": row["context.trace_id"], "span_id": row["context.span_id"]}
+    kept = ("name", "span_kind", "parent_id", "start_time", "end_time", "status_code", "status_message")
+    return {"id": "x", **{key: row[key] for key in kept}, "context": context, "attributes": attributes, "events": []}
+
+
+def test_langsmith_runs_within_runs_are_read(tmp_path: Path) -> None:
+    """Runs nested under their parents, as a tracer holds them, tell what the flat list tells."""
+    flat = [json.loads(line) for line in (FIXTURES / "langsmith.langgraph-nodes.jsonl").read_bytes().splitlines()]
+    children: dict[str | None, list[dict[str, Any]]] = {}
+    for run in flat:
+        children.setdefault(run.pop("parent_run_id"), []).append(run)
+        del run["trace_id"], run["dotted_order"]
+    for run in flat:
+        run["child_runs"] = children.get(run["id"], [])
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps(children[None], indent=1))
+
+    assert drawn(path) == NODES
+
+
+def test_team_state_and_literals_tell_the_run_of_their_messages(tmp_path: Path) -> None:
+    """A team's saved state, a list, and the list as Python writes it, tell what the result tells."""
+    messages = json.loads((FIXTURES / "autogen-result.swarm.json").read_text())["messages"]
+    state = {"type": "TeamState", "agent_states": {"desk": {}, "SwarmManager": {"message_thread": messages}}}
+    for name, written in (("state", json.dumps(state)), ("list", json.dumps(messages)), ("python", repr(messages))):
+        (tmp_path / name).write_text(written)
+
+        assert matching(tmp_path / name) == ["autogen-messages"]
+        assert drawn(tmp_path / name) == SWARM
+
+
+def test_history_of_autogen_0_2_tells_its_run(tmp_path: Path) -> None:
+    """Tools' answers go to who called, code's output to all; who proxies the user asks."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    history = [
+        {"content": "Count.", "role": "user", "name": "user_proxy"},
+        {"content": "First load, then count.", "role": "user", "name": "planner"},
+        {"content": "", "tool_calls": [call], "role": "assistant", "name": "coder"},
+        {"content": "a page", "tool_responses": [{"tool_call_id": "c1", "role": "tool", "content": "a page"}],
+         "role": "tool", "name": "coder"},
+        {"content": "print(1)", "role": "user", "name": "coder"},
+        {"content": "exitcode: 1 (execution failed)\nCode output: Error", "role": "user", "name": "executor"},
+    ]  # fmt: skip
+    path = tmp_path / "history.json"
+    path.write_text(repr(history))
+
+    assert drawn(path) == text(r"""
+        task: Count.
+        agents: planner, coder, executor (executor)
+        0 planner: message 'First load, then count.'
+        1 coder: tool_call 'look({})' after 0
+        2 coder: tool_result 'a page' after 1
+        3 coder: message 'print(1)' after 0 2
+        4 executor: tool_result 'exitcode: 1 (execution failed)\nCode output: Error' after 3, error exit_code
+        """)
+
+
+def test_each_importer_says_what_its_source_loses() -> None:
+    """The description that `blamespan analyze --help` shows names a loss, or says that there is none."""
+    silent = [
+        each.name for each in importers() if not any(w in each.description for w in ("lose", "no ", "not", "cut"))
+    ]
+
+    assert silent == []
+
+
+@pytest.mark.data
+def test_real_logs_of_other_programs_are_read(recorded_runs: Path) -> None:
+    """Every log of the bioagent benchmark, JSON or Python literals, is one run of several agents."""
+    files = sorted((recorded_runs / "bioagent_logs").glob("*.json"))
+    found = [traces_in(path) for path in files]
+
+    assert len(files) == 15
+    assert [len(traces) for traces in found] == [1] * 15
+    assert all(len(trace.agents) > 1 and trace.task for [trace] in found)
