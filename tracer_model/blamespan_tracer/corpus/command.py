@@ -20,6 +20,9 @@ __all__ = ["generate", "probe"]
 _FOLDER = click.Path(path_type=Path)
 _PURPOSES = ("clean", "faulty", "harmless", "natural", "several")
 
+_PIPED_WIDTH = 200
+"""Columns of a table that no terminal shows: nothing of it is cut."""
+
 
 @click.command()
 @click.argument("recipe")
@@ -129,7 +132,7 @@ def _print_report(report: Report) -> None:
     from rich.table import Table
 
     titles = {"step": "Which step was decisive", "run": "Whether the run failed"}
-    console = Console(file=sys.stdout)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
     for what, parts in report.items():
         table = Table(title=f"{titles[what]}, right in % (95 % interval over chance)", title_justify="left", box=None)
         probes = list(next(iter(parts.values()), {}))

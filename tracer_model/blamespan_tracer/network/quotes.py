@@ -38,7 +38,7 @@ def evidence_of(
     verdicts: Sequence[Verdict],
     score: Callable[[int, Sequence[str]], Sequence[float]],
 ) -> list[Evidence]:
-    """Quote the most blamed steps.
+    """Quote the most blamed steps: what breaks a contract, and of the first at least its heaviest sentence.
 
     Args:
         trace: The run.
@@ -53,11 +53,13 @@ def evidence_of(
     place = {step: number for number, steps in enumerate(run.origins) for step in steps}
     ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
     found = []
-    for step in ranked:
+    for rank, step in enumerate(ranked):
         if shares[step] < _LEAST_SHARE:
             break
-        most = max(2, min(_MAX_SENTENCES, _MAX_READINGS // len(run)))
-        quote = broken.get(step) or _heaviest(trace.steps[step].content, most, partial(score, place[step]))
+        quote = broken.get(step)
+        if not quote and rank == 0:
+            most = max(2, min(_MAX_SENTENCES, _MAX_READINGS // len(run)))
+            quote = _heaviest(trace.steps[step].content, most, partial(score, place[step]))
         if quote:
             found.append(Evidence(step, quote, shares[step]))
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,38 +128,40 @@ class NetworkTracer:
         )
 
     def _scores(self, run: RunInputs) -> Scores:
-        network = self._network
         counts = np.diff(run.first_word)
-        bags = np.zeros((len(run), network.shape.bag_width), np.float32)
+        bags = np.zeros((len(run), self._network.shape.bag_width), np.float32)
         some = np.flatnonzero(counts)
         if len(some):
-            bags[some] = np.add.reduceat(network.weights["words"][run.words], run.first_word[:-1][some], axis=0)
-        bags /= np.sqrt(np.maximum(counts, 1), dtype=np.float32)[:, None]
-        steps = StepInputs(
-            network.scaled(run.features)[None],
-            bags[None],
-            relations_of(run)[None],
-            np.ones((1, len(run)), bool),
-            run.can_be_blamed[None],
-        )
-        return scores_of(network.weights, network.shape, steps)
+            bags[some] = np.add.reduceat(self._network.weights["words"][run.words], run.first_word[:-1][some], axis=0)
+        return self._scored(run, _per_word(bags, counts)[None])
 
     def _scores_with(self, run: RunInputs, task: str, step: int, texts: Sequence[str]) -> list[float]:
         """Score a step, within its part of the run, as if it said other words than its own."""
         start = step // WINDOW * WINDOW
         part = next(islice(_windows(run), step // WINDOW, None))
-        first, last = part.first_word[step - start], part.first_word[step - start + 1]
-        scores = []
-        for text in texts:
-            words, _ = words_of(task, [text], self._network.shape.n_buckets)
-            shift = np.where(np.arange(len(part) + 1) > step - start, len(words) - (last - first), 0)
-            changed = replace(
-                part,
-                words=np.concatenate([part.words[:first], words, part.words[last:]]),
-                first_word=part.first_word + shift,
-            )
-            scores.append(float(self._scores(changed).pointer[0, step - start]))
+        table, step = self._network.weights["words"], step - start
+        words, first = words_of(task, texts, self._network.shape.n_buckets)
+        own = np.stack([table[words[begin:end]].sum(axis=0) for begin, end in pairwise(first.tolist())])
+        bags = np.stack([table[part.words[begin:end]].sum(axis=0) for begin, end in pairwise(part.first_word.tolist())])
+        changed = np.repeat(_per_word(bags, np.diff(part.first_word))[None], len(texts), axis=0)
+        changed[:, step] = _per_word(own, np.diff(first))
+        scores: list[float] = self._scored(part, changed).pointer[:, step].tolist()
         return scores
+
+    def _scored(self, run: RunInputs, bags: Floats) -> Scores:
+        """Read one run as often as there are *bags*: (B, N, E)."""
+
+        def times(part: NDArray[Any]) -> NDArray[Any]:
+            return np.repeat(part[None], len(bags), axis=0)
+
+        steps = StepInputs(
+            times(self._network.scaled(run.features)),
+            bags,
+            times(relations_of(run)),
+            times(np.ones(len(run), bool)),
+            times(run.can_be_blamed),
+        )
+        return scores_of(self._network.weights, self._network.shape, steps)
 
     def _verdict(self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict]) -> Attribution:
         found = self.judge(run)
@@ -222,6 +225,11 @@ def _windows(run: RunInputs) -> list[RunInputs]:
             )
         )
     return parts
+
+
+def _per_word(sums: Floats, counts: NDArray[np.int64]) -> Floats:
+    """Scale the sums of word vectors as training does: by the root of how many there are."""
+    return (sums / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
 
 
 def _sigmoid(logits: Floats) -> Floats:
