@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,11 +20,13 @@ import pytest
 
 from blamespan.analysis.sources import find_files, read_runs
 from blamespan.emit import emit
+from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import annotate_traces
 from blamespan.recorded import RecordedRun, importers
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import load_tracer
+from blamespan_collector.store import RunQuery
 from tests.collector.documents import HOSTILE
 from tests.collector.paging import NOW_NS, annotated, serving_page, stored, trace
 
@@ -95,6 +99,19 @@ def real(tmp_path_factory: pytest.TempPathFactory, recorded_runs: Path) -> Itera
     )
     with serving_page(store) as url:
         yield url, [run.trace_id for run in sorted(found, key=lambda run: -len(run.steps))]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+    """Serve the four runs of `blamespan demo`; gives their ids, the failing ones first."""
+    folder = tmp_path_factory.mktemp("demo")
+    subprocess.run([sys.executable, "-m", "blamespan", "demo", "--out", folder], check=True, capture_output=True)
+    lines = (folder / "annotated.jsonl").read_text().splitlines()
+    traces = [list(spans_from_proto(request_from_json(line).resource_spans)) for line in lines]
+    store = stored(folder / "runs.db", *traces)
+    ids = [run.trace_id for run in sorted(store.search(RunQuery()), key=lambda run: -(run.failure_score or 0))]
+    with serving_page(store) as url:
+        yield url, ids
 
 
 def _judged(runs: list[MessageActionTrace]) -> list[list[Span]]:
@@ -254,16 +271,28 @@ def test_five_hundred_steps_are_there_within_a_second(site: str, open_page: Call
 
 
 def test_recorded_runs_are_shown(real: tuple[str, list[str]], open_page: Callable[..., Page]) -> None:
-    """Runs of Who&When, judged by the bundled tracer, are listed and shown, on a desk and on a phone."""
+    """Runs of Who&When, judged by the bundled tracer, are listed and shown, the longest too."""
     url, ids = real
     page = open_page(url)
+    for run_id in (ids[len(ids) // 2], ids[0]):
+        page.goto(f"{url}/run/{run_id}")
+        assert page.locator(".verdict").count() == 1
+    page.keyboard.press("d")
+
+    assert page.locator(".step.decisive").count() == 1
+
+
+def test_demo_is_shown(demo: tuple[str, list[str]], open_page: Callable[..., Page]) -> None:
+    """The runs of the demo are listed and shown, on a desk and on a phone: the pictures of the documents."""
+    url, ids = demo
+    page = open_page(url)
+    assert page.locator("tbody tr").count() == 4
     screenshot(page, "runs")
     screenshot(open_page(url, scheme="dark", size=PHONE), "runs-phone")
-    page.goto(f"{url}/run/{ids[len(ids) // 2]}")
+    page.goto(f"{url}/run/{ids[0]}")
     screenshot(page, "run")
-    assert page.locator(".verdict").count() == 1
-
-    page = open_page(f"{url}/run/{ids[0]}", scheme="dark")
+    page = open_page(f"{url}/run/{ids[1]}", scheme="dark")
     page.keyboard.press("d")
     screenshot(page, "step-dark")
+
     assert page.locator(".step.decisive").count() == 1
