@@ -32,8 +32,8 @@ SHOWN = ("autogen-agentchat", "langgraph", "langchain-core", "opentelemetry-sdk"
 LINTERS = re.compile("mypy|ruff|.*stubs|types-.*")
 FOREIGN = {"AutoGen": re.compile("langchain|langgraph"), "LangGraph": re.compile("autogen"), "both": re.compile("(?!)")}
 """Tools that would bring the other framework along."""
-NEIGHBOURS = re.compile("openinference|opentelemetry-instrumentation")
-"""Others' instrumentations; their newest ask for a newer OpenTelemetry than our lowest."""
+NEIGHBOURS = re.compile("openinference|opentelemetry-instrumentation|otlp-json-file")
+"""Others' instrumentations and exporters; their newest ask for a newer OpenTelemetry than our lowest."""
 LIMIT_S = 1_800
 """For one row's tests; they take minutes on two idle cores."""
 FIXED = re.compile("pytest|hypothesis")
