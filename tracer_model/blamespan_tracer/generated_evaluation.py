@@ -16,7 +16,7 @@ from blamespan.taxonomy import canonical
 from blamespan_tracer.calibration import expected_calibration_error
 from blamespan_tracer.metrics import interval, percent
 
-__all__ = ["GeneratedFigures", "evaluate_generated", "false_alarms"]
+__all__ = ["GeneratedFigures", "evaluate_generated", "is_alarm"]
 
 COVERAGE = 0.9
 """Share of the runs whose decisive step a step set is meant to hold."""
@@ -99,11 +99,6 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
         "by": {name: _by([part(run) for run, _ in failed], answers) for name, part in _PARTS.items()},
         "baselines": _baselines([run for run, _ in failed]),
     }
-
-
-def false_alarms(verdicts: Sequence[Attribution]) -> list[bool]:
-    """Tell for each sound run's verdict whether it raises an alarm."""
-    return [is_alarm(verdict) for verdict in verdicts]
 
 
 def is_alarm(verdict: Attribution) -> bool:

@@ -90,9 +90,9 @@ def replay(*replies: Any) -> Any:
     return ReplayChatCompletionClient(results, model_info=info)
 
 
-def langgraph_nodes() -> None:
-    """A graph of plain nodes: a planner, a worker that goes through a tool node once, a checker."""
-    from langchain_core.messages import AIMessage, HumanMessage
+def nodes_graph() -> Any:
+    """Build a graph of plain nodes: a planner, a worker that goes through a tool node once, a checker."""
+    from langchain_core.messages import AIMessage
     from langchain_core.tools import tool
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
@@ -115,7 +115,14 @@ def langgraph_nodes() -> None:
     builder.add_conditional_edges("worker", after_worker, ["tools", "checker"])
     builder.add_edge("tools", "worker")
     builder.add_edge("checker", END)
-    builder.compile(name="desk").invoke({"messages": [HumanMessage(TASK)]})
+    return builder
+
+
+def langgraph_nodes() -> None:
+    """Ask that graph once."""
+    from langchain_core.messages import HumanMessage
+
+    nodes_graph().compile(name="desk").invoke({"messages": [HumanMessage(TASK)]})
 
 
 def langgraph_agents() -> None:

@@ -61,35 +61,6 @@ def autogen(out: Path) -> None:
         (out / f"autogen-messages.{name}.jsonl").write_text(messages)
 
 
-def nodes_graph() -> Any:
-    """Build a graph of a planner, a worker that goes through a tool node once, and a checker."""
-    from langchain_core.messages import AIMessage
-    from langchain_core.tools import tool
-    from langgraph.graph import END, START, MessagesState, StateGraph
-    from langgraph.prebuilt import ToolNode
-    from programs import APPROVAL, COUNTED, DRAFT, PLAN, chat_model, count_words
-
-    def node(*replies: Any) -> Callable[[Any], Any]:
-        model = chat_model(replies)
-        return lambda state: {"messages": [model.invoke(state["messages"])]}
-
-    def after_worker(state: Any) -> str:
-        last = state["messages"][-1]
-        return "tools" if isinstance(last, AIMessage) and last.tool_calls else "checker"
-
-    builder = StateGraph(MessagesState)
-    builder.add_node("planner", node(PLAN))
-    builder.add_node("worker", node([("call_1", "count_words", {"text": DRAFT})], COUNTED))
-    builder.add_node("tools", ToolNode([tool(count_words)]))
-    builder.add_node("checker", node(APPROVAL))
-    builder.add_edge(START, "planner")
-    builder.add_edge("planner", "worker")
-    builder.add_conditional_edges("worker", after_worker, ["tools", "checker"])
-    builder.add_edge("tools", "worker")
-    builder.add_edge("checker", END)
-    return builder
-
-
 def langgraph(out: Path) -> None:
     """A graph's `debug` and `tasks` streams, and its checkpoints in SQLite."""
     import sqlite3
@@ -97,7 +68,7 @@ def langgraph(out: Path) -> None:
     from langchain_core.load import dumpd
     from langchain_core.messages import HumanMessage
     from langgraph.checkpoint.sqlite import SqliteSaver
-    from programs import TASK
+    from programs import TASK, nodes_graph
 
     def default(value: Any) -> Any:
         return dumpd(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -128,25 +128,25 @@ class NetworkTracer:
         )
 
     def _scores(self, run: RunInputs) -> Scores:
-        counts = np.diff(run.first_word)
-        bags = np.zeros((len(run), self._network.shape.bag_width), np.float32)
-        some = np.flatnonzero(counts)
-        if len(some):
-            bags[some] = np.add.reduceat(self._network.weights["words"][run.words], run.first_word[:-1][some], axis=0)
-        return self._scored(run, _per_word(bags, counts)[None])
+        return self._scored(run, self._bags(run.words, run.first_word)[None])
 
     def _scores_with(self, run: RunInputs, task: str, step: int, texts: Sequence[str]) -> list[float]:
         """Score a step, within its part of the run, as if it said other words than its own."""
         start = step // WINDOW * WINDOW
         part = next(islice(_windows(run), step // WINDOW, None))
-        table, step = self._network.weights["words"], step - start
-        words, first = words_of(task, texts, self._network.shape.n_buckets)
-        own = np.stack([table[words[begin:end]].sum(axis=0) for begin, end in pairwise(first.tolist())])
-        bags = np.stack([table[part.words[begin:end]].sum(axis=0) for begin, end in pairwise(part.first_word.tolist())])
-        changed = np.repeat(_per_word(bags, np.diff(part.first_word))[None], len(texts), axis=0)
-        changed[:, step] = _per_word(own, np.diff(first))
-        scores: list[float] = self._scored(part, changed).pointer[:, step].tolist()
+        changed = np.repeat(self._bags(part.words, part.first_word)[None], len(texts), axis=0)
+        changed[:, step - start] = self._bags(*words_of(task, texts, self._network.shape.n_buckets))
+        scores: list[float] = self._scored(part, changed).pointer[:, step - start].tolist()
         return scores
+
+    def _bags(self, words: NDArray[np.int64], first_word: NDArray[np.int64]) -> Floats:
+        """Sum up the word vectors of each text, by the root of how many there are, as training does: (N, E)."""
+        counts = np.diff(first_word)
+        bags = np.zeros((len(counts), self._network.shape.bag_width), np.float32)
+        some = np.flatnonzero(counts)
+        if len(some):
+            bags[some] = np.add.reduceat(self._network.weights["words"][words], first_word[:-1][some], axis=0)
+        return (bags / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
 
     def _scored(self, run: RunInputs, bags: Floats) -> Scores:
         """Read one run as often as there are *bags*: (B, N, E)."""
@@ -225,11 +225,6 @@ def _windows(run: RunInputs) -> list[RunInputs]:
             )
         )
     return parts
-
-
-def _per_word(sums: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Scale the sums of word vectors as training does: by the root of how many there are."""
-    return (sums / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
 
 
 def _sigmoid(logits: Floats) -> Floats:
