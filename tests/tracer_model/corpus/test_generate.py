@@ -171,7 +171,7 @@ def test_block_whose_runs_were_torn_is_made_again(tmp_path: Path) -> None:
     with folder.opened():
         folder.keep(made(0))
         folder.keep(made(1))
-        (tmp_path / "runs" / "0001.jsonl.gz").write_bytes(b"half")
+        (tmp_path / "runs" / ".0001.gz").write_bytes(b"half")
 
         assert list(folder.done()) == [0]
 

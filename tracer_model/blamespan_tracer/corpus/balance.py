@@ -1,15 +1,14 @@
-"""Choosing failures so that nothing but what was said tells which step was decisive.
+"""Choosing runs so that nothing but what was said tells which step was decisive, and whether a run failed.
 
-A failure pulls: its decisive step has a place, an agent, a length that an average step of the same run has not.
-Failures are chosen so that the pulls of all of them cancel out.
+A failure pulls: its decisive step has a place, an agent, a length that an average step of the same run has not. A run
+that succeeded pulls too: it is longer or shorter than failures are. Runs are chosen so that the pulls of all of them
+cancel out, over all and in every part of a corpus.
 
-Dims: N failures to choose from, P ways to pull.
+Dims: N runs to choose from, P ways to pull, C steps that could be decisive.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -17,29 +16,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace, Step
+from blamespan_tracer.corpus.probes.surface import blamable_steps, digit_shares, positions, surfaces
 
-__all__ = ["chosen", "place_of", "pull"]
+__all__ = ["chosen", "place_of", "pull", "unlike"]
 
 Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
-_PLACES = 5
-_NEAR_ENDS = 3
-_SWAPS = 400
-_PLACE_WEIGHT = 2.0
-"""How much more a place in the run weighs than anything else: errors near the end are seldom caught, so runs that fail
-by them are many."""
+_SWAPS = 1_000
+_WHOLE_WEIGHT = 4.0
+"""How much more it weighs that pulls cancel out over all than in one part: all is what most is learnt from."""
 _FEWEST = 0.85
-"""Share of the failures wanted below which balance may not bring them."""
+"""Share of the runs wanted below which balance may not bring them."""
+_FEWEST_OF_PART = 0.6
+"""The same of each part, of what would be its share."""
+_CUTS = (10, 25, 40, 50, 60, 75, 90)
+"""Percentiles at which runs that succeeded are to be as many as failures, by each thing that tells runs apart."""
 
 
 def place_of(trace: MessageActionTrace, decisive: int) -> float | None:
     """Say where in the run a step stands among those that could be decisive, in [0, 1); None if it is none of them."""
-    steps = [step.index for step in trace.steps if trace.can_be_blamed(step)]
+    steps = [step.index for step in blamable_steps(trace)]
     return (steps.index(decisive) + 0.5) / len(steps) if decisive in steps else None
 
 
 def pull(trace: MessageActionTrace, decisive: int, duties: Mapping[str, str], *, extra_steps: float = 0.0) -> Floats:
     """Give (P,) how the decisive step differs from the average of those that could be, and the run from its twin.
+
+    Where every step of a run is as often decisive as the others, its pulls add up to nothing. The columns are what the
+    probes go by, each by its rank and as the most and the least of it; the places; and what the agents are there for.
 
     Args:
         trace: The failed run.
@@ -47,95 +52,140 @@ def pull(trace: MessageActionTrace, decisive: int, duties: Mapping[str, str], *,
         duties: What each agent does, by its name.
         extra_steps: By what share the run is longer than its twin.
     """
-    steps = [step for step in trace.steps if trace.can_be_blamed(step)]
-    table = _table(trace, steps, duties)
+    steps = blamable_steps(trace)
+    seen = np.column_stack([surfaces(trace, steps), digit_shares(steps)])
+    columns = [_ranks(seen), _extremes(seen), _extremes(-seen), positions(len(steps)), _duties(steps, duties)]
+    table = np.column_stack(columns)
     row = next(number for number, step in enumerate(steps) if step.index == decisive)
     pulled: Floats = np.append(table[row] - table.mean(axis=0), np.clip(extra_steps, -1, 1))
     return pulled
 
 
-def chosen(pulls: Sequence[Floats], count: int, *, start: Floats | None = None) -> list[int]:
-    """Choose *count* of the failures with the given pulls, or some fewer, so that these add up to as little as can be.
+def unlike(rows: Floats, model: Floats) -> Floats:
+    """Give (N, P) how each run is unlike the average of others, by whether it is above a few cuts of each column.
 
     Args:
-        pulls: (P,) each.
-        count: How many; fewer, down to 85 %, where that balances better.
-        start: (P,) pull of what is chosen already.
+        rows: (N, S) what probes see of each run.
+        model: (M, S) the same of the runs that these should be like.
+    """
+    cuts = np.percentile(model, _CUTS, axis=0)  # (K, S)
+    is_above = (rows[:, None, :] > cuts).reshape(len(rows), -1)
+    expected = (model[:, None, :] > cuts).reshape(len(model), -1).mean(axis=0)
+    found: Floats = is_above - expected
+    return found
+
+
+def chosen(pulls: Floats, parts: Sequence[Sequence[str]], count: int, *, fewest: float = _FEWEST) -> list[int]:
+    """Choose *count* of the runs with the given pulls, or some fewer, so that these add up to as little as can be.
+
+    Args:
+        pulls: (N, P), in columns that weigh as much as their squares.
+        parts: The parts of the corpus that each run belongs to, as many for each.
+        count: How many.
+        fewest: Down to which share of *count* it may be fewer, where that balances better.
 
     Returns:
         Their places in *pulls*, ascending. The same pulls give the same choice.
     """
-    if not pulls:
+    if len(pulls) == 0:
         return []
-    rows = np.array(pulls)
-    total = np.zeros(rows.shape[1]) if start is None else start.copy()
-    taken: list[int] = []
-    left = list(range(len(pulls)))
-    for _ in range(min(count, len(pulls))):
-        best = left[int(np.argmin(((total + rows[left]) ** 2).sum(axis=1)))]
-        taken.append(best)
-        left.remove(best)
-        total = total + rows[best]
-    taken, total = _improved(rows, taken, left, total)
-    return sorted(_thinned(rows, taken, total, math.ceil(_FEWEST * count)))
+    choice = _Choice(pulls, _numbered(parts), min(count, len(pulls)))
+    choice.thin(count)
+    choice.swap()
+    choice.thin(round(fewest * count), while_better=True)
+    return [int(place) for place in np.flatnonzero(choice.is_taken)]
 
 
-def _improved(rows: Floats, taken: list[int], left: list[int], total: Floats) -> tuple[list[int], Floats]:
-    """Exchange one for another as long as that brings the total nearer to nothing."""
-    for _ in range(_SWAPS):
-        if not left:
-            break
-        without = total - rows[taken]  # (K, P)
-        sizes = ((without[:, None, :] + rows[left][None, :, :]) ** 2).sum(axis=2)  # (K, rest)
-        out, into = np.unravel_index(int(np.argmin(sizes)), sizes.shape)
-        if sizes[out, into] >= (total**2).sum() - 1e-9:
-            break
-        total = without[out] + rows[left[into]]
-        taken[out], left[into] = left[into], taken[out]
-    return taken, total
+class _Choice:
+    """Runs that are taken, and what their pulls add up to in each part.
+
+    Args:
+        rows: (N, P).
+        parts: (N, K) numbers of the parts that each run is in, 0 being the whole.
+        count: How many are to be taken in the end.
+    """
+
+    def __init__(self, rows: Floats, parts: Ints, count: int) -> None:
+        self._rows = rows
+        self._parts = parts
+        self._weights = np.ones(int(parts.max()) + 1)
+        self._weights[0] = _WHOLE_WEIGHT
+        self.is_taken = np.ones(len(rows), dtype=np.bool_)
+        self._totals = np.zeros((len(self._weights), rows.shape[1]))
+        self._sizes = np.zeros(len(self._weights), dtype=np.int64)
+        for column in parts.T:
+            np.add.at(self._totals, column, rows)
+            np.add.at(self._sizes, column, 1)
+        self._fewest = np.floor(_FEWEST_OF_PART * self._sizes * count / len(rows))
+        self._own = (rows**2).sum(axis=1) * self._weights[parts].sum(axis=1)
+
+    def thin(self, count: int, *, while_better: bool = False) -> None:
+        """Leave out, one after the other, what pulls most to one side, until *count* are left."""
+        while self.is_taken.sum() > count:
+            costs = self._costs_of_leaving()
+            worst = int(np.argmin(costs))
+            if not np.isfinite(costs[worst]) or (while_better and costs[worst] >= 0):
+                return
+            self._turn(worst)
+
+    def swap(self) -> None:
+        """Exchange one for another as long as that brings the totals nearer to nothing."""
+        for _ in range(_SWAPS):
+            costs = self._costs_of_leaving()
+            out = int(np.argmin(costs))
+            if not np.isfinite(costs[out]):
+                return
+            self._turn(out)
+            gains = np.where(self.is_taken, np.inf, 2 * self._along() + self._own)
+            into = int(np.argmin(gains))
+            self._turn(into)
+            if into == out or costs[out] + gains[into] >= -1e-9:
+                if into != out:
+                    self._turn(into)
+                    self._turn(out)
+                return
+
+    def _costs_of_leaving(self) -> Floats:
+        """Give (N,) what the totals gain in size when a run is left out; infinite for those that must stay."""
+        must_stay = (self._sizes <= self._fewest)[self._parts].any(axis=1)
+        return np.where(self.is_taken & ~must_stay, self._own - 2 * self._along(), np.inf)
+
+    def _along(self) -> Floats:
+        """Give (N,) how much each run pulls the way that its parts are pulled already."""
+        weighted = self._totals * self._weights[:, None]
+        along: Floats = np.einsum("np,np->n", self._rows, weighted[self._parts].sum(axis=1))
+        return along
+
+    def _turn(self, row: int) -> None:
+        """Take a run that was left out, or leave out one that was taken."""
+        sign = -1 if self.is_taken[row] else 1
+        self.is_taken[row] = not self.is_taken[row]
+        self._totals[self._parts[row]] += sign * self._rows[row]
+        self._sizes[self._parts[row]] += sign
 
 
-def _thinned(rows: Floats, taken: list[int], total: Floats, fewest: int) -> list[int]:
-    """Leave out what pulls most to one side, as long as that brings the total nearer to nothing."""
-    while len(taken) > fewest:
-        sizes = ((total - rows[taken]) ** 2).sum(axis=1)
-        worst = int(np.argmin(sizes))
-        if sizes[worst] >= (total**2).sum() - 1e-9:
-            break
-        total = total - rows[taken.pop(worst)]
-    return taken
+def _numbered(parts: Sequence[Sequence[str]]) -> Ints:
+    """Number the parts from 1, and lead each run's with 0 for the whole."""
+    numbers: dict[tuple[int, str], int] = {}
+    return np.array(
+        [[0, *(numbers.setdefault((way, name), len(numbers) + 1) for way, name in enumerate(row))] for row in parts]
+    )
 
 
-def _table(trace: MessageActionTrace, steps: Sequence[Step], duties: Mapping[str, str]) -> Floats:
-    """Lay out (C, P) what could tell a step from others without reading it."""
-    count = len(steps)
-    rows = np.arange(count)
-    fifths = np.minimum((rows + 0.5) / count * _PLACES, _PLACES - 0.001).astype(int)
-    lengths = np.array([len(step.content) for step in steps], dtype=np.float64)
-    own = Counter(step.agent for step in steps)
-    names = [step.agent for step in steps]
-    is_first = np.array([names.index(name) == row for row, name in enumerate(names)])
-    is_last = np.array([name not in names[row + 1 :] for row, name in enumerate(names)])
-    columns: list[Floats | NDArray[np.bool_]] = [fifths == fifth for fifth in range(_PLACES)]
-    columns += [rows == near for near in range(_NEAR_ENDS)] + [rows == count - 1 - near for near in range(_NEAR_ENDS)]
-    ranks = _ranks(lengths)
-    columns += [ranks == 0, ranks == 1, ranks]
-    digits = [sum(char.isdigit() for char in step.content) / max(len(step.content), 1) for step in steps]
-    columns += [_ranks(np.array(digits)) == 0, _ranks(np.array(digits)) == 1]
-    columns += [is_first, is_last, np.array([own[name] / count for name in names])]
-    busiest = max(own.values())
-    columns += [np.array([own[name] == busiest for name in names])]
-    columns += [np.array([step.kind == kind for step in steps]) for kind in ("tool_call", "handoff")]
-    columns += [np.array([duties.get(name, "") == duty for name in names]) for duty in _DUTIES]
-    table = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    table[:, : _PLACES + 2 * _NEAR_ENDS] *= _PLACE_WEIGHT
-    return table
+def _ranks(table: Floats) -> Floats:
+    """Rank each column of (C, S) from 0 to 1; equal ones share a rank."""
+    below = (table[None, :, :] < table[:, None, :]).sum(axis=1)
+    return np.asarray(below / max(len(table) - 1, 1), dtype=np.float64)
 
 
-def _ranks(values: Floats) -> Floats:
-    """Rank (C,) from 0 to 1; equal ones share a rank."""
-    below = (values[None, :] < values[:, None]).sum(axis=1)
-    return np.asarray(below / max(below.max(), 1), dtype=np.float64)
+def _extremes(table: Floats) -> Floats:
+    """Give (C, S) the chance that going by the most of each column finds a row, ties drawn fairly."""
+    is_most = np.abs(table - table.max(axis=0)) <= 1e-12
+    return np.asarray(is_most / is_most.sum(axis=0), dtype=np.float64)
+
+
+def _duties(steps: Sequence[Step], duties: Mapping[str, str]) -> Floats:
+    return np.array([[duties.get(step.agent, "") == duty for duty in _DUTIES] for step in steps], dtype=np.float64)
 
 
 _DUTIES = ("planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge")

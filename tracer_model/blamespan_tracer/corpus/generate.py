@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["OnBlock", "default_processes", "generate_corpus"]
 
 OnBlock = Callable[[int, int], None]
-"""Told after each block how many runs are kept by now, and how many are wanted."""
+"""Told after each block for how many runs there are enough to choose from by now, and how many are wanted."""
 
 _MODULES = {"autogen": "autogen_agentchat", "langgraph": "langgraph"}
 
@@ -67,14 +67,15 @@ def generate_corpus(
         blocks = blocks_of(recipe)
         done = corpus.done()
         left = [block for block in blocks if block.number not in done]
-        kept, wanted = sum(len(each["labels"]) for each in done.values()), sum(block.runs for block in blocks)
+        runs_done = sum(block.runs for block in blocks if block.number in done)
         if on_block is not None:
-            on_block(kept, wanted)
+            on_block(runs_done, recipe.runs)
+        sizes = {block.number: block.runs for block in left}
         for made in _made(recipe, left, processes or default_processes()):
             corpus.keep(made)
-            kept += len(made.labels)
+            runs_done += sizes[made.number]
             if on_block is not None:
-                on_block(kept, wanted)
+                on_block(runs_done, recipe.runs)
         return corpus.finish()
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from blamespan_tracer.corpus.recipe import CorpusRecipe
 from blamespan_tracer.simulation.topologies import Framework
 
-__all__ = ["Block", "blocks_of"]
+__all__ = ["Block", "blocks_of", "wanted_runs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,8 @@ def blocks_of(recipe: CorpusRecipe) -> list[Block]:
     cells = recipe.cells()
     per_cell = -(-recipe.runs // (len(cells) * recipe.balance.block))
     places = [cell for cell in cells for _ in range(per_cell)]
-    shares = asdict(recipe.shares)
-    wanted = dict(zip(shares, _parted(recipe.runs, list(shares.values())), strict=True))
     spread, given = {}, 0
-    for purpose, count in wanted.items():
+    for purpose, count in wanted_runs(recipe).items():
         spread[purpose] = _spread(count, len(places), given)
         given += count
     blocks, failures = [], 0
@@ -62,6 +60,12 @@ def blocks_of(recipe: CorpusRecipe) -> list[Block]:
         blocks.append(Block(number, family, topology, framework, **counts, failures_before=failures))
         failures += counts["faulty"] + counts["natural"] + counts["several"]
     return [block for block in blocks if block.runs]
+
+
+def wanted_runs(recipe: CorpusRecipe) -> dict[str, int]:
+    """Count the runs wanted, by purpose."""
+    shares = asdict(recipe.shares)
+    return dict(zip(shares, _parted(recipe.runs, list(shares.values())), strict=True))
 
 
 def _parted(total: int, shares: Sequence[int]) -> list[int]:

@@ -2,8 +2,9 @@
 
 corpus.json              the recipe, its digest, versions, and what came of it
 labels.jsonl             one label per run, when everything is made
-runs/0000.jsonl.gz       one block's runs, one OTLP-JSON document each
-runs/.0000.made          its labels and tally until everything is made: the block is done if this is there
+runs/0000.jsonl.gz       what is kept of one block's runs, one OTLP-JSON document each
+runs/.0000.gz            all of them, until everything is made
+runs/.0000.made          their labels and tally until then: the block is done if this is there
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any, Literal
 
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.recorded import RecordedRun, load_importer
+from blamespan_tracer.corpus.choice import Candidate, kept_runs
 from blamespan_tracer.corpus.recipe import CorpusRecipe
 from blamespan_tracer.replay.labels import RunLabel
 from blamespan_tracer.table import is_held_out
@@ -44,14 +47,14 @@ class MadeBlock:
     Attributes:
         number: The block's.
         documents: One OTLP-JSON document per run.
-        labels: One label per run, in the same order.
+        candidates: One per run, in the same order: its label, and what the choice among all runs goes by.
         tally: What was counted while it was made, by name.
         cpu_s: Processor seconds it took.
     """
 
     number: int
     documents: tuple[str, ...]
-    labels: tuple[RunLabel, ...]
+    candidates: tuple[Candidate, ...]
     tally: Mapping[str, int]
     cpu_s: float
 
@@ -87,6 +90,8 @@ class CorpusFolder:
                 self._describe({})
             for left in (self.path / "runs").glob(".*.part"):
                 left.unlink()
+            if self.is_finished():
+                self._forget_what_was_not_kept()
             yield
         finally:
             os.close(lock)
@@ -95,14 +100,9 @@ class CorpusFolder:
         """Tell whether everything was made."""
         return bool(read_manifest(self.path).get("made")) and (self.path / LABELS).is_file()
 
-    def done(self) -> dict[int, dict[str, Any]]:
-        """Read the tallies of the blocks that are done, by number."""
-        found = {}
-        for marker in sorted((self.path / "runs").glob(".*.made")):
-            kept = json.loads(marker.read_text(encoding="utf-8"))
-            if sha256(self._shard(kept["number"]).read_bytes()).hexdigest() == kept["sha256"]:
-                found[int(kept["number"])] = kept
-        return found
+    def done(self) -> dict[int, int]:
+        """Count the runs of each block that is done, by its number."""
+        return {number: len(kept["candidates"]) for number, kept in self._markers().items()}
 
     def keep(self, made: MadeBlock) -> None:
         """Write a block: its runs first, then the marker that says it is done.
@@ -110,31 +110,53 @@ class CorpusFolder:
         Raises:
             ConfigError: if the disk does not take it; what was kept before stays.
         """
-        lines = "".join(document + "\n" for document in made.documents).encode("utf-8")
-        packed = gzip.compress(lines, compresslevel=6, mtime=0)
+        packed = _packed(made.documents)
         marker = {
             "number": made.number,
             "sha256": sha256(packed).hexdigest(),
             "tally": dict(made.tally),
             "cpu_s": made.cpu_s,
-            "labels": [label.as_json() for label in made.labels],
+            "candidates": [[each.label.as_json(), each.pull, each.surface] for each in made.candidates],
         }
-        self._write(self._shard(made.number), packed)
+        self._write(self._all_of(made.number), packed)
         self._write(self._marker(made.number), json.dumps(marker, ensure_ascii=False).encode())
 
     def finish(self) -> dict[str, Any]:
-        """Write the labels and what came of it; the markers go. Returns the description."""
-        done = [kept for _, kept in sorted(self.done().items())]
-        rows = (json.dumps(label, ensure_ascii=False) for kept in done for label in kept["labels"])
-        self._write(self.path / LABELS, "".join(row + "\n" for row in rows).encode("utf-8"))
-        tally: dict[str, int] = {}
-        for kept in done:
-            for name, count in kept["tally"].items():
-                tally[name] = tally.get(name, 0) + count
-        self._describe({"runs": sum(len(kept["labels"]) for kept in done), "tally": dict(sorted(tally.items()))})
-        for kept in done:
-            self._marker(kept["number"]).unlink()
+        """Choose among all runs, write those that are kept, their labels and what came of it. Returns the description.
+
+        What was made stays until all that is written: a second call after an interruption does the same again.
+        """
+        markers = self._markers()
+        candidates = {number: [_candidate(row) for row in kept["candidates"]] for number, kept in markers.items()}
+        chosen = kept_runs(self.recipe, [each for rows in candidates.values() for each in rows])
+        tally = sum((Counter(kept["tally"]) for kept in markers.values()), Counter())
+        labels: list[str] = []
+        for number, rows in candidates.items():
+            documents = gzip.decompress(self._all_of(number).read_bytes()).decode("utf-8").splitlines()
+            kept = [(document, each.label) for document, each in zip(documents, rows, strict=True)]
+            kept = [(document, label) for document, label in kept if label.trace_id in chosen]
+            tally.update(f"kept: {label.purpose}" for _, label in kept)
+            if kept:
+                self._write(self._shard(number), _packed([document for document, _ in kept]))
+            labels += [json.dumps(_with_twin(label, chosen).as_json(), ensure_ascii=False) for _, label in kept]
+        self._write(self.path / LABELS, "".join(row + "\n" for row in labels).encode("utf-8"))
+        self._describe({"runs": len(labels), "tally": dict(sorted(tally.items()))})
+        self._forget_what_was_not_kept()
         return read_manifest(self.path)
+
+    def _forget_what_was_not_kept(self) -> None:
+        for path in (self.path / "runs").glob(".*"):
+            path.unlink()
+
+    def _markers(self) -> dict[int, dict[str, Any]]:
+        """Read what is known of the blocks that are done, by number, ascending."""
+        found = {}
+        for path in sorted((self.path / "runs").glob(".*.made")):
+            marker = json.loads(path.read_text(encoding="utf-8"))
+            runs = self._all_of(marker["number"])
+            if runs.is_file() and sha256(runs.read_bytes()).hexdigest() == marker["sha256"]:
+                found[int(marker["number"])] = marker
+        return found
 
     def _make_sure_it_is_ours(self) -> None:
         """Refuse a folder that holds anything else."""
@@ -165,6 +187,9 @@ class CorpusFolder:
 
     def _shard(self, number: int) -> Path:
         return self.path / "runs" / f"{number:04}.jsonl.gz"
+
+    def _all_of(self, number: int) -> Path:
+        return self.path / "runs" / f".{number:04}.gz"
 
     def _marker(self, number: int) -> Path:
         return self.path / "runs" / f".{number:04}.made"
@@ -226,6 +251,20 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
                     yield run
         except BlamespanError as error:
             raise ConfigError(f"{error}. Generate the corpus again") from error
+
+
+def _packed(documents: Sequence[str]) -> bytes:
+    return gzip.compress("".join(document + "\n" for document in documents).encode("utf-8"), compresslevel=6, mtime=0)
+
+
+def _candidate(row: Sequence[Any]) -> Candidate:
+    label, pull, surface = row
+    return Candidate(RunLabel.from_json(label), tuple(pull), tuple(surface))
+
+
+def _with_twin(label: RunLabel, kept: Collection[str]) -> RunLabel:
+    """Name no twin that is not kept."""
+    return label if label.twin in kept or not label.twin else replace(label, twin="")
 
 
 def _is_held_out(run: RecordedRun, held_out: Mapping[str, Any]) -> bool:

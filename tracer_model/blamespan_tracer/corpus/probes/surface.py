@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -18,7 +19,19 @@ from numpy.typing import NDArray
 from blamespan.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["POSITION", "RUN_SURFACE", "SURFACE", "WORDS", "Seen", "seen"]
+__all__ = [
+    "POSITION",
+    "RUN_SURFACE",
+    "SURFACE",
+    "WORDS",
+    "Seen",
+    "blamable_steps",
+    "digit_shares",
+    "positions",
+    "run_surface",
+    "seen",
+    "surfaces",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Hashes: TypeAlias = NDArray[np.int64]
@@ -82,7 +95,7 @@ class Seen:
 def seen(run: RecordedRun) -> Seen | None:
     """Look at a generated run; None where no step could be decisive."""
     trace, origin = run.trace, run.origin
-    steps = [step for step in trace.steps if trace.can_be_blamed(step)]
+    steps = blamable_steps(trace)
     if not steps or origin is None:
         return None
     rows = {step.index: row for row, step in enumerate(steps)}
@@ -92,16 +105,27 @@ def seen(run: RecordedRun) -> Seen | None:
         topology=origin.topology,
         failed=trace.outcome == "failed",
         decisive=rows.get(origin.decisive, -1) if origin.decisive is not None else -1,
-        position=_position(len(steps)),
-        surface=_surface(trace, steps),
-        digits=np.array([sum(char.isdigit() for char in step.content) / (len(step.content) or 1) for step in steps]),
+        position=positions(len(steps)),
+        surface=surfaces(trace, steps),
+        digits=digit_shares(steps),
         names=tuple(step.agent for step in steps),
         words=tuple(_words(step.content) for step in steps),
-        run_surface=_run_surface(trace, steps),
+        run_surface=run_surface(trace, steps),
     )
 
 
-def _position(count: int) -> Floats:
+def blamable_steps(trace: MessageActionTrace) -> list[Step]:
+    """List the steps that could be decisive."""
+    return [step for step in trace.steps if trace.can_be_blamed(step)]
+
+
+def digit_shares(steps: Sequence[Step]) -> Floats:
+    """Give (C,) the share of digits among the characters of each step."""
+    return np.array([sum(char.isdigit() for char in step.content) / (len(step.content) or 1) for step in steps])
+
+
+def positions(count: int) -> Floats:
+    """Lay out (C, len(POSITION)) of *count* steps."""
     rows = np.arange(count)
     place = rows / max(count - 1, 1)
     fifths = np.minimum((rows + 0.5) / count * 5, 4.999).astype(int)
@@ -110,7 +134,8 @@ def _position(count: int) -> Floats:
     return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
 
 
-def _surface(trace: MessageActionTrace, steps: list[Step]) -> Floats:
+def surfaces(trace: MessageActionTrace, steps: Sequence[Step]) -> Floats:
+    """Lay out (C, len(SURFACE)) of the *steps* of *trace*."""
     own: dict[str, list[Step]] = {}
     for step in steps:
         own.setdefault(step.agent, []).append(step)
@@ -144,7 +169,8 @@ def _surface(trace: MessageActionTrace, steps: list[Step]) -> Floats:
     return np.array(rows, dtype=np.float64)
 
 
-def _run_surface(trace: MessageActionTrace, steps: list[Step]) -> Floats:
+def run_surface(trace: MessageActionTrace, steps: Sequence[Step]) -> Floats:
+    """Lay out (len(RUN_SURFACE),) of *trace*, whose *steps* could be decisive."""
     lengths = [len(step.content) for step in steps]
     busiest = Counter(step.agent for step in steps).most_common(1)[0][1]
     return np.array(
