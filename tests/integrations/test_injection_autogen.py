@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import ChatAgent, Team
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow, RoundRobinGroupChat, SelectorGroupChat
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
@@ -223,7 +224,8 @@ def test_originals_are_back_after_the_block() -> None:
             ChatCompletionClient,
         )
         names = ("create", "create_stream", "on_messages", "on_messages_stream", "run_stream", "run")
-        return [vars(owner).get(name) for owner in owners for name in names]
+        watched = [vars(owner).get("__init_subclass__") for owner in (ChatAgent, Team, *owners)]
+        return [*watched, *(vars(owner).get(name) for owner in owners for name in names)]
 
     before = methods()
     with blamespan.inject("aegis:FM-3.2"):

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from blamespan.guard import guard
+from blamespan_integrations.subclasses import class_tree, watch_subclasses
 
 __all__ = ["Function", "Patches"]
 
@@ -83,12 +83,12 @@ class Patches:
                 made.update(_wrap_methods(found, lost))
 
         def cover_all() -> None:
-            for found in _tree(root):
+            for found in class_tree(root):
                 cover_class(found)
 
         cover_all()
         self._renew.append(cover_all)
-        self._watch(root, cover_class)
+        self._undo.append(watch_subclasses(root, cover_class, who="autogen"))
         self._undo.append(lambda: _unwrap_methods(covered, tuple(wrappers)))
 
     def renew(self) -> None:
@@ -103,42 +103,6 @@ class Patches:
         self._renew.clear()
         while self._undo:
             self._undo.pop()()
-
-    def _watch(self, root: type, cover_class: Callable[[type], None]) -> None:
-        """Have *cover_class* called with every class that is defined below *root* from now on."""
-        own: Any = vars(root).get("__init_subclass__")
-        above: Any = root
-
-        def __init_subclass__(cls: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
-            if own is not None:
-                own.__get__(None, cls)(*args, **kwargs)
-            else:
-                super(above, cls).__init_subclass__(*args, **kwargs)
-            with guard("autogen: watch a new class"):
-                cover_class(cls)
-
-        hook: Any = classmethod(__init_subclass__)
-
-        def restore() -> None:
-            if vars(root).get("__init_subclass__") is hook:
-                if own is not None:
-                    setattr(root, "__init_subclass__", own)  # noqa: B010 - mypy forbids the plain form
-                else:
-                    delattr(root, "__init_subclass__")
-
-        setattr(root, "__init_subclass__", hook)  # noqa: B010
-        self._undo.append(restore)
-
-
-def _tree(root: type) -> Iterator[type]:
-    seen: set[type] = set()
-    waiting = [root]
-    while waiting:
-        found = waiting.pop()
-        if found not in seen:
-            seen.add(found)
-            waiting.extend(found.__subclasses__())
-            yield found
 
 
 def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Function]]) -> Iterator[Function]:

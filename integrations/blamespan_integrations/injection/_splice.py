@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from types import FunctionType
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from blamespan.guard import guard
+from blamespan_integrations.subclasses import class_tree, watch_subclasses
+from blamespan_integrations.wrappers import exchange, innermost, wrappers
 
 __all__ = ["Function", "SplicedHooks", "Splices"]
 
 Function: TypeAlias = Callable[..., Any]  # a function of the framework, of any signature
 Make: TypeAlias = Callable[[Function], Function]
 """Makes the hook around an original."""
-
-_INIT = "__init_subclass__"
 
 
 class Splices:
@@ -40,13 +37,13 @@ class Splices:
     def put(self, owner: Any, name: str, make: Make) -> None:
         """Put a hook around function *name* of a class or module; leave alone what is not there, or abstract."""
         found = vars(owner).get(name)
-        original, holder = _innermost(found)
+        original, holder = innermost(found)
         if not inspect.isfunction(original) or getattr(original, "__isabstractmethod__", False):
             return
         ours = functools.update_wrapper(make(original), original, updated=())
         if holder is None:
             setattr(owner, name, staticmethod(ours) if isinstance(found, staticmethod) else ours)
-        elif not _exchange(holder, original, ours):
+        elif not exchange(holder, original, ours):
             return  # somebody's wrapper that hides what it wraps: better no hook than one outside the recording
         self._placed.append((owner, name, original, ours))
 
@@ -58,9 +55,9 @@ class Splices:
                 for name, make in makes.items():
                     self.put(found, name, make)
 
-        for found in _tree(root):
+        for found in class_tree(root):
             cover_class(found)
-        self._watch(root, cover_class)
+        self._watches.append(watch_subclasses(root, cover_class, who="injection"))
 
     def undo(self) -> None:
         """Give every original back, wherever it has got to."""
@@ -74,34 +71,8 @@ class Splices:
             if innermost is ours:
                 setattr(owner, name, staticmethod(original) if isinstance(outer, staticmethod) else original)
             else:
-                for holder in _wrappers(innermost):
-                    _exchange(holder, ours, original)
-
-    def _watch(self, root: type, cover_class: Callable[[type], None]) -> None:
-        own: Any = vars(root).get(_INIT)
-        above: Any = root
-
-        def __init_subclass__(cls: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
-            if own is not None:
-                own.__get__(None, cls)(*args, **kwargs)
-            else:
-                super(above, cls).__init_subclass__(*args, **kwargs)
-            with guard("injection: watch a new class"):
-                cover_class(cls)
-
-        hook: Any = classmethod(__init_subclass__)
-
-        def restore() -> None:
-            outer = vars(root).get(_INIT)
-            if outer is not hook:  # wrapped since: that wrapper goes on without us
-                _exchange(getattr(outer, "__func__", outer), hook, own)
-            elif own is not None:
-                setattr(root, _INIT, own)
-            else:
-                delattr(root, _INIT)
-
-        setattr(root, _INIT, hook)
-        self._watches.append(restore)
+                for holder in wrappers(innermost):
+                    exchange(holder, ours, original)
 
 
 class SplicedHooks:
@@ -113,48 +84,3 @@ class SplicedHooks:
     def remove(self) -> None:
         """Give every original back."""
         self._splices.undo()
-
-
-def _tree(root: type) -> Iterator[type]:
-    seen: set[type] = set()
-    waiting = [root]
-    while waiting:
-        found = waiting.pop()
-        if found not in seen:
-            seen.add(found)
-            waiting.extend(found.__subclasses__())
-            yield found
-
-
-def _wrappers(found: Any) -> Iterator[Any]:
-    """List *found* and what it wraps, outermost first."""
-    seen: set[int] = set()
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = getattr(found, "__wrapped__", None)
-
-
-def _innermost(found: Any) -> tuple[Any, Any]:
-    """Give the function that is wrapped by all others, and the one that wraps it."""
-    chain = list(_wrappers(found.__func__ if isinstance(found, staticmethod) else found))
-    return (chain[-1], chain[-2] if len(chain) >= 2 else None) if chain else (None, None)
-
-
-def _exchange(holder: Any, old: object, new: object) -> bool:
-    """Have a wrapper hold *new* where it holds *old*; gives whether it did anywhere."""
-    if type(holder) is not FunctionType:  # wrapt's, which calls what it shows
-        if getattr(holder, "__wrapped__", None) is not old:
-            return False
-        holder.__wrapped__ = new
-        return True
-    done = False
-    for cell in holder.__closure__ or ():
-        with suppress(ValueError):  # an empty cell
-            if cell.cell_contents is old:
-                cell.cell_contents = new
-                done = True
-    for key, value in list(vars(holder).items()):  # by which a wrapper may give back what it found
-        if value is old:
-            setattr(holder, key, new)
-    return done
