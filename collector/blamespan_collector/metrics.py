@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -27,16 +28,42 @@ __all__ = ["Metrics"]
 _MOST_AGENTS = 100
 """Distinct agents in labels; those that come later are `other`. A label's values are kept for ever by Prometheus."""
 _MOST_MODES = 50
+_MOST_WORDS = 40
+"""Distinct outcomes, verdicts and tracers in labels together."""
 _MOST_LABEL = 100
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
+_RUN_LABELS = ("outcome", "verdict", "tracer")
+_SUM = -1.0
+"""Where a range's upper end stands in a key, the sum of the numbers has this; no range of ours ends there."""
 _OUTCOMES = ("malformed", "busy", "unauthorized", "set_aside")
+_HISTOGRAMS = {
+    "attribution_s": ("blamespan_attribution_seconds", "Time a trace took to attribute: its share of its batch's.", ()),
+    "verdict_delay_s": ("blamespan_verdict_delay_seconds", "Time from the end of a run to its first verdict.", ()),
+    "blame_share": ("blamespan_blame_share", "Share of the blame on the most blamed agent, of runs found failed.", ()),
+    "failure_score": ("blamespan_failure_score", "How likely runs failed, by their verdict.", ("outcome",)),
+}
+"""What a worker calls them: name, help and labels."""
+_COUNT_HELP = {
+    "revisions": "Verdicts that came after the spans had gone on, or replaced another.",
+    "segments_damaged": "Segments of the journal that could not be read and were moved aside.",
+    "spans_lost": "Acknowledged spans that cannot be delivered: their segment of the journal is damaged or gone.",
+    "traces_not_attributed": "Traces that went on without a verdict because something broke.",
+    "traces_past_deadline": "Traces that went on before their verdict, which follows as a revision.",
+}
 _GAUGE_HELP = {
+    "journal_lag_s": "How far the worker is behind what was acknowledged.",
     "open_traces": "Traces that wait for their end.",
     "queue_age_s": "Age of the oldest thing that waits for a sink.",
     "journal_bytes": "Size of the journal's folder.",
     "journal_waiting_bytes": "What waits in memory for the journal's disk.",
+    "sinks_failing": "Sinks that did not take what was last sent to them.",
+    "spans_waiting": "Spans that wait for a sink; each sink that lacks one counts.",
+    "traces_waiting": "Traces that wait for their verdict.",
     "worker_ready": "1 while a worker is at work.",
 }
+
+
+_Key = TypeVar("_Key")
 
 
 class _Totals:
@@ -73,28 +100,33 @@ class Metrics(Collector):
     def __init__(self, intake: IntakeCounts, gauges: Callable[[], Mapping[str, float]] = dict) -> None:
         self._intake = intake
         self._own_gauges = gauges
-        self._counts, self._blame, self._buckets, self._seconds = _Totals(), _Totals(), _Totals(), _Totals()
+        self._counts, self._blame, self._runs, self._histograms = _Totals(), _Totals(), _Totals(), _Totals()
         self._gauges: dict[str, float] = {}
         self._agents: set[str] = set()
         self._modes: set[str] = set()
+        self._words: set[str] = set()
+        self._tracer = ""
         self._restarts = 0
 
     def hear(self, message: WorkerMessage, restarts: int) -> None:
         """Take a worker's message; *restarts* tells one worker from the next."""
         if restarts != self._restarts:
             self._restarts = restarts
-            for totals in (self._counts, self._blame, self._buckets, self._seconds):
+            for totals in (self._counts, self._blame, self._runs, self._histograms):
                 totals.renew()
         if isinstance(message.get("counts"), Mapping):
             self._counts.set(dict(_numbers(message["counts"])))
         if isinstance(message.get("gauges"), Mapping):
             self._gauges = dict(_numbers(message["gauges"]))
-        if isinstance(message.get("blame"), Iterable):
-            self._blame.set(self._bounded(message["blame"]))
-        latency = message.get("latency_s")
-        if isinstance(latency, Mapping):
-            self._buckets.set({float(upper): float(number) for upper, number in latency["buckets"]})
-            self._seconds.set({"sum": float(latency["sum"])})
+        if isinstance(message.get("tracer"), str):
+            self._tracer = message["tracer"]
+        with suppress(TypeError, ValueError):
+            self._blame.set(self._bounded(message.get("blame", ())))
+        with suppress(TypeError, ValueError):
+            runs = message.get("runs", ())
+            self._runs.set(_added((self._word(*labels), number) for *labels, number in runs if len(labels) == 3))
+        with suppress(TypeError, ValueError, AttributeError):
+            self._histograms.set(_added(self._points(message.get("histograms", {}))))
 
     def text(self) -> bytes:
         """Write everything in Prometheus's text format."""
@@ -109,9 +141,14 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give every metric, as `prometheus_client` asks for them."""
         yield InfoMetricFamily("blamespan", "The collector.", value={"version": __version__})
+        if self._tracer:
+            name, _, version = map(_printable, self._tracer.partition("/"))
+            told = {"name": name, "version": version}
+            yield InfoMetricFamily("blamespan_tracer", "Who gives the verdicts.", value=told)
         yield from self._of_intake()
         for name, total in sorted(self._counts.totals().items()):
-            yield CounterMetricFamily(f"blamespan_{name}", f"{name.replace('_', ' ')} by the worker.", value=total)
+            text = _COUNT_HELP.get(name, f"{name.replace('_', ' ')} by the worker.")
+            yield CounterMetricFamily(f"blamespan_{name}", text, value=total)
         for name, value in sorted({**self._gauges, **self._own_gauges()}.items()):
             text = _GAUGE_HELP.get(name, f"{name.replace('_', ' ')} now.")
             yield GaugeMetricFamily(f"blamespan_{_with_unit(name)}", text, value=value)
@@ -138,30 +175,71 @@ class Metrics(Collector):
         for (agent, mode), number in sorted(self._blame.totals().items()):
             blame.add_metric([agent, mode], number)
         yield blame
-        buckets = sorted(self._buckets.totals().items())
-        if buckets:
-            yield HistogramMetricFamily(
-                "blamespan_attribution_seconds",
-                "Time a batch of verdicts took.",
-                buckets=[("+Inf" if math.isinf(upper) else repr(upper), number) for upper, number in buckets],
-                sum_value=self._seconds.totals().get("sum", 0.0),
-            )
+        runs = CounterMetricFamily(
+            "blamespan_runs", "Runs by what is known of them and their first verdict.", labels=_RUN_LABELS
+        )
+        for values, number in sorted(self._runs.totals().items()):
+            runs.add_metric(values, number)
+        yield runs
+        yield from self._of_histograms()
+
+    def _of_histograms(self) -> Iterator[Metric]:
+        points: dict[str, dict[tuple[str, ...], dict[float, float]]] = {}
+        for (name, labels, upper), number in self._histograms.totals().items():
+            points.setdefault(name, {}).setdefault(labels, {})[upper] = number
+        for name, (metric, text, names) in _HISTOGRAMS.items():
+            family = HistogramMetricFamily(metric, text, labels=names)
+            for labels, numbers in sorted(points.get(name, {}).items()):
+                total = numbers.pop(_SUM, 0.0)
+                buckets = [("+Inf" if math.isinf(upper) else repr(upper), numbers[upper]) for upper in sorted(numbers)]
+                family.add_metric(labels, buckets, total)
+            yield family
+
+    def _points(self, histograms: Mapping[str, Any]) -> Iterator[tuple[tuple[str, tuple[str, ...], float], float]]:
+        """Give each range of each known histogram, and its sum, under a key of its own."""
+        for name, found in histograms.items():
+            if name not in _HISTOGRAMS:
+                continue
+            for labels, buckets, total in found:
+                key = self._word(*labels)
+                if len(key) != len(_HISTOGRAMS[name][2]) or not buckets:
+                    raise ValueError(f"expected labels and ranges of {name}, got {labels!r} and {buckets!r}")
+                yield (name, key, _SUM), total
+                yield from (((name, key, float(upper)), number) for upper, number in buckets)
+
+    def _word(self, *values: Any) -> tuple[str, ...]:
+        return tuple(_known(str(value), self._words, _MOST_WORDS) for value in values)
 
     def _bounded(self, blame: Iterable[Any]) -> dict[tuple[str, str], float]:
-        found: dict[tuple[str, str], float] = {}
-        for agent, mode, number in blame:
-            key = (_known(str(agent), self._agents, _MOST_AGENTS), _known(str(mode), self._modes, _MOST_MODES))
-            found[key] = found.get(key, 0) + float(number)
-        return found
+        return _added(
+            ((_known(str(agent), self._agents, _MOST_AGENTS), _known(str(mode), self._modes, _MOST_MODES)), number)
+            for agent, mode, number in blame
+        )
 
 
 def _known(value: str, seen: set[str], most: int) -> str:
     """Give *value* as a label, or `other` where there are *most* already; names come from traces."""
-    value = "".join(char if char.isprintable() else "?" for char in value[:_MOST_LABEL])
+    value = _printable(value)
     if value not in seen and len(seen) >= most:
         return "other"
     seen.add(value)
     return value
+
+
+def _printable(value: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in value[:_MOST_LABEL])
+
+
+def _added(pairs: Iterable[tuple[_Key, Any]]) -> dict[_Key, float]:
+    """Add up what has the same key.
+
+    Raises:
+        ValueError, TypeError: if a number is none.
+    """
+    found: dict[_Key, float] = {}
+    for key, number in pairs:
+        found[key] = found.get(key, 0) + float(number)
+    return found
 
 
 def _numbers(counts: Mapping[Any, Any]) -> Iterator[tuple[str, float]]:

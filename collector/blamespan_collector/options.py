@@ -20,7 +20,7 @@ from blamespan.errors import ConfigError
 from blamespan_collector.receiving.tokens import read_tokens
 from blamespan_collector.settings import DEFAULT_PAGE, Address, CollectorSettings, Limits
 
-__all__ = ["options", "settings_of", "shown"]
+__all__ = ["local_store", "options", "settings_of", "shown"]
 
 _Command = Callable[..., None]
 _PATHS = frozenset(
@@ -37,6 +37,8 @@ _PATHS = frozenset(
     )
 )
 _SHOWN_DEFAULTS = {"journal": "a folder of this user's", "store": "in the journal's folder"}
+_STORE = Path("store") / "runs.db"
+"""The store's place in the journal's folder."""
 _ADDRESSES = frozenset(("grpc", "http", "monitor", "page"))
 
 
@@ -92,6 +94,15 @@ def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
         values["page"] = None  # there is nothing to show
     values["tokens"] = read_tokens(values["token_file"], os.environ.get("BLAMESPAN_TOKEN"))
     return CollectorSettings(limits=limits, **values)
+
+
+def local_store() -> Path:
+    """Say where this user's collector keeps its store: by its variables, else where it does by default."""
+    store, journal = (os.environ.get(f"BLAMESPAN_{name}", "").strip() for name in ("STORE", "JOURNAL"))
+    if store and store.lower() != "none":
+        return Path(store).expanduser()
+    grpc, http = (Address.parse(_default(setting)) for setting in _settings() if setting.name in ("grpc", "http"))
+    return (Path(journal).expanduser() if journal else _default_journal(grpc, http)) / _STORE
 
 
 def shown(settings: CollectorSettings) -> Iterator[tuple[str, str]]:
@@ -190,7 +201,7 @@ def _header(text: str) -> tuple[str, str]:
 def _store(said: Path | None, journal: Path) -> Path | None:
     """Put the store into the journal's folder, where we may surely write, unless told otherwise."""
     if said is None:
-        return journal / "store" / "runs.db"
+        return journal / _STORE
     return None if str(said).lower() == "none" else said
 
 

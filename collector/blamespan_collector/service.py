@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.applications import Starlette
 
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.journal import FolderLock, JournalFull, JournalWriter
 from blamespan_collector.metrics import Metrics
 from blamespan_collector.monitor import monitor_routes
@@ -243,7 +244,8 @@ def _page(settings: CollectorSettings) -> HttpServer | None:
     """Serve stored runs. Where nobody chose the address and it is taken, spans are received nevertheless."""
     if settings.page is None or settings.store is None:
         return None
-    app = page_application(RunStore(settings.store), settings.page, settings.page_hosts)
+    store = RunStore(settings.store)
+    app = page_application(store, settings.page, settings.page_hosts, jaeger_routes(store))
     try:
         return HttpServer(app, settings.page, flag="--page", what="the page")
     except CannotListen as error:

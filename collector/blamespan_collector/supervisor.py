@@ -10,7 +10,8 @@ Messages are small dicts. Worker to intake, each second and when something chang
      "counts": {name: int},             since its start, see `metrics.py`
      "gauges": {name: float},           as they are now
      "blame": [[agent, mode, number]],  since its start
-     "latency_s": {"buckets": [[upper, cumulative number]], "sum": float},
+     "runs": [[outcome, verdict, tracer, number]],
+     "histograms": {name: [[labels, [[upper, cumulative number]], sum]]},
      "failed": str,                     why it gives up and another start cannot help
      "misused": bool}                   whether that is because it was told something wrong
 

@@ -8,6 +8,8 @@ See `blamespan.trace` for the records, `blamespan.conventions` for the words on 
 `blamespan.errors` for what can be raised.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from blamespan._version import __version__
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, StepBlame, TracerIdentity
 from blamespan.emit import emit
@@ -15,10 +17,14 @@ from blamespan.errors import BlamespanError
 from blamespan.injection import inject
 from blamespan.instrumentation import instrument, uninstrument
 from blamespan.rebuild import rebuild
+from blamespan.retrying import retry
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 from blamespan.tracers import Tracer, load_tracer
+
+if TYPE_CHECKING:
+    from blamespan.analysis.results import Result, Results, analyze
 
 __all__ = [
     "Agent",
@@ -29,6 +35,8 @@ __all__ = [
     "Evidence",
     "MessageActionTrace",
     "ModeBlame",
+    "Result",
+    "Results",
     "Span",
     "Step",
     "StepBlame",
@@ -36,10 +44,23 @@ __all__ = [
     "TracerIdentity",
     "Usage",
     "__version__",
+    "analyze",
     "emit",
     "inject",
     "instrument",
     "load_tracer",
     "rebuild",
+    "retry",
     "uninstrument",
 ]
+
+_LAZY = ("Result", "Results", "analyze")
+"""What reads files: imported when first asked for, as most programs never do."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from blamespan.analysis import results
+
+    return getattr(results, name)

@@ -7,6 +7,7 @@ BlamespanError
   MalformedTrace    a message-action trace breaks one of its rules    (also ValueError)
   NoAgentSteps      spans hold nothing an agent did                   (also ValueError)
   UnreadableInput   a file cannot be read as what it should be        (also ValueError)
+  NotWritten        a verdict could not be written back
   TracerUnavailable a tracer or its weights cannot be loaded
 
 Each message says what was expected, what came, and what to do next.
@@ -19,6 +20,7 @@ __all__ = [
     "MalformedTrace",
     "MissingExtra",
     "NoAgentSteps",
+    "NotWritten",
     "TracerUnavailable",
     "UnreadableInput",
 ]
@@ -50,6 +52,10 @@ class NoAgentSteps(BlamespanError, ValueError):
 
 class UnreadableInput(BlamespanError, ValueError):
     """A file or a line of it is not what it was read as; other files are unaffected."""
+
+
+class NotWritten(BlamespanError):
+    """A back end did not take the verdict on a run; those on other runs are unaffected."""
 
 
 class TracerUnavailable(BlamespanError):

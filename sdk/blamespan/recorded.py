@@ -61,19 +61,21 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run from a file, with its labels if it has any.
+    """A run from a file or a back end, with its labels if it has any.
 
     Attributes:
         source: File and place in it, for messages: `validation.jsonl.xz:17`.
         trace: The run.
         faults: Labelled errors, a decisive one first; empty means labelled as free of errors, None not labelled.
         origin: How it came about, where it was made on purpose.
+        root_id: Id of the span that stands for the run itself, where its source has one.
     """
 
     source: str
     trace: MessageActionTrace
     faults: tuple[Fault, ...] | None = None
     origin: Origin | None = None
+    root_id: str | None = None
 
 
 class Importer(Protocol):

@@ -7,13 +7,16 @@ that takes no argument, loads what it needs and returns a `Tracer`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.plugins import load_plugin
+from blamespan.plugins import load_entry, load_plugin, plugins
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer"]
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer", "tracer_options"]
 
 DEFAULT_TRACER = "lexical"
 """The tracer used where none is named."""
@@ -42,3 +45,8 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
         TracerUnavailable: if its weights cannot be loaded.
     """
     return cast(Tracer, load_plugin("blamespan.tracers", name)())
+
+
+def tracer_options() -> list[click.Parameter]:
+    """List the flags that installed tracers offer (group `blamespan.tracer_options`): each sets a variable of one."""
+    return [option for entry in plugins("blamespan.tracer_options").values() for option in load_entry(entry)]

@@ -55,7 +55,22 @@ OURS = {
         "li",
         "q",
     ),
-    *("article", "details", "summary", "mark", "blockquote", "svg", "text", "g", "circle", "rect", "path", "line"),
+    *(
+        "article",
+        "details",
+        "fieldset",
+        "legend",
+        "summary",
+        "mark",
+        "blockquote",
+        "svg",
+        "text",
+        "g",
+        "circle",
+        "rect",
+        "path",
+        "line",
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from blamespan.pipeline import annotate_traces
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Outcome, Step, Usage
+from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.page import page_application
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.settings import Address
@@ -92,10 +93,12 @@ def stored(path: Path, *traces: Sequence[Span], retention: Retention | None = No
 
 @contextmanager
 def serving_page(store: RunStore) -> Iterator[str]:
-    """Serve the page on a free port of this machine, from a thread of its own; gives the URL."""
+    """Serve the page and Jaeger's API on a free port of this machine, from a thread of its own; gives the URL."""
     loop = asyncio.new_event_loop()
     address = Address("127.0.0.1", 0)
-    server = HttpServer(page_application(store, address), address, flag="--page", what="the page")
+    server = HttpServer(
+        page_application(store, address, routes=jaeger_routes(store)), address, flag="--page", what="the page"
+    )
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from blamespan import taxonomy
+from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.pipeline import AttributedRun
+from blamespan.runs import Run
+from blamespan.spans import Span
+from blamespan.trace import Agent, MessageActionTrace, Outcome, Step
 from blamespan_collector.metrics import Metrics
 from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.worker.counts import WorkerCounts
@@ -53,6 +62,108 @@ def test_counts_rise_over_the_lives_of_workers() -> None:
     assert told["blamespan_worker_restarts_total",] == 1
 
 
+def judged(
+    agent: str = "planner", *, outcome: Outcome = "unknown", score: float = 0.9, ended_ns: int | None = None
+) -> AttributedRun:
+    """One run whose only step is to blame."""
+    ended_ns = time.time_ns() if ended_ns is None else ended_ns
+    span = Span("1" * 32, "2" * 16, None, "step", start_ns=1, end_ns=ended_ns)
+    step = Step(index=0, span_id=span.span_id, agent=agent, kind="message", content="")
+    trace = MessageActionTrace("1" * 32, "", (step,), (Agent(agent),), outcome=outcome)
+    tracer = TracerIdentity("lexical", "1")
+    modes = [ModeBlame(taxonomy.MAST["FM-1.1"], agent, 0.8)]
+    verdict = Attribution.of(trace, [1.0], failure_score=score, tracer=tracer, modes=modes)
+    return AttributedRun(Run(None, (span,)), trace, verdict)
+
+
+def told(counts: WorkerCounts) -> dict[tuple[str, ...], float]:
+    metrics = Metrics(IntakeCounts())
+    metrics.hear(counts.message(), 0)
+    return samples(metrics)
+
+
+def test_runs_are_told_by_outcome_verdict_and_tracer() -> None:
+    """What is known of a run stands beside what its verdict says: a false alarm can be counted."""
+    counts = WorkerCounts()
+    counts.expect("lexical")
+    abstained = judged(outcome="failed")
+    silent = Attribution.abstain(abstained.trace, "no words", TracerIdentity("lexical", "1"))
+    runs = [judged(outcome="succeeded"), judged(outcome="failed"), judged(score=0.2)]
+    counts.verdicts([*runs, replace(abstained, attribution=silent)])
+    found = {key[1:]: value for key, value in told(counts).items() if key[0] == "blamespan_runs_total"}
+
+    assert {key: value for key, value in found.items() if value} == {
+        ("succeeded", "lexical", "failed"): 1,
+        ("failed", "lexical", "failed"): 1,
+        ("unknown", "lexical", "succeeded"): 1,
+        ("failed", "lexical", "abstained"): 1,
+    }
+    assert len(found) == 9  # the others are told as 0, so that their first rise is seen
+
+
+def test_a_verdict_that_replaces_another_counts_no_second_run() -> None:
+    """Revisions are verdicts given, not runs."""
+    counts = WorkerCounts()
+    counts.verdicts([judged()])
+    counts.verdicts([judged()], is_first=False)
+    found = told(counts)
+
+    assert found["blamespan_runs_total", "unknown", "lexical", "failed"] == 1
+    assert found["blamespan_blame_total", "planner", "mast:FM-1.1"] == 1
+    assert found["blamespan_runs_attributed_total",] == 2
+
+
+def test_delays_count_from_the_end_of_a_run() -> None:
+    """Two seconds are two seconds; a clock that is ahead gives 0, and a run of 1970 one day."""
+    counts = WorkerCounts()
+    now_ns = time.time_ns()
+    counts.verdicts([judged(ended_ns=ended) for ended in (now_ns - 2_100_000_000, now_ns + 10**12, 5)])
+    found = told(counts)
+    ends = {key[1]: value for key, value in found.items() if key[0] == "blamespan_verdict_delay_seconds_bucket"}
+
+    assert (ends["0.5"], ends["2.0"], ends["3.0"], ends["3600.0"], ends["+Inf"]) == (1, 1, 2, 2, 3)
+    assert found["blamespan_verdict_delay_seconds_sum",] == pytest.approx(86_402.1, abs=0.5)
+
+
+def test_scores_are_told_by_what_is_known_of_the_run() -> None:
+    """Scores of runs that succeeded stand apart from those of runs that failed; no number is no score."""
+    counts = WorkerCounts()
+    counts.verdicts([judged(outcome="succeeded", score=0.3), judged(outcome="failed", score=0.95)])
+    counts.verdicts([judged(outcome="failed", score=float("nan"))])
+    found = told(counts)
+
+    assert found["blamespan_failure_score_bucket", "0.3", "succeeded"] == 1
+    assert found["blamespan_failure_score_bucket", "0.9", "failed"] == 0
+    assert found["blamespan_failure_score_sum", "failed"] == 0.95
+    assert found["blamespan_blame_share_count",] == 1
+
+
+def test_agents_without_end_keep_their_mode() -> None:
+    """Ten thousand invented agents become `other`, with what they are blamed for; those who came first stay."""
+    counts = WorkerCounts()
+    counts.verdicts([judged("planner")])
+    counts.verdicts([judged(f"invented-{number}") for number in range(10_000)])
+    counts.verdicts([judged("planner")])
+    blame = {key[1:]: value for key, value in told(counts).items() if key[0] == "blamespan_blame_total"}
+
+    assert blame["planner", "mast:FM-1.1"] == 2
+    assert blame["other", "mast:FM-1.1"] == 10_000 - 99
+    assert len(blame) == 101
+
+
+def test_a_tracer_that_renames_itself_fills_nothing() -> None:
+    """Who gives verdicts is a label, too: a thousand names become a few and `other`, and no run is forgotten."""
+    counts = WorkerCounts()
+    one = judged()
+    for number in range(1000):
+        tracer = TracerIdentity(f"tracer-{number}", "1")
+        counts.verdicts([replace(one, attribution=replace(one.attribution, tracer=tracer))])
+    found = {key: value for key, value in told(counts).items() if key[0] == "blamespan_runs_total"}
+
+    assert (len(counts.runs), sum(found.values())) == (91, 1000)
+    assert len(found) < 50
+
+
 def test_labels_are_bounded() -> None:
     """A thousand agents become a hundred and one; what would break a line or a terminal does not get there."""
     metrics = Metrics(IntakeCounts())
@@ -68,7 +179,10 @@ def test_labels_are_bounded() -> None:
     "message",
     [
         {"counts": {"a b": 1, "x" * 500: 1, 5: 1, "fine": "text"}},
-        {"counts": None, "gauges": [], "blame": None},
+        {"counts": None, "gauges": [], "blame": None, "runs": None, "histograms": None, "tracer": None},
+        {"blame": [["planner"]], "runs": [["failed", 1], ["a", "b", "c", "d"]], "histograms": {"blame_share": [1]}},
+        {"histograms": {"failure_score": [[[], [[1.0, 1]], 1.0]], "blame_share": [[[], [], 0.0]], 5: []}},
+        {"histograms": {"blame_share": [[[], [["high", "many"]], "all"]], "unheard_of": [[[], [[1.0, 1]], 1.0]]}},
         {"ready": "yes"},
     ],
 )

@@ -58,10 +58,12 @@ def test_run_that_is_sent_is_on_the_page(tmp_path: Path) -> None:
         send(told, 2)
         found = until_stored(store, 2)
         page = httpx.get(f"http://{told['page']}/", trust_env=False)
+        jaeger = httpx.get(f"http://{told['page']}/api/traces/2", trust_env=False)
 
     assert "Most to blame" in answer.text
     assert set(found) == {f"{1:032x}", f"{2:032x}"}
     assert all(f"/run/{trace_id}" in page.text for trace_id in found)
+    assert [one["traceID"] for one in jaeger.json()["data"]] == [f"{2:016x}"]
     assert store.search(RunQuery(agent="agent0", mode="mast:FM-1.1"))[0].spans == 4
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blamespan.analysis.legible import Piece, clean, duration, iso_time, percent, pieces, when
 from blamespan.attribution import Attribution
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.lanes import lanes_of
-from blamespan_collector.page.text import Piece, clean, duration, iso_time, percent, pieces, when
 from blamespan_collector.page.view import RunView, view_of
 from tests.collector.paging import LastStepsTracer, trace
 

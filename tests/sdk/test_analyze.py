@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,11 @@ def test_compressed_files_are_read(tmp_path: Path, suffix: str, pack: Any) -> No
 
 def test_unreadable_files_are_named_and_the_others_still_run(tmp_path: Path) -> None:
     """One bad file costs one file, and the exit code says that something was lost."""
-    good = otlp_line(emit(small_run()))
+    cut, packed, good = (otlp_line(emit(replace(small_run(), trace_id=f"{number:032x}"))) for number in (1, 2, 3))
     (tmp_path / "a_empty.json").write_text("")
     (tmp_path / "b_other.json").write_text('{"hello": 1}')
-    (tmp_path / "c_cut.jsonl").write_text(good + good[:100])
-    (tmp_path / "d_packed.jsonl.xz").write_bytes(lzma.compress(good.encode())[:-20])
+    (tmp_path / "c_cut.jsonl").write_text(cut + cut[:100])
+    (tmp_path / "d_packed.jsonl.xz").write_bytes(lzma.compress(packed.encode())[:-20])
     (tmp_path / "e_good.jsonl").write_text(good)
 
     result = run(tmp_path, tmp_path / "f_missing.jsonl", "--json")

@@ -127,7 +127,10 @@ def test_broken_third_party_command_leaves_the_others(monkeypatch: pytest.Monkey
 
 def test_unknown_plugin_lists_what_there_is() -> None:
     """A wrong tracer name is answered with the right ones."""
-    with pytest.raises(ConfigError, match=r"blamespan.tracers offers contracts, lexical, network; got 'nope'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"blamespan.tracers offers causal, contracts, contrastive, judge, lexical, network; got 'nope'",
+    ):
         blamespan.load_tracer("nope")
 
 
@@ -135,8 +138,12 @@ def test_unknown_plugin_lists_what_there_is() -> None:
     ("arguments", "code", "said"),
     [
         (["analyze", "nowhere.jsonl"], 1, "nowhere.jsonl"),
-        (["analyze"], 2, "Missing argument"),
-        (["analyze", "x", "--tracer", "nope"], 2, "offers contracts, lexical, network; got 'nope'"),
+        (["analyze"], 2, "expected files, folders or URLs"),
+        (
+            ["analyze", "x", "--tracer", "nope"],
+            2,
+            "offers causal, contracts, contrastive, judge, lexical, network; got 'nope'",
+        ),
         (["nope"], 2, "No such command"),
     ],
 )

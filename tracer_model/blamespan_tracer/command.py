@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from blamespan_tracer.clean_command import evaluate_on_clean
+from blamespan_tracer.feedback.command import evaluate_feedback
+from blamespan_tracer.labels_command import evaluate_on_labels
+
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
     from blamespan.recorded import RecordedRun
@@ -26,19 +30,43 @@ _BATCH_RUNS = 50
 
 
 @click.command()
-@click.argument("recipe", type=_FOLDER)
-@click.option("--data", type=_FOLDER, required=True, help="Folder that holds the files the recipe names.")
-@click.option("--out", type=_FOLDER, help="Run directory.  [default: runs/<recipe>-<date and time>]")
+@click.argument("recipe", type=_FOLDER, required=False)
+@click.option("--data", type=_FOLDER, required=True, help="Folder that holds the files the recipe names; or traces.")
+@click.option(
+    "--labels", type=_FOLDER, metavar="FILE", help="Instead of a recipe: tune the network on people's labels."
+)
+@click.option("--out", type=_FOLDER, help="Run directory; with --labels the weights file.  [default: below runs/]")
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
-def train(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
-    """Train a tracer by RECIPE, a TOML file.
+def train(recipe: Path | None, data: Path, labels: Path | None, out: Path | None, seed: int | None) -> None:
+    """Train a tracer by RECIPE, a TOML file, or tune the network on the labels of `blamespan annotate`.
 
     Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data/aegis
+
+    Example:  blamespan train --labels labels.jsonl --data traces/ --out tuned.safetensors
     """
+    from blamespan.errors import ConfigError
     from blamespan_tracer.toml_records import peek
 
-    if peek(recipe, "model") == "network":
+    if (recipe is None) == (labels is None):
+        raise ConfigError(
+            "expected a RECIPE or --labels FILE, got neither or both. `blamespan train --help` shows both"
+        )
+    if labels is not None:
+        from blamespan_tracer.labels_command import tune_network
+
+        with _talk("tuning the network"):
+            tune_network(labels, data, out or _run_folder("tuned") / "network.safetensors", seed or 0)
+        return
+    assert recipe is not None
+    model = peek(recipe, "model")
+    if model == "network":
         _train_network(recipe, data, out, seed)
+    elif model in ("causal", "contrastive"):
+        from blamespan_tracer.causal.command import train_causal_model, train_contrastive_model
+
+        trained = train_causal_model if model == "causal" else train_contrastive_model
+        with _talk(f"training {recipe.stem}"):
+            trained(recipe, data, out or _run_folder(recipe.stem), seed)
     else:
         _train_lexical(recipe, data, out, seed)
 
@@ -77,14 +105,16 @@ def _train_network(recipe: Path, data: Path, out: Path | None, seed: int | None)
         settings = replace(settings, seed=seed)
     with _talk(f"training {settings.name}"):
         trained = train_network(settings, data, out or _run_folder(settings.name))
-    held, network = trained.held_out, trained.network
-    click.echo(f"held out     {held.n} failed and {held.sound} sound runs")
-    click.echo(f"step         {held.step:.1f} %")
-    click.echo(f"agent        {held.agent:.1f} %")
-    click.echo(f"mode         {held.mode:.1f} %")
-    click.echo(f"false alarms {held.false_alarms:.1f} % of the sound ones")
-    click.echo(f"step sets    hold the decisive step in {held.coverage:.1f} %")
-    click.echo(f"weights      {trained.weights} ({trained.weights.stat().st_size / 1e6:.1f} MB, {network.digest})")
+    for what, held in (("tasks", trained.held_out.tasks), ("families, topologies", trained.held_out.recipes)):
+        if held is not None:
+            click.echo(f"held-out {what}: {held.n} failed and {held.sound} sound runs")
+            click.echo(f"  step {held.step:.1f} %, agent {held.agent:.1f} %, mode {held.mode:.1f} %")
+            click.echo(f"  false alarms {held.false_alarms:.1f} % of the sound runs")
+            click.echo(f"  step sets hold the decisive step in {held.coverage:.1f} %")
+    if trained.held_out.agents is not None:
+        click.echo(f"held-out AEGIS questions: the most blamed agent is at fault in {trained.held_out.agents:.1f} %")
+    size = trained.weights.stat().st_size / 1e6
+    click.echo(f"weights {trained.weights} ({size:.1f} MB, {trained.network.digest})")
 
 
 def _run_folder(name: str) -> Path:
@@ -209,6 +239,11 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
         f"of the decisive step's share {found['step_ece']:.3f}"
     )
     click.echo(f"false alarms {found['false_alarms']:.1f} % ({low:.1f} to {high:.1f}) of {found['sound']} sound runs")
+
+
+evaluate.add_command(evaluate_on_clean)
+evaluate.add_command(evaluate_on_labels)
+evaluate.add_command(evaluate_feedback)
 
 
 def _tracer(name: str) -> Tracer:

@@ -16,19 +16,22 @@ import httpx
 
 from blamespan.errors import ConfigError
 
-__all__ = ["ATTEMPTS", "MANIPULATOR", "SUITE", "Endpoint", "Refused"]
+__all__ = ["ATTEMPTS", "JUDGE", "MANIPULATOR", "SUITE", "Endpoint", "Refused"]
 
 MANIPULATOR = "BLAMESPAN_MANIPULATOR"
 """Names the variables of the endpoint that writes faults: `_URL` (`http://localhost:8000/v1`, up to and without
 `/chat/completions`), `_MODEL`, `_KEY` if it wants one, `_TIMEOUT_S`."""
 SUITE = "BLAMESPAN_SUITE"
 """The same of the endpoint that speaks for the agents of bundled teams."""
+JUDGE = "BLAMESPAN_JUDGE"
+"""The same of the endpoint that says who is to blame."""
 
 ATTEMPTS = 3
 """How often an endpoint is asked for one answer."""
 _MOST_WAIT_S = 20.0
 """However long a `Retry-After` asks for."""
 _MOST_ANSWER_BYTES = 1_000_000
+_MOST_REFUSAL_BYTES = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,10 @@ class Endpoint:
             timeout_s = 0.0
         if not 0 < timeout_s < float("inf"):
             raise ConfigError(f"{named}_TIMEOUT_S must be seconds above 0, got {said!r}. Leave it out for 60")
-        return cls(url.rstrip("/"), model, os.environ.get(f"{named}_KEY", ""), timeout_s)
+        key = os.environ.get(f"{named}_KEY", "").strip()
+        if not re.fullmatch(r"[!-~]*", key):  # it goes into a header; never shown
+            raise ConfigError(f"{named}_KEY must be ASCII without blanks, got something else. Copy it again")
+        return cls(url.rstrip("/"), model, key, timeout_s)
 
     def ask(self, asked: Mapping[str, object]) -> bytes:
         """Ask once, and wait; gives the body of the answer, read under one deadline however slowly it drips.
@@ -85,7 +91,8 @@ class Endpoint:
                 httpx.Client(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
                 client.stream("POST", self._target, json=asked) as response,
             ):
-                _accepted(response)
+                if response.status_code != httpx.codes.OK:
+                    raise _refused(response, _beginning(response, deadline))
                 for part in response.iter_bytes():
                     found += part
                     _checked(found)
@@ -106,7 +113,8 @@ class Endpoint:
                 httpx.AsyncClient(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
                 client.stream("POST", self._target, json=asked) as response,
             ):
-                _accepted(response)
+                if response.status_code != httpx.codes.OK:
+                    raise _refused(response)
                 async for part in response.aiter_bytes():
                     found += part
                     _checked(found)
@@ -130,12 +138,18 @@ class Refused(Exception):
     Attributes:
         reason: In a word or two.
         is_passing: Whether asking again can help.
+        status: The HTTP status, 0 where there was none.
+        said: What the server says of it, its beginning; empty where that was not read. Untrusted.
     """
 
-    def __init__(self, reason: str, *, wait_s: float = 0.0, is_passing: bool = True) -> None:
+    def __init__(
+        self, reason: str, *, wait_s: float = 0.0, is_passing: bool = True, status: int = 0, said: str = ""
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_passing = is_passing
+        self.status = status
+        self.said = said
         self._wait_s = wait_s
 
     def pause_s(self, attempt: int, first_s: float) -> float:
@@ -149,13 +163,22 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _accepted(response: httpx.Response) -> None:
+def _refused(response: httpx.Response, said: str = "") -> Refused:
     status = response.status_code
-    if status == httpx.codes.OK:
-        return
-    said = response.headers.get("retry-after", "")
-    wait_s = float(said) if re.fullmatch(r"\d{1,6}", said) else 0.0
-    raise Refused(f"HTTP {status}", wait_s=wait_s, is_passing=status in (408, 409, 425, 429) or status >= 500)
+    asked_for = response.headers.get("retry-after", "")
+    wait_s = float(asked_for) if re.fullmatch(r"\d{1,6}", asked_for) else 0.0
+    is_passing = status in (408, 409, 425, 429) or status >= 500
+    return Refused(f"HTTP {status}", wait_s=wait_s, is_passing=is_passing, status=status, said=said)
+
+
+def _beginning(response: httpx.Response, deadline: float) -> str:
+    """Read the beginning of what a server says beside a status that is no answer."""
+    found = bytearray()
+    for part in response.iter_bytes():
+        found += part
+        if len(found) >= _MOST_REFUSAL_BYTES or time.monotonic() > deadline:
+            break
+    return found[:_MOST_REFUSAL_BYTES].decode("utf-8", "replace")
 
 
 def _checked(found: bytearray) -> None:

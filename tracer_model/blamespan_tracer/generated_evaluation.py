@@ -102,8 +102,8 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
 
 
 def is_alarm(verdict: Attribution) -> bool:
-    """Tell whether *verdict* calls the run failed."""
-    return verdict.abstained is None and verdict.failure_score >= 0.5
+    """Tell whether *verdict* calls the run rather failed than not; a half says that it does not know."""
+    return verdict.abstained is None and verdict.failure_score > 0.5
 
 
 _PARTS: dict[str, Callable[[RecordedRun], str]] = {

@@ -22,12 +22,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.features import AgentFeatures
 from blamespan_tracer.hash_index import HashIndex
 from blamespan_tracer.tokens import Hashes
+from blamespan_tracer.weights_file import digest_of, write_weights
 
 __all__ = ["SEAT_WEIGHT", "AgentScores", "Lexicon", "question_digest", "scaled"]
 
@@ -183,11 +184,7 @@ class Lexicon:
             "questions": " ".join(sorted(self.questions)),
             "notes": json.dumps(self.notes, sort_keys=True),
         }
-        # safetensors writes an array's memory, not its view: a strided one would come back scrambled.
-        content = _in_fixed_order(save({key: np.ascontiguousarray(each) for key, each in tensors.items()}, about))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return _digest(content)
+        return write_weights(path, tensors, about)
 
     @classmethod
     def load(cls, path: Path) -> Lexicon:
@@ -201,7 +198,7 @@ class Lexicon:
             about = _metadata(content)
             if about.get("format") != FORMAT:
                 raise ValueError(f"format {about.get('format')!r}")
-            return cls._of(load(content), about, _digest(content))
+            return cls._of(load(content), about, digest_of(content))
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
                 f"expected lexical weights ({FORMAT}) at {str(path)!r}, got {error}. "
@@ -253,10 +250,6 @@ def question_digest(question: str) -> str:
     return sha256(" ".join(question.split()).encode("utf-8", "replace")).hexdigest()[:8]
 
 
-def _digest(content: bytes) -> str:
-    return sha256(content).hexdigest()[:12]
-
-
 def _metadata(content: bytes) -> dict[str, str]:
     """Read the header's `__metadata__`, which safetensors' in-memory reader leaves out."""
     size = int.from_bytes(content[:8], "little")
@@ -267,11 +260,3 @@ def _metadata(content: bytes) -> dict[str, str]:
     if not isinstance(about, dict):
         raise ValueError("a file without metadata")
     return about
-
-
-def _in_fixed_order(content: bytes) -> bytes:
-    """Sort the header: safetensors writes metadata in an order that differs from run to run."""
-    size = int.from_bytes(content[:8], "little")
-    header = json.dumps(json.loads(content[8 : 8 + size]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + content[8 + size :]

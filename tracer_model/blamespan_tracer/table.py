@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.recorded import RecordedRun, load_importer
+from blamespan.files import head_of
+from blamespan.recorded import RecordedRun, importers, load_importer
 from blamespan.taxonomy import AEGIS
 from blamespan_tracer.features import AgentFeatures, agent_features
 from blamespan_tracer.labels import labelled_pairs
@@ -26,6 +27,7 @@ __all__ = [
     "is_held_out",
     "label_matrix",
     "labelled_runs",
+    "read_recorded",
     "read_runs",
     "split",
 ]
@@ -76,6 +78,22 @@ def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
             yield run
     if not n_runs:
         raise ConfigError(f"expected {importer} runs in {str(path)!r}, got none that can be read. {last or ''}".strip())
+
+
+def read_recorded(path: Path) -> Iterator[RecordedRun]:
+    """Yield the runs of *path*, in whatever format it is; say on the log which cannot be read.
+
+    Raises:
+        ConfigError: if the file is missing, of no known format, or none of it can be read.
+    """
+    head = head_of(path) if path.is_file() else b""
+    importer = next((each.name for each in importers() if head and each.matches(path, head)), None)
+    if importer is None:
+        raise ConfigError(
+            f"expected recorded runs in a file at {str(path)!r}, got {head[:40]!r}. "
+            "`blamespan analyze --help` lists the formats"
+        )
+    yield from read_runs(importer, path)
 
 
 def labelled_runs(runs: Iterable[RecordedRun]) -> Iterator[LabelledRun]:

@@ -38,7 +38,7 @@ from blamespan_tracer.table import (
     split,
 )
 
-__all__ = ["HeldOut", "Trained", "train", "train_on"]
+__all__ = ["HeldOut", "Trained", "fit_lexicon", "train", "train_on"]
 
 WEIGHTS_FILE = "lexical.safetensors"
 
@@ -119,7 +119,7 @@ def train_on(runs: Sequence[LabelledRun], recipe: Recipe) -> tuple[Lexicon, Held
     trials = [_trial(fitted, held, recipe, penalty) for penalty in recipe.fit.penalties]
     lexicon, held_out = max(trials, key=lambda trial: trial[1].pair_f1)
     _log.info("penalty %g chosen; fitting on all runs", held_out.penalty)
-    final = _fitted(runs, recipe, held_out.penalty)
+    final = fit_lexicon(runs, recipe, held_out.penalty)
     return replace(
         final,
         slope=lexicon.slope,
@@ -138,7 +138,7 @@ def _trial(
 ) -> tuple[Lexicon, HeldOut]:
     """Fit with one penalty, calibrate and choose thresholds on the held-out runs, and measure there."""
     start_s = time.perf_counter()
-    raw = _fitted(fitted, recipe, penalty)
+    raw = fit_lexicon(fitted, recipe, penalty)
     scores = [_logits(run, raw) for run in held]
     labels = label_matrix(held).astype(bool)
     scaling = np.array([platt(np.concatenate(scores)[:, one], labels[:, one]) for one in range(len(CODES))], np.float32)
@@ -160,7 +160,8 @@ def _trial(
     return lexicon, measured
 
 
-def _fitted(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> Lexicon:
+def fit_lexicon(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> Lexicon:
+    """Fit a lexicon to *runs* with one penalty; its answers are log-odds that nobody has calibrated."""
     vocabulary = Vocabulary.of(runs, min_agents=recipe.data.min_agents)
     _log.info("%d features that at least %d agents have", len(vocabulary.keys), recipe.data.min_agents)
     agents = [agent for run in runs for agent in run.agents]

@@ -13,9 +13,10 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
+from blamespan.evaluations import Evaluation, as_langfuse_score, as_phoenix_annotation
 from blamespan.otlp.proto import write_attributes
 from blamespan.trace import AttributeValue
-from blamespan_collector.delivering.evaluations import Evaluation, read_evaluations
+from blamespan_collector.delivering.evaluations import read_evaluations
 from blamespan_collector.delivering.forwarder import (
     ATTEMPT_TIMEOUT_S,
     Client,
@@ -89,7 +90,7 @@ class PhoenixAnnotations(Stateless):
             Refused: where it had none for ten minutes: verdicts must not fill the disk that spans need.
         """
         found = read_evaluations(payloads)
-        body = {"data": [_annotation(one) for one in found]}
+        body = {"data": [as_phoenix_annotation(one) for one in found]}
         answer = await _post(self._client, self._url, body)
         if answer.status_code == 404:
             self._absent_since_s = self._absent_since_s or time.monotonic()
@@ -134,7 +135,7 @@ class LangfuseScores(Stateless):
         for one in read_evaluations(payloads):
             if one.score is None:
                 continue  # an abstention is no score
-            answer = await _post(self._client, self._url, _score(one))
+            answer = await _post(self._client, self._url, as_langfuse_score(one))
             if not answer.is_success:
                 raise undelivered(answer)
         return Receipt()
@@ -181,31 +182,6 @@ def _log_record(one: Evaluation) -> LogRecord:
         flags=1,
         attributes=write_attributes(said),
     )
-
-
-def _annotation(one: Evaluation) -> dict[str, Any]:
-    result = {"label": one.label or None, "score": one.score, "explanation": one.explanation}
-    return {
-        "span_id": one.span_id,
-        "name": one.name,
-        "annotator_kind": "CODE",
-        "result": result,
-        "metadata": {"tracer": one.tracer, "revision": one.revision},
-        "identifier": f"blamespan:{one.tracer.partition('/')[0]}",
-    }
-
-
-def _score(one: Evaluation) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "traceId": one.trace_id,
-        "observationId": one.span_id,
-        "name": one.name,
-        "value": one.score,
-        "dataType": "NUMERIC",
-        "comment": f"{one.label}: {one.explanation}" if one.label else one.explanation,
-        "metadata": {"tracer": one.tracer, "revision": one.revision},
-    }
 
 
 def _json_client(

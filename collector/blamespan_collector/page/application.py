@@ -14,14 +14,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from blamespan.analysis.judges import has_rules
+from blamespan.analysis.legible import clean
 from blamespan.errors import ConfigError
 from blamespan.otlp.json import request_to_document
+from blamespan.people_labels import MAX_NAME_CHARS
 from blamespan.trace import Outcome
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.guarding import Guarded
+from blamespan_collector.page.labelling import Labelling
 from blamespan_collector.page.rendering import ASSETS, asset, render
-from blamespan_collector.page.rules import has_rules
-from blamespan_collector.page.text import clean
 from blamespan_collector.page.trace_view import TraceView, trace_view
 from blamespan_collector.settings import Address
 from blamespan_collector.store import RunQuery, RunStore, StoredRun, StoreError
@@ -45,7 +47,8 @@ def page_application(
         hosts: Further names that it is asked for by.
         routes: What else is answered there, under the same checks.
     """
-    page = _Page(store)
+    labelling = Labelling(store, address)
+    page = _Page(store, labelling)
     own = [
         Route("/", page.runs, methods=["GET"]),
         Route("/compare", page.comparison, methods=["GET"]),
@@ -54,7 +57,7 @@ def page_application(
         Route("/static/{name}", _static, methods=["GET"]),
     ]
     return Starlette(
-        routes=[*own, *routes],
+        routes=[*own, *labelling.routes, *routes],
         middleware=[Middleware(Guarded, address=address, hosts=tuple(hosts))],
         exception_handlers={HTTPException: _refused, ConfigError: _misused, StoreError: _unavailable},
     )
@@ -63,8 +66,9 @@ def page_application(
 class _Page:
     """Answers from the store; plain functions, so that Starlette runs them in threads."""
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: RunStore, labelling: Labelling) -> None:
         self._store = store
+        self._labelling = labelling
 
     def runs(self, request: Request) -> Response:
         """List runs."""
@@ -88,8 +92,15 @@ class _Page:
         stored = self._stored(request.path_params["trace_id"])
         view = trace_view(stored.spans, checks_all="contracts" in request.query_params)
         first = _whole(request.query_params.get("from", "0"))
+        by = request.query_params.get("by", "")[:MAX_NAME_CHARS]
         return _html(
-            "run.html", trace=view, summary=stored.summary, first=first, most=_PAGE_STEPS, can_check=has_rules()
+            "run.html",
+            trace=view,
+            forms=[self._labelling.form(run, by) for run in view.runs],
+            summary=stored.summary,
+            first=first,
+            most=_PAGE_STEPS,
+            can_check=has_rules(),
         )
 
     def document(self, request: Request) -> Response:

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from blamespan._version import __version__
-from blamespan_collector.page import text
+from blamespan.analysis import legible
 from blamespan_collector.page.lanes import lanes_of
 
 __all__ = ["ASSETS", "asset", "asset_policy", "render"]
@@ -51,7 +51,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     for name in ("clean", "duration", "iso_time", "number", "percent", "size", "when"):
-        environment.filters[name] = getattr(text, name)
+        environment.filters[name] = getattr(legible, name)
     environment.filters.update(lanes=lanes_of, pairs=lambda values: [(value, value) for value in values])
     environment.globals.update(version=__version__, inline=_inline)
     return environment

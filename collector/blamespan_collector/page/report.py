@@ -13,6 +13,7 @@ import click
 from markupsafe import Markup
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan.analysis.judges import rules_of
 from blamespan.analysis.sources import find_files, read_runs
 from blamespan.analysis.verdicts import printable
 from blamespan.annotate import annotate
@@ -23,7 +24,6 @@ from blamespan.recorded import RecordedRun, importers, load_importer
 from blamespan.runs import split_runs
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 from blamespan_collector.page.rendering import asset_policy, render
-from blamespan_collector.page.rules import rules_of
 from blamespan_collector.page.view import RunView, view_of
 
 __all__ = ["report"]

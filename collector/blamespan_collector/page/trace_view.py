@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from blamespan import conventions as words
-from blamespan.annotate import is_verdict, read_verdict
-from blamespan.attribution import Attribution
+from blamespan.analysis.judges import rules_of
+from blamespan.analysis.legible import clean
+from blamespan.annotate import is_verdict
 from blamespan.errors import BlamespanError
 from blamespan.rebuild import rebuild_run
 from blamespan.runs import Run, split_runs
 from blamespan.spans import Span
-from blamespan_collector.page.rules import rules_of
-from blamespan_collector.page.text import clean
+from blamespan_collector.judged_runs import verdict_of
 from blamespan_collector.page.view import RunView, view_of
 
 __all__ = ["LaterVerdict", "TraceView", "trace_view"]
-
-_logger = logging.getLogger("blamespan.collector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +97,8 @@ def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
 def _view(run: Run, place: int, checks_all: bool) -> RunView:
     trace = rebuild_run(run)
     return view_of(
-        trace, _verdict(run), rules_of(trace, may_take_long=checks_all), prefix=f"run-{place + 1}-" if place else ""
+        trace, verdict_of(run), rules_of(trace, may_take_long=checks_all), prefix=f"run-{place + 1}-" if place else ""
     )
-
-
-def _verdict(run: Run) -> Attribution | None:
-    """Read the verdict; one that contradicts itself, as only others can write it, is none."""
-    try:
-        verdict = read_verdict(run)
-    except ValueError as error:
-        _logger.info("the verdict on trace %s cannot be read: %s", run.spans[0].trace_id, error)
-        return None
-    if verdict is None or verdict.abstained is not None:
-        return verdict
-    decisive = {span.span_id for span in run.spans if span.attributes.get(words.BLAME_DECISIVE) is True}
-    said = [step.index for step in verdict.steps if step.span_id in decisive]
-    return replace(verdict, decisive_step=said[0]) if said else verdict
 
 
 def _later(span: Span) -> LaterVerdict:

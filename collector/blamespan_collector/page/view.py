@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from blamespan.analysis.judges import BrokenRule
+from blamespan.analysis.legible import Piece, clean, pieces
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_collector.page.rules import BrokenRule
-from blamespan_collector.page.text import Piece, clean, pieces
 
 __all__ = ["AgentView", "RunView", "StepView", "view_of"]
 

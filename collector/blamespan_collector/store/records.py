@@ -23,6 +23,7 @@ class RunQuery:
         service: `service.name` of one of the spans.
         since_ns: Unix time that it started at, or later.
         until_ns: Unix time that it started at, or before.
+        ended_since_ns: Unix time that it ended at, or later: with *until_ns*, what was under way in between.
         min_duration_ns: From the first start to the last end.
         max_duration_ns: Likewise.
         limit: Most that are given.
@@ -37,6 +38,7 @@ class RunQuery:
     service: str | None = None
     since_ns: int | None = None
     until_ns: int | None = None
+    ended_since_ns: int | None = None
     min_duration_ns: int | None = None
     max_duration_ns: int | None = None
     limit: int = 50

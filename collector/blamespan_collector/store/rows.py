@@ -59,6 +59,7 @@ def _parts(query: RunQuery) -> Iterator[tuple[str, tuple[object, ...]]]:
     for sql, limit in (
         ("start_ns >= ?", query.since_ns),
         ("start_ns <= ?", query.until_ns),
+        ("end_ns >= ?", query.ended_since_ns),
         ("end_ns - start_ns >= ?", query.min_duration_ns),
         ("end_ns - start_ns <= ?", query.max_duration_ns),
     ):

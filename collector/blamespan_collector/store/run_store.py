@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,6 +66,27 @@ class RunStore:
             ).fetchall()
         payloads = tuple(zlib.decompress(part["payload"]) for part in parts)
         return StoredRun(summary_of(found), payloads, _spans(payloads))
+
+    def payloads(self, query: RunQuery) -> Generator[bytes, None, None]:
+        """Give what the traces that *query* wants hold, the last to start first; its limit does not count.
+
+        They are read as they are asked for: ask for no more than is needed, and close the iterator.
+
+        Yields:
+            Of each trace one serialised `ExportTraceServiceRequest` with all its spans, some perhaps twice.
+
+        Raises:
+            ConfigError: if `query.after` is no place.
+        """
+        where, values = condition(query)
+        with self._reading() as database:
+            rows = database.execute(
+                f"SELECT row FROM traces WHERE {where} ORDER BY start_ns DESC, row DESC",  # noqa: S608
+                values,
+            )
+            for found in rows:
+                parts = database.execute("SELECT payload FROM parts WHERE trace = ? ORDER BY row", (found["row"],))
+                yield b"".join([zlib.decompress(part["payload"]) for part in parts])
 
     def spans_of(self, trace_id: str) -> Sequence[Span]:
         """Give a trace's spans, also where no agents took part; none where it is not stored."""

@@ -320,13 +320,12 @@ class Flow:
         self._batches.popleft()
         for scored in results:
             self._counts.took(scored.took_s)
-            if scored.verdict is not None:
-                self._counts.verdicts(scored.verdict.runs)
             if scored.task.is_out or scored.task.part.reason == "revised":
                 self._revise(scored, write)
             elif scored.verdict is None:
                 self._go_on(scored.task.part, write)
             else:
+                self._counts.verdicts(scored.verdict.runs)
                 write.outgoing += scored.outgoing
                 part = scored.task.part
                 write.records.append(Record(part.trace_id, part.released, scored.digests))
@@ -344,6 +343,7 @@ class Flow:
         if scored.verdict is None:
             self._counts.add("verdicts_missed")
         else:
+            self._counts.verdicts(scored.verdict.runs, is_first=not known)
             outgoing = self._scorer.beside(scored, known, noted.revision + 1)
         write.outgoing += outgoing
         released: Released[int] = Released(frozenset(), revision=noted.revision + bool(outgoing))

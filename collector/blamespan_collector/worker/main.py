@@ -126,6 +126,7 @@ class Worker:
         self._lock = FolderLock(settings.journal, "worker", wait_s=_LOCK_WAIT_S)
         self._sinks = list(destinations(settings) if sinks is None else sinks)
         self._tracer = (load or (lambda: load_tracer(settings.tracer)))()
+        self._counts.expect(self._tracer.identity.name)
         path = settings.journal / "state.db"
         self._state = State(path, sync=settings.journal_sync)
         self._in_flight = InFlight(settings.journal / "attributing")

@@ -39,14 +39,14 @@ _SPANS, _EVENTS = 0, 1
 
 
 def rebuilt_runs(
-    path: Path, told: Iterable[Told], *, held_characters: int = _HELD_CHARACTERS
+    path: Path | str, told: Iterable[Told], *, held_characters: int = _HELD_CHARACTERS
 ) -> Iterator[RecordedRun | UnreadableInput]:
     """Yield what cannot be read, in its place, and then every run, in the order in which their traces begin.
 
     A trace that holds no run is passed over: other programs' traces may stand in the same file.
 
     Args:
-        path: The file, for messages.
+        path: The file, or what else is read, for messages.
         told: What it tells. An `UnreadableInput` raised on the way ends it, as where a file breaks off; what was
             told before is still rebuilt.
         held_characters: How much text is held in memory.
@@ -65,7 +65,7 @@ def rebuilt_runs(
         yield from _rebuilt(path, spool)
 
 
-def _rebuilt(path: Path, spool: _Spool) -> Iterator[RecordedRun | UnreadableInput]:
+def _rebuilt(path: Path | str, spool: _Spool) -> Iterator[RecordedRun | UnreadableInput]:
     try:
         for trace_id, spans in spool.traces():
             source = f"{path}:{trace_id}"
@@ -77,14 +77,14 @@ def _rebuilt(path: Path, spool: _Spool) -> Iterator[RecordedRun | UnreadableInpu
             yield from _contradictions(source, spans)
             try:
                 for run in split_runs(spans):
-                    yield RecordedRun(source, rebuild_run(run))
+                    yield RecordedRun(source, rebuild_run(run), root_id=run.root.span_id if run.root else None)
             except (BlamespanError, RecursionError) as error:
                 yield UnreadableInput(f"{source}: {error}")
     except sqlite3.Error as error:
         yield _no_room(path, error)
 
 
-def _no_room(path: Path, error: sqlite3.Error) -> UnreadableInput:
+def _no_room(path: Path | str, error: sqlite3.Error) -> UnreadableInput:
     return UnreadableInput(
         f"{path}: expected room on disk for its spans, got {error}. Set SQLITE_TMPDIR to a folder that has some."
     )

@@ -18,7 +18,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.files import MAX_LINE_BYTES, open_bytes, read_errors
 from blamespan.json_text import MAX_NESTING, is_deep
 
-__all__ = ["Found", "json_objects", "json_values"]
+__all__ = ["Found", "json_objects", "json_objects_of", "json_values"]
 
 _READ_BYTES = 1 << 18
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -55,7 +55,22 @@ def json_objects(path: Path, expected: str) -> Iterator[Found | UnreadableInput]
     Raises:
         UnreadableInput: if the file cannot be opened.
     """
-    for found in json_values(path, expected):
+    return _objects(json_values(path, expected), expected)
+
+
+def json_objects_of(document: bytes, place: str, expected: str) -> Iterator[Found | UnreadableInput]:
+    """Yield every object of *document*, likewise.
+
+    Args:
+        document: In UTF-8.
+        place: What it is called, for messages.
+        expected: What each should be, for the message.
+    """
+    return _objects(_values(_Text(place, io.BytesIO(document), expected)), expected)
+
+
+def _objects(values: Iterator[Found | UnreadableInput], expected: str) -> Iterator[Found | UnreadableInput]:
+    for found in values:
         if isinstance(found, Found) and not isinstance(found.value, dict):
             yield UnreadableInput(
                 f"{found.place}: expected {expected}, a JSON object, got {found.text[:60]!r}. "
@@ -125,7 +140,7 @@ class _Refused(Exception):
 class _Text:
     """A file's text as a window that moves on: never more of it in memory than one value needs."""
 
-    def __init__(self, path: Path, file: io.BufferedIOBase, expected: str) -> None:
+    def __init__(self, path: Path | str, file: io.BufferedIOBase, expected: str) -> None:
         self._path = path
         self._file = file
         self._expected = expected
@@ -231,7 +246,7 @@ class _Text:
         """Read up to *size* bytes; where the file breaks off before, what there is: the trouble is raised later."""
         pieces: list[bytes] = []
         try:
-            with read_errors(self._path):
+            with read_errors(Path(self._path)):
                 while size > 0 and (piece := self._file.read1(size)):
                     pieces.append(piece)
                     size -= len(piece)

@@ -81,13 +81,18 @@ def _labels_beside(path: Path) -> Path | None:
 
 
 def _is_beside_runs(start: bytes) -> bool:
-    """Tell a corpus's description and its labels: they hold no run."""
-    return bool(re.match(rb'\{\s*"blamespan_corpus"', start)) or _is_label(start)
+    """Tell a corpus's description, its labels and those that people add: they hold no run."""
+    return bool(re.match(rb'\{\s*"blamespan_corpus"', start)) or _is_label(start) or _is_persons(start)
 
 
 def _is_label(start: bytes) -> bool:
     line = start.split(b"\n", 1)[0]
     return line.startswith(b'{"trace_id"') and b'"outcome"' in line and b'"purpose"' in line
+
+
+def _is_persons(start: bytes) -> bool:
+    line = start.split(b"\n", 1)[0]
+    return line.startswith(b'{"trace_id"') and b'"outcome"' in line and b'"by"' in line
 
 
 @lru_cache(maxsize=4)

@@ -30,7 +30,7 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["JaegerImporter", "JaegerV3Importer"]
+__all__ = ["JaegerImporter", "JaegerV3Importer", "told_by_chunk"]
 
 _START = re.compile(rb'\s*(\{\s*"data"\s*:\s*\[\s*)?\{\s*"traceID"\s*:')
 _KEYS = (b'"spans"', b'"spanID"', b'"processes"')
@@ -95,13 +95,23 @@ def _told_v3(path: Path) -> Iterator[Told]:
     for found in json_objects(path, "a chunk of Jaeger's answer"):
         if isinstance(found, UnreadableInput):
             yield found
-            continue
-        chunk = found.value.get("result")
-        if isinstance(chunk, dict):
-            yield from told_by_document(chunk, found.place)
         else:
-            trouble = found.value.get("error", found.value)
-            yield UnreadableInput(f"{found.place}: expected a chunk of spans, got {str(trouble)[:80]!r}. Query again.")
+            yield from told_by_chunk(found.value, found.place)
+
+
+def told_by_chunk(value: Mapping[str, Any], place: str) -> Iterator[Told]:
+    """Yield the spans of one chunk of the v3 API's answers, or the trouble it tells.
+
+    Args:
+        value: The chunk.
+        place: Where it stands, for messages.
+    """
+    chunk = value.get("result")
+    if isinstance(chunk, dict):
+        yield from told_by_document(chunk, place)
+    else:
+        trouble = value.get("error", value)
+        yield UnreadableInput(f"{place}: expected a chunk of spans, got {str(trouble)[:80]!r}. Query again.")
 
 
 def _told(path: Path) -> Iterator[Told]:

@@ -20,7 +20,12 @@ from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_rec
 from blamespan_integrations.importers._records_in import Record, columns_of, records_in
 from blamespan_integrations.importers._span_values import as_json, span_id_of, span_times, trace_id_of
 
-__all__ = ["LangfuseImporter"]
+__all__ = ["OBSERVATION_ID", "TRACE_ID", "LangfuseImporter", "observations_in", "spans_of_observation"]
+
+OBSERVATION_ID = "langfuse.observation.id"
+"""An observation's own id, on the span made of it, where that is none of OpenTelemetry's."""
+TRACE_ID = "langfuse.trace.id"
+"""Its trace's own id, likewise."""
 
 _OBSERVATION = re.compile(rb'"(parentObservationId|parent_observation_id)"\s*:')
 _PARENT_COLUMNS = {"parentObservationId", "parent_observation_id"}
@@ -49,7 +54,7 @@ class LangfuseImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+        return rebuilt_runs(path, told_by_records(_records(path), spans_of_observation))
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:
@@ -57,30 +62,51 @@ def _records(path: Path) -> Iterator[Record | UnreadableInput]:
     for record in records_in(path, "an observation from Langfuse"):
         if isinstance(record, UnreadableInput):
             yield record
-            continue
-        place, fields = record
-        within = next((fields[key] for key in ("observations", "data") if isinstance(fields.get(key), list)), None)
-        if within is None:
-            yield record
-        for number, inner in enumerate(within or ()):
-            if isinstance(inner, dict):
-                yield f"{place} observation {number}", {"traceId": fields.get("id"), **inner}
-            else:
-                yield UnreadableInput(f"{place}: expected an observation as an object, got {str(inner)[:60]!r}")
+        else:
+            yield from observations_in(*record)
 
 
-def _spans(row: dict[str, Any], place: str) -> Iterable[Span]:
+def observations_in(place: str, fields: dict[str, Any]) -> Iterator[Record | UnreadableInput]:
+    """Yield the observations of an answer: a trace with its own, a page of them, or one.
+
+    Args:
+        place: Where it stands, for messages.
+        fields: The answer.
+    """
+    within = next((fields[key] for key in ("observations", "data") if isinstance(fields.get(key), list)), None)
+    if within is None:
+        yield place, fields
+    for number, inner in enumerate(within or ()):
+        if isinstance(inner, dict):
+            yield f"{place} observation {number}", {"traceId": fields.get("id"), **inner}
+        else:
+            yield UnreadableInput(f"{place}: expected an observation as an object, got {str(inner)[:60]!r}")
+
+
+def spans_of_observation(row: Mapping[str, Any], place: str) -> Iterable[Span]:
+    """Read one observation as a span.
+
+    Args:
+        row: The observation, by the names of the API or of the blob storage.
+        place: Where it stands, for messages.
+
+    Raises:
+        UnreadableInput: if it is none.
+        MalformedSpan: likewise.
+    """
     parent = _field(row, "parentObservationId")
     start_ns, end_ns = span_times(_field(row, "startTime"), _field(row, "endTime"), place)
     message = str(_field(row, "statusMessage") or "")
+    trace_id, span_id = trace_id_of(_field(row, "traceId"), place), span_id_of(row.get("id"), place)
+    own_ids = {TRACE_ID: (trace_id, _field(row, "traceId")), OBSERVATION_ID: (span_id, row.get("id"))}
     yield Span(
-        trace_id=trace_id_of(_field(row, "traceId"), place),
-        span_id=span_id_of(row.get("id"), place),
+        trace_id=trace_id,
+        span_id=span_id,
         parent_id=span_id_of(parent, place) if parent else None,
         name=str(row.get("name") or ""),
         start_ns=start_ns,
         end_ns=end_ns,
-        attributes=_attributes(row),
+        attributes={**_attributes(row), **{key: own for key, (read, own) in own_ids.items() if own != read}},
         status=_STATUSES.get(str(row.get("level")), "unset"),
         status_message=message,
         scope=Scope("langfuse-sdk"),

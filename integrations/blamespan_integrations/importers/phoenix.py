@@ -25,11 +25,12 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["PhoenixImporter"]
+__all__ = ["PhoenixImporter", "spans_of_row"]
 
 _PREFIX = "attributes."
 _WHOLE = ("metadata", "tool.parameters", "llm.invocation_parameters", "participant_names", "participant_descriptions")
 """Attributes that OpenInference writes as one JSON text; Phoenix parses them."""
+_MAX_DEPTH = 12
 _KIND = "openinference.span.kind"
 _OPERATION = "gen_ai.operation.name"
 _REST = re.compile(rb'\s*(\{\s*"data"\s*:\s*)?\[?\s*\{[^{]*"context"\s*:\s*\{')
@@ -57,7 +58,7 @@ class PhoenixImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+        return rebuilt_runs(path, told_by_records(_records(path), spans_of_row))
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:
@@ -70,7 +71,17 @@ def _records(path: Path) -> Iterator[Record | UnreadableInput]:
             yield f"{record[0]} span {number}", span
 
 
-def _spans(row: Mapping[str, Any], place: str) -> Iterable[Span]:
+def spans_of_row(row: Mapping[str, Any], place: str) -> Iterable[Span]:
+    """Read one span, as a row of the dataframe or as the API writes it.
+
+    Args:
+        row: The span.
+        place: Where it stands, for messages.
+
+    Raises:
+        UnreadableInput: if it is none.
+        MalformedSpan: likewise.
+    """
     if not isinstance(row, Mapping):
         raise UnreadableInput(f"{place}: expected a span as an object, got {str(row)[:60]!r}. Export it again.")
     nested = row.get("context")
@@ -78,6 +89,9 @@ def _spans(row: Mapping[str, Any], place: str) -> Iterable[Span]:
     parent = row.get("parent_id")
     start_ns, end_ns = span_times(row.get("start_time"), row.get("end_time"), place)
     name, attributes = str(row.get("name", "")), _attributes(row)
+    told_kind = row.get("span_kind")
+    if isinstance(told_kind, str) and told_kind not in ("", "UNKNOWN"):  # the API takes it out of the attributes
+        attributes.setdefault(_KIND, told_kind)
     if _OPERATION in attributes:
         attributes.pop(_KIND, None)  # Phoenix's own reading of a span by the GenAI conventions
     yield Span(
@@ -107,10 +121,28 @@ def _scope(name: str, attributes: Mapping[str, AttributeValue]) -> str:
 def _attributes(row: Mapping[str, Any]) -> dict[str, AttributeValue]:
     given = row.get("attributes")
     if isinstance(given, Mapping):
-        return flattened(given, whole=_WHOLE)
+        return flattened(_gathered(given), whole=_WHOLE)
     columns = {key.removeprefix(_PREFIX): value for key, value in row.items() if key.startswith(_PREFIX)}
     found = flattened(columns, whole=_WHOLE)
     return {key: value for key, value in found.items() if value == value}  # NaN is a dataframe's word for nothing
+
+
+def _gathered(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Put together what the API flattened of attributes that were one JSON text."""
+    found: dict[str, Any] = {}
+    for key, value in attributes.items():
+        whole = next((name for name in _WHOLE if key.startswith(f"{name}.")), None)
+        if whole is None:
+            found[key] = value
+            continue
+        owner = found.setdefault(whole, {})
+        *path, last = key[len(whole) + 1 :].split(".")[:_MAX_DEPTH]
+        for name in path:
+            inner = owner.get(name) if isinstance(owner, dict) else None
+            owner = inner if isinstance(inner, dict) else owner.setdefault(name, {}) if isinstance(owner, dict) else {}
+        if isinstance(owner, dict):
+            owner[last] = value
+    return found
 
 
 def _events(listed: object, place: str) -> Iterator[SpanEvent]:

@@ -6,8 +6,9 @@ Its protobuf answers are read by `otlp-proto`. Source: Tempo 2 and 3, `/api/trac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from blamespan.errors import UnreadableInput
 from blamespan.recorded import RecordedRun
@@ -15,7 +16,7 @@ from blamespan_integrations.importers._grouping import Told, rebuilt_runs
 from blamespan_integrations.importers._json_values import json_objects
 from blamespan_integrations.importers._otlp_documents import told_by_document
 
-__all__ = ["TempoImporter"]
+__all__ = ["TempoImporter", "told_by_tempo"]
 
 _START = re.compile(rb'\s*\[?\s*\{\s*("batches"\s*:|"trace"\s*:\s*\{\s*"(batches|resourceSpans|resource_spans)")')
 
@@ -44,6 +45,16 @@ def _told(path: Path) -> Iterator[Told]:
     for found in json_objects(path, "a trace from Tempo"):
         if isinstance(found, UnreadableInput):
             yield found
-            continue
-        inner = found.value.get("trace")
-        yield from told_by_document(inner if isinstance(inner, dict) else found.value, found.place)
+        else:
+            yield from told_by_tempo(found.value, found.place)
+
+
+def told_by_tempo(answer: Mapping[str, Any], place: str) -> Iterator[Told]:
+    """Yield the spans of one answer.
+
+    Args:
+        answer: As Tempo gives it.
+        place: Where it stands, for messages.
+    """
+    inner = answer.get("trace")
+    yield from told_by_document(inner if isinstance(inner, dict) else answer, place)

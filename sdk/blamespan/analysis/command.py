@@ -1,35 +1,38 @@
-"""`blamespan analyze`: attribute runs that were recorded to files."""
+"""`blamespan analyze`: attribute runs that were recorded elsewhere, from one file to an archive."""
 
 from __future__ import annotations
 
-import itertools
-import json
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from blamespan.analysis.sources import find_files, read_runs
-from blamespan.analysis.tables import RunTable, print_run
-from blamespan.analysis.verdicts import as_json, printable
-from blamespan.attribution import Attribution
-from blamespan.errors import UnreadableInput
-from blamespan.recorded import Importer, RecordedRun, importers, load_importer
-from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
+from blamespan._version import __version__
+from blamespan.analysis.engines.outcomes import Wanted
+from blamespan.analysis.journal import Journal
+from blamespan.analysis.outputs import check_output, write_lines, write_rows
+from blamespan.analysis.progress import watched
+from blamespan.analysis.results import engine_for, listed, new_outcomes
+from blamespan.analysis.selection import Selection, time_of
+from blamespan.analysis.sources import Piece
+from blamespan.analysis.telling import TABLE_ROWS, Tables, Tally, WrittenBack
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.recorded import importers
+from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer, tracer_options
 
 __all__ = ["analyze"]
 
-_BATCH_RUNS = 64
-"""Runs attributed at once: enough to keep the tracer busy, few enough to hold in memory."""
-_TABLE_ROWS = 50
 
+class _AsksPlugins(click.Command):
+    """A command that takes the flags of the installed tracers; its help ends with what the importers read."""
 
-class _NamesFormats(click.Command):
-    """A command whose help ends with what the installed importers read."""
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Ask the tracers for their flags, too."""
+        return [*super().get_params(ctx), *tracer_options()]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Ask the importers; they are imported for it."""
@@ -39,115 +42,164 @@ class _NamesFormats(click.Command):
 
 
 @click.command(
-    cls=_NamesFormats,
+    cls=_AsksPlugins,
     epilog="""\b
 Example:
   blamespan analyze traces.jsonl
   blamespan analyze exports/ --json > verdicts.jsonl
+  blamespan analyze 'archive/**/*.jsonl.zst' --out results.parquet --resume
+  blamespan analyze --from phoenix://localhost:6006 --since 7d --write-back phoenix://localhost:6006
 """,
 )
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("sources", nargs=-1)
+@click.option("--from", "urls", multiple=True, metavar="URL", help="A back end to ask, or files elsewhere; repeatable.")
 @click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
+@click.option("--since", metavar="TIME", help="Leave out runs that began before: 2026-11-21, or 7d for so long ago.")
+@click.option("--until", metavar="TIME", help="Leave out runs that began then or later.")
+@click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="What must be so; repeatable.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N runs.")
 @click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option(
+    "--processes", type=click.IntRange(min=1), metavar="N", help="Processes here, or workers with Ray; else all."
+)
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
-def analyze(paths: tuple[Path, ...], format_name: str | None, tracer_name: str, wants_json: bool, every: bool) -> None:
-    """Say of each recorded run in PATHS who is to blame, at which step and how.
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="PATH", help="Results: .parquet, .jsonl[.gz|.zst], or a folder."
+)
+@click.option(
+    "--annotated", type=click.Path(path_type=Path), metavar="PATH", help="Spans with verdicts: .jsonl[.gz|.zst]."
+)
+@click.option("--write-back", metavar="URL", help="Where verdicts go as spans or annotations.")
+@click.option("--resume", is_flag=True, help="Go on with interrupted work on the same output.")
+def analyze(
+    sources: tuple[str, ...],
+    urls: tuple[str, ...],
+    tracer_name: str,
+    engine: str,
+    processes: int | None,
+    **options: Any,
+) -> None:
+    """Say of each recorded run in SOURCES who is to blame, at which step and how.
 
-    A folder is walked. A file that cannot be read is named on stderr with what was expected; the
-    others still run, and the exit code is 1 at the end.
+    SOURCES are files, folders, patterns, - for standard input, or URLs. What cannot be read is named on stderr
+    with what was expected; the rest still runs, and the exit code is 1 at the end.
     """
-    formats: list[Importer] = [_Forced(load_importer(format_name))] if format_name else list(importers())
+    output = options["out"] or options["annotated"]
+    _check(options, sources + urls)
     tracer = load_tracer(tracer_name)
-    tally = _Tally()
-    done = _attributed(_readable(_runs(list(find_files(paths)), formats), tally), tracer)
-    if wants_json:
-        _print_json(done)
-    else:
-        _print_tables(done, every)
-    if not tally.runs and not tally.unreadable:
-        tally.refuse(UnreadableInput(f"{', '.join(map(str, paths))}: expected recorded runs, got none. Check the path"))
-    if tally.unreadable:
-        click.echo(f"blamespan: {tally.runs} runs attributed, {tally.unreadable} could not be read", err=True)
-        sys.exit(1)
+    chosen = engine_for(engine, tracer, tracer_name, processes)
+    pieces = listed([*sources, *urls], options["format_name"], _selection(options))
+    with ExitStack() as stack:
+        tally = stack.enter_context(Tally())
+        journal = None
+        if output:
+            path = output.with_name(f"{output.name}.journal")
+            journal = Journal.open(path, _plan(tracer, options), resume=options["resume"])
+            stack.enter_context(closing(journal))
+            tally.is_kept = True
+        _run(chosen, pieces, journal, tally, options, stack)
+        if journal is not None:
+            _write(journal, tally, options)
+    if account := getattr(tracer, "account", ""):
+        click.echo(f"blamespan: {account}", err=True)
+    if not tally.runs and not tally.unreadable and not tally.failed:
+        tally.refuse(
+            UnreadableInput(f"{', '.join([*sources, *urls])}: expected recorded runs, got none. Check the path")
+        )
+    sys.exit(tally.told())
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Counts what was read and what could not be, naming the latter at once."""
-
-    runs: int = 0
-    unreadable: int = 0
-
-    def refuse(self, error: UnreadableInput) -> None:
-        self.unreadable += 1
-        click.echo(f"blamespan: {printable(str(error))}", err=True)
-
-
-class _Forced:
-    """An importer that the user chose: it matches everything."""
-
-    def __init__(self, importer: Importer) -> None:
-        self.name = importer.name
-        self.description = importer.description
-        self.read = importer.read
-
-    def matches(self, path: Path, head: bytes) -> bool:
-        del path, head
-        return True
-
-
-def _runs(files: list[Path], formats: list[Importer]) -> Iterator[RecordedRun | UnreadableInput]:
-    """Read the files one after the other, with a progress bar where a person watches."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[runs]} runs"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("", total=len(files), runs=0)
-        counted = itertools.count(1)
-        for path in files:
-            progress.update(bar, description=printable(path.name))
-            for run in read_runs(path, formats):
-                yield run
-                progress.update(bar, runs=next(counted))
-            progress.advance(bar)
+def _run(
+    engine: Any, pieces: Iterable[Piece], journal: Journal | None, tally: Tally, options: Any, stack: ExitStack
+) -> None:
+    """Attribute all that is not done yet, telling and keeping what comes."""
+    tables = None if options["wants_json"] else Tables(every=options["every"])
+    back = stack.enter_context(WrittenBack(options["write_back"], tally)) if options["write_back"] else None
+    whole = None if back or (tables and options["every"]) else TABLE_ROWS + 1 if tables else 0
+    left = _left(pieces, journal)
+    bar = stack.enter_context(watched(left))
+    outcomes = new_outcomes(engine, left, Wanted(bool(options["annotated"]), whole), options["limit"], journal)
+    stack.enter_context(closing(outcomes))
+    if journal:
+        tally.take_over(journal)
+    for outcome in outcomes:
+        bar.saw(outcome)
+        tally.saw(outcome)
+        if back:
+            back.saw(outcome)
+        if journal:
+            journal.add(outcome)
+        elif options["wants_json"]:
+            tally.print_json(outcome)
+        if tables:
+            tables.saw(outcome)
+    bar.stop()
+    if tables:
+        tables.print()
 
 
-def _readable(found: Iterable[RecordedRun | UnreadableInput], tally: _Tally) -> Iterator[RecordedRun]:
-    for item in found:
-        if isinstance(item, UnreadableInput):
-            tally.refuse(item)
-        else:
-            tally.runs += 1
-            yield item
+def _left(pieces: Iterable[Piece], journal: Journal | None) -> Iterable[Piece]:
+    if journal is None:
+        return pieces
+    left = journal.unfinished(pieces)
+    return list(left) if isinstance(pieces, Sequence) else left
 
 
-def _attributed(runs: Iterable[RecordedRun], tracer: Tracer) -> Iterator[tuple[RecordedRun, Attribution]]:
-    source = iter(runs)
-    while batch := list(itertools.islice(source, _BATCH_RUNS)):
-        yield from zip(batch, tracer.attribute([run.trace for run in batch]), strict=True)
+def _write(journal: Journal, tally: Tally, options: Any) -> None:
+    """Make the outputs of all that was done, and forget how."""
+    if options["out"]:
+        write_rows(options["out"], (entry.row for entry in journal.entries() if entry.row))
+    if options["annotated"]:
+        write_lines(options["annotated"], (entry.spans for entry in journal.entries() if entry.spans))
+    if options["wants_json"]:
+        for entry in journal.entries():
+            if entry.row:
+                click.echo(entry.row)
+    tally.skipped = journal.skipped
+    journal.delete()
 
 
-def _print_json(done: Iterable[tuple[RecordedRun, Attribution]]) -> None:
-    for run, verdict in done:
-        click.echo(json.dumps(as_json(run.source, run.trace, verdict)))
+def _check(options: Any, sources: tuple[str, ...]) -> None:
+    if not sources:
+        raise click.UsageError("expected files, folders or URLs to analyze, got none. Try: blamespan analyze --help")
+    if options["resume"] and not (options["out"] or options["annotated"]):
+        raise ConfigError("--resume goes on with what is kept beside an output, got none. Add --out results.parquet")
+    if options["out"]:
+        check_output(options["out"], rows=True)
+    if options["annotated"]:
+        check_output(options["annotated"], rows=False)
+        if options["out"] and options["out"].absolute() == options["annotated"].absolute():
+            raise ConfigError(f"--out and --annotated need two paths, got {str(options['out'])!r} for both")
 
 
-def _print_tables(done: Iterable[tuple[RecordedRun, Attribution]], every: bool) -> None:
-    """Print a run by its steps if it is the only one, else a line per run."""
-    console = Console()
-    found = iter(done)
-    head = list(itertools.islice(found, 2))
-    if len(head) == 1:
-        [(run, verdict)] = head
-        print_run(console, run.source, run.trace, verdict, every=every)
-        return
-    table = RunTable(console, None if every else _TABLE_ROWS)
-    for run, verdict in itertools.chain(head, found):
-        table.add(run.source, run.trace, verdict)
-    if head:
-        table.print()
+def _selection(options: Any) -> Selection:
+    now = datetime.now(UTC)
+    since, until = (time_of(options[name], now) if options[name] else None for name in ("since", "until"))
+    return Selection(since=since, until=until, filters=_filters(options["filters"]), limit=options["limit"])
+
+
+def _filters(given: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        key, separator, value = text.partition("=")
+        if not key or not separator:
+            raise ConfigError(f"--filter takes KEY=VALUE, got {text!r}. Write it like --filter agent=planner")
+        found[key] = value
+    return found
+
+
+def _plan(tracer: Tracer, options: Any) -> dict[str, Any]:
+    """Say what decides the results, beside the pieces; times as they were written, so that `7d` stays `7d`."""
+    identity = tracer.identity
+    return {
+        "blamespan": __version__,
+        "tracer": [identity.name, identity.version, identity.weights],
+        "format": options["format_name"],
+        "since": options["since"],
+        "until": options["until"],
+        "filters": _filters(options["filters"]),
+        "limit": options["limit"],
+        "annotated": bool(options["annotated"]),
+    }

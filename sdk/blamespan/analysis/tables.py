@@ -12,12 +12,13 @@ from blamespan.analysis.verdicts import StepRow, mode_text, printable, step_rows
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["RunTable", "print_run"]
+__all__ = ["MORE_LIKELY_THAN_NOT", "RunTable", "print_run"]
 
 _MAX_STEPS = 40
 """Rows of one run that are printed without being asked for more."""
 _SHARE_WORTH_A_ROW = 0.05
-_MORE_LIKELY_THAN_NOT = 0.5
+MORE_LIKELY_THAN_NOT = 0.5
+"""Below this likelihood of a failure a run is called sound, and its verdict an if."""
 
 
 def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: Attribution, *, every: bool) -> None:
@@ -114,7 +115,7 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
-        if verdict.failure_score < _MORE_LIKELY_THAN_NOT:
+        if verdict.failure_score < MORE_LIKELY_THAN_NOT:
             facts.append("more likely sound; if it failed:")
     return "   ".join(facts)
 

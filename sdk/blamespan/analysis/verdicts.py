@@ -91,8 +91,8 @@ def as_json(source: str, trace: MessageActionTrace, verdict: Attribution) -> dic
 
 
 def printable(text: str) -> str:
-    """Make untrusted text fit for one line of a terminal: no control characters, no line ends."""
-    return " ".join(_CONTROL.sub("", text).split())
+    """Make untrusted text fit for one line of a terminal: no control characters, no line ends, no half characters."""
+    return " ".join(_CONTROL.sub("", text.encode("utf-8", "replace").decode()).split())
 
 
 def _mode_of(verdict: Attribution, agent: str | None) -> ModeBlame | None:

@@ -19,8 +19,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, EntityRef, KeyVal
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from blamespan.errors import MalformedSpan
+from blamespan.otlp.plain import plain_request
 
-__all__ = ["request_from_json", "request_to_document", "request_to_json"]
+__all__ = ["request_from_document", "request_from_json", "request_to_document", "request_to_json"]
 
 _GROUPS = ("resourceSpans", "resource_spans")
 _SCOPED = ("scopeSpans", "scope_spans")
@@ -47,9 +48,21 @@ def request_from_json(body: bytes | str) -> ExportTraceServiceRequest:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise MalformedSpan(f"expected OTLP-JSON, got no JSON: {error}") from error
+    return request_from_document(document)
+
+
+def request_from_document(document: Any) -> ExportTraceServiceRequest:
+    """Read one OTLP-JSON document that was parsed; it may be changed.
+
+    Raises:
+        MalformedSpan: if it is no object with `resourceSpans`, or a field has the wrong type.
+    """
     if not isinstance(document, dict) or not any(key in document for key in _GROUPS):
         found = sorted(document)[:5] if isinstance(document, dict) else type(document).__name__
         raise MalformedSpan(f"expected an OTLP-JSON object with 'resourceSpans', got {found!r}")
+    plain = plain_request(document)
+    if plain is not None:
+        return plain
     try:
         _recode_ids(document, _base64_of_hex)
         return json_format.ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)

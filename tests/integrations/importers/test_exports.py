@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +206,22 @@ def _rest(row: dict[str, Any]) -> dict[str, Any]:
     attributes = {key.removeprefix("attributes."): value for key, value in row.items() if key.startswith("attributes.")}
     context = {"trace_id": row["context.trace_id"], "span_id": row["context.span_id"]}
     kept = ("name", "span_kind", "parent_id", "start_time", "end_time", "status_code", "status_message")
-    return {"id": "x", **{key: row[key] for key in kept}, "context": context, "attributes": attributes, "events": []}
+    flat = {key: value for key, value in _flat(attributes) if value is not None}
+    kind = flat.pop("openinference.span.kind", "UNKNOWN")
+    fields = {**{key: row[key] for key in kept}, "span_kind": kind}
+    return {"id": "x", **fields, "context": context, "attributes": flat, "events": []}
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Flatten as Phoenix's API does: objects, and lists that hold some."""
+    for key, item in value.items():
+        read = json.loads(item) if key == "metadata" and isinstance(item, str) else item
+        if isinstance(read, list) and any(isinstance(part, dict) for part in read):
+            read = {str(place): part for place, part in enumerate(read)}
+        if isinstance(read, dict):
+            yield from _flat(read, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", read
 
 
 def test_langsmith_runs_within_runs_are_read(tmp_path: Path) -> None:

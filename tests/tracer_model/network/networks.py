@@ -28,10 +28,13 @@ def drawn_network(alarm: float = 0.0) -> Network:
     rng = np.random.default_rng(0)
     return Network(
         shape=shape,
-        weights={
-            name: rng.standard_normal(size).astype(np.float16).astype(np.float32) * np.float32(0.25)
-            for name, size in shape.parameters().items()
-        },
+        members=tuple(
+            {
+                name: rng.standard_normal(size).astype(np.float16).astype(np.float32) * np.float32(0.25)
+                for name, size in shape.parameters().items()
+            }
+            for _ in range(2)
+        ),
         mean=np.zeros(len(names), np.float32),
         spread=np.ones(len(names), np.float32),
         features=names,

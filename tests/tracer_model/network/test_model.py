@@ -9,7 +9,7 @@ import torch
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.inputs import run_inputs
-from blamespan_tracer.network.model import StepInputs, scores_of
+from blamespan_tracer.network.model import StepInputs, mean_scores, scores_of
 from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
 
 
@@ -18,11 +18,11 @@ def test_torch_and_numpy_say_the_same() -> None:
     network = drawn_network()
     run = run_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.shape.n_buckets)[0]
     judged = tracer_with()._scores(run)
-    weights = {name: torch.from_numpy(value) for name, value in network.weights.items()}
+    members = [{name: torch.from_numpy(value) for name, value in each.items()} for each in network.members]
     padded = pad([run])
     padded.features.copy_(torch.from_numpy(network.scaled(run.features)))
 
-    in_torch = scores_of(weights, network.shape, padded.steps(weights))
+    in_torch = mean_scores([scores_of(each, network.shape, padded.steps(each)) for each in members])
 
     for part in ("pointer", "fault", "modes"):
         assert getattr(judged, part) == pytest.approx(getattr(in_torch, part).numpy(), abs=1e-4), part
@@ -32,7 +32,7 @@ def test_padding_changes_no_score() -> None:
     """A short run beside a long one is read as it would be alone."""
     network = drawn_network()
     short, long = run_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, 256)
-    weights = {name: torch.from_numpy(value) for name, value in network.weights.items()}
+    weights = {name: torch.from_numpy(value) for name, value in network.members[0].items()}
     n_steps = len(short)
 
     alone, beside = (scores_of(weights, network.shape, pad(runs).steps(weights)) for runs in ([short], [short, long]))
@@ -54,6 +54,6 @@ def test_who_cannot_be_blamed_gets_nothing() -> None:
         np.array([[True, False, True]]),
     )
 
-    pointer = scores_of(network.weights, shape, steps).pointer[0]
+    pointer = scores_of(network.members[0], shape, steps).pointer[0]
 
     assert np.exp(pointer - pointer.max())[1] == 0

@@ -100,7 +100,7 @@ def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     """A verdict out of NaN would look like one."""
     network = drawn_network()
-    broken = replace(network, weights={**network.weights, "in.bias": network.weights["in.bias"] * np.nan})
+    broken = replace(network, members=({**network.members[0], "in.bias": network.members[0]["in.bias"] * np.nan},))
     broken.save(tmp_path / "n.safetensors")
 
     with pytest.raises(TracerUnavailable, match="no numbers"):

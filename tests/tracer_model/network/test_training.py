@@ -15,7 +15,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.examples import MODES, SOUND, UNKNOWN, Example, examples_of
 from blamespan_tracer.network.recipe import NetworkRecipe, NetworkSize
 from blamespan_tracer.network.schedule import Schedule
-from blamespan_tracer.network.training import train_network_on
+from blamespan_tracer.network.training import Examples, split_by_task, train_network_on
 from tests.tracer_model.network.networks import random_team
 from tests.tracer_model.representation.teams import team
 
@@ -46,38 +46,70 @@ def labelled(seed: int) -> RecordedRun:
 
 
 @pytest.fixture(scope="module")
-def examples() -> list[Example]:
-    return examples_of([labelled(seed) for seed in range(240)], LEXICON, RECIPE.size.n_buckets)
+def examples() -> Examples:
+    found = examples_of([labelled(seed) for seed in range(240)], LEXICON, RECIPE.size.n_buckets)
+    return Examples(*split_by_task(found, percent=RECIPE.data.held_out_percent, seed=RECIPE.seed))
 
 
-def test_network_learns_who_guessed(examples: list[Example]) -> None:
+def test_network_learns_who_guessed(examples: Examples) -> None:
     """On tasks it has not seen it finds the step that decided, and the runs in which none did."""
     network, held_out = train_network_on(examples, RECIPE, LEXICON)
 
-    assert held_out.n >= 10
-    assert held_out.step >= 80
-    assert held_out.false_alarms <= RECIPE.max_false_alarms
+    assert held_out.tasks.n >= 10
+    assert held_out.tasks.step >= 80
+    assert held_out.tasks.false_alarms <= RECIPE.max_false_alarms
     assert network.features
-    assert held_out.coverage >= 80
+    assert held_out.tasks.coverage >= 80
 
 
-def test_same_seed_gives_the_same_bits(examples: list[Example]) -> None:
+def test_members_are_trained_apart(examples: Examples) -> None:
+    """Each begins from other weights; together they are one network of as many members."""
+    few = replace(RECIPE, members=2, schedule=replace(RECIPE.schedule, epochs=1))
+
+    network, _ = train_network_on(examples, few, LEXICON)
+
+    first, second = network.members
+    assert not np.array_equal(first["in.features"], second["in.features"])
+
+
+def test_runs_of_labelled_agents_teach_whom_to_point_at(examples: Examples) -> None:
+    """Where no step is labelled, the pointer learns from the agent's; held-out ones are measured by their agent."""
+    agents = [by_agent(each) for each in (*examples.fitted, *examples.tasks) if each.decisive >= 0]
+    one = next(each for each in examples.fitted if each.decisive >= 0)
+    taught = Examples([one, *agents[:120]], examples.tasks, agents=agents[120:])
+    alone = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=20))
+
+    _, held_out = train_network_on(taught, alone, LEXICON)
+
+    assert held_out.agents is not None
+    assert held_out.agents >= 80
+
+
+def by_agent(example: Example) -> Example:
+    """Forget which step it was."""
+    culprit = int(example.inputs.agent[example.decisive])
+    modes = frozenset(np.flatnonzero(example.modes[example.decisive]).tolist())
+    unknown = np.full_like(example.fault, np.nan)
+    return replace(example, decisive=UNKNOWN, fault=unknown, modes=example.modes * 0, culprits={culprit: modes})
+
+
+def test_same_seed_gives_the_same_bits(examples: Examples) -> None:
     """Weights can be made again by whoever doubts them."""
     few = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=1))
 
     first, second = (train_network_on(examples, few, LEXICON)[0] for _ in range(2))
 
-    assert all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
+    assert all(np.array_equal(first.members[0][name], second.members[0][name]) for name in first.members[0])
     assert first.temperature == second.temperature
 
 
-def test_too_few_runs_are_refused(examples: list[Example]) -> None:
+def test_too_few_runs_are_refused(examples: Examples) -> None:
     """Without anything held out no probability would mean what it says."""
     with pytest.raises(ConfigError, match="hold 12 % of them out"):
-        train_network_on(examples[:1], RECIPE, LEXICON)
+        train_network_on(Examples(examples.fitted[:1], ()), RECIPE, LEXICON)
 
 
-def test_labels_land_on_merged_steps(examples: list[Example]) -> None:
+def test_labels_land_on_merged_steps(examples: Examples) -> None:
     """A label names an original step; the network learns the decision that the step is part of."""
     run = labelled(1)
     example = examples_of([run], LEXICON, 512)[0]
@@ -86,7 +118,7 @@ def test_labels_land_on_merged_steps(examples: list[Example]) -> None:
     assert run.origin.decisive in example.inputs.origins[example.decisive]
     assert example.fault.sum() == 1
     assert str(MODES[int(example.modes[example.decisive].argmax())]) == "mast:FM-1.1"
-    assert examples[0].decisive == SOUND
+    assert examples.fitted[0].decisive == SOUND
 
 
 def test_labels_of_agents_alone_teach_no_step() -> None:

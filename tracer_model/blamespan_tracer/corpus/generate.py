@@ -122,7 +122,7 @@ def _begin(recipe: CorpusRecipe) -> None:
     from blamespan_tracer.replay.recording import Recording
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in ("autogen_core", "langgraph"):  # they log what faults do to them
+    for name in ("autogen_core", "langgraph", "asyncio", "blamespan_tracer.simulation"):  # what faults do to them
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker = (recipe, Recording().__enter__())  # open as long as the process: instrumenting takes longer than a run

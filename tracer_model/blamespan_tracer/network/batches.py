@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from blamespan_tracer.network.examples import SOUND, UNKNOWN, Example
+from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN, Example
 from blamespan_tracer.network.inputs import RELATIONS, RunInputs, relations_of
 from blamespan_tracer.network.model import StepInputs, Weights
 
@@ -75,6 +75,7 @@ class Targets:
         modes: (B, S, K).
         culprit: (B, S) 1 on the steps of agents labelled at fault, 0 on other agents', NaN where no agent is labelled.
         agent_modes: (B, S, K) on these steps the modes of their agent.
+        somewhere: (B,) bool, where a run failed and nobody knows by whom.
     """
 
     pointer: Tensor
@@ -82,6 +83,7 @@ class Targets:
     modes: Tensor
     culprit: Tensor
     agent_modes: Tensor
+    somewhere: Tensor
 
 
 def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: int) -> Iterator[list[Example]]:
@@ -133,13 +135,15 @@ def targets_of(examples: Sequence[Example], device: torch.device | str = "cpu") 
     agent_modes = np.zeros_like(modes)
     for row, each in enumerate(examples):
         n_steps = len(each.inputs)
-        if each.decisive != UNKNOWN:
+        if each.decisive not in (UNKNOWN, SOMEWHERE):
             pointer[row] = longest if each.decisive == SOUND else each.decisive
         fault[row, :n_steps] = np.where(each.inputs.can_be_blamed, each.fault, np.nan)
         modes[row, :n_steps] = each.modes
         if each.culprits:
             _mark(each, culprit[row], agent_modes[row])
-    return Targets(*(torch.from_numpy(part).to(device) for part in (pointer, fault, modes, culprit, agent_modes)))
+    somewhere = np.array([each.decisive == SOMEWHERE for each in examples])
+    arrays = (pointer, fault, modes, culprit, agent_modes, somewhere)
+    return Targets(*(torch.from_numpy(part).to(device) for part in arrays))
 
 
 def _mark(example: Example, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:

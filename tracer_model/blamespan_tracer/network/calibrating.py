@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.network.examples import SOUND, UNKNOWN
+from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN
 
 __all__ = ["Pointed", "alarm_for", "mass_for", "shares_of", "temperature_of"]
 
@@ -29,7 +29,7 @@ class Pointed:
 
     Attributes:
         scores: (N + 1,) the last for "it did not fail"; very negative where nobody can be blamed.
-        decisive: The merged step, `SOUND` or `UNKNOWN`.
+        decisive: The merged step, `SOUND`, `UNKNOWN` or `SOMEWHERE`.
     """
 
     scores: Floats
@@ -52,7 +52,7 @@ def temperature_of(runs: Sequence[Pointed]) -> float:
     def loss(temperature: float) -> float:
         total = 0.0
         for run in runs:
-            if run.decisive != UNKNOWN:
+            if run.decisive not in (UNKNOWN, SOMEWHERE):
                 scaled = (run.scores - run.scores.max()) / temperature
                 total -= scaled[run.decisive] - np.log(np.exp(scaled).sum())  # SOUND is the last place
         return total

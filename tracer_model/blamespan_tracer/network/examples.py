@@ -18,7 +18,7 @@ from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.inputs import RunInputs, run_inputs
 from blamespan_tracer.progress import tracked
 
-__all__ = ["MODES", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns"]
+__all__ = ["MODES", "SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns"]
 
 MODES: tuple[ErrorMode, ...] = (
     *(mode for code, mode in MAST.items() if code != "FM-2.1"),  # nothing that is labelled maps to it
@@ -34,6 +34,9 @@ SOUND = -1
 UNKNOWN = -2
 """Stands for the decisive step where no label says which."""
 
+SOMEWHERE = -3
+"""Stands for the decisive step of a run that failed by one of its agents, nobody knows which."""
+
 _BATCH_RUNS = 64
 
 Floats = NDArray[np.float32]
@@ -45,7 +48,7 @@ class Example:
 
     Attributes:
         inputs: What the network reads.
-        decisive: The merged step that decided the failure, or `SOUND`, or `UNKNOWN`.
+        decisive: The merged step that decided the failure, or `SOUND`, `UNKNOWN` or `SOMEWHERE`.
         fault: (N,) 1 where something is wrong, 0 where nothing is, NaN where nobody knows.
         modes: (N, K) 1 for the modes of a step that is wrong, else 0.
         culprits: Where only agents are labelled: columns of the modes of each agent at fault, by its number.
@@ -69,8 +72,8 @@ class Example:
 def examples_of(
     runs: Iterable[RecordedRun], lexicon: Lexicon, n_buckets: int, *, what: str = "reading"
 ) -> list[Example]:
-    """Read labelled runs; those without a step or a label are left out."""
-    labelled = [run for run in runs if run.faults is not None and run.trace.steps]
+    """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out."""
+    labelled = [run for run in runs if run.trace.steps and (run.faults is not None or run.trace.outcome == "failed")]
     found: list[Example] = []
     for start in tracked(range(0, len(labelled), _BATCH_RUNS), what):
         some = labelled[start : start + _BATCH_RUNS]
@@ -86,7 +89,6 @@ def mode_columns(faults: Sequence[Fault]) -> frozenset[int]:
 
 
 def _example(run: RecordedRun, inputs: RunInputs) -> Example:
-    assert run.faults is not None  # the caller has looked
     merged = {step: place for place, steps in enumerate(inputs.origins) for step in steps}
     fault = np.zeros(len(inputs), np.float32)
     modes = np.zeros((len(inputs), len(MODES)), np.float32)
@@ -97,13 +99,16 @@ def _example(run: RecordedRun, inputs: RunInputs) -> Example:
             decisive = merged.get(run.origin.decisive, UNKNOWN)
         elif run.trace.outcome == "failed":
             decisive = UNKNOWN
+    elif run.faults is None:
+        decisive = SOMEWHERE
+        fault[:] = np.nan
     elif run.faults:
         steps = {one.step for one in run.faults}
         decisive = merged.get(steps.pop() or 0, UNKNOWN) if len(steps) == 1 and None not in steps else UNKNOWN
         if decisive == UNKNOWN:
             culprits = _culprits(run, inputs)
             fault[:] = np.nan
-    for one in run.faults:
+    for one in run.faults or ():
         if one.step in merged:
             place = merged[one.step]
             fault[place] = 1

@@ -12,13 +12,13 @@ R relations, K modes. Everything is float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import array_api_compat as arrays
 
-__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "scores_of"]
+__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "mean_scores", "scores_of"]
 
 Array: TypeAlias = Any
 """A NumPy array or a PyTorch tensor; the array API has no type of its own for "either"."""
@@ -119,7 +119,7 @@ class Scores:
         pointer: (B, S + 1) the last for "it did not fail"; very negative where a step cannot be blamed.
         fault: (B, S) log-odds that something is wrong at this step.
         modes: (B, S, K) log-odds of each mode, given that something is.
-        states: (B, S, D) what a step came to mean; contrastive learning compares these.
+        states: (B, S, D) what a step came to mean, to the first of several networks.
     """
 
     pointer: Array
@@ -154,6 +154,22 @@ def scores_of(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array 
         fault=(states @ weights["out.fault"])[..., 0] + weights["out.fault_bias"],
         modes=states @ weights["out.modes"] + weights["out.modes_bias"],
         states=states,
+    )
+
+
+def mean_scores(scores: Sequence[Scores]) -> Scores:
+    """Average what several networks say of the same runs: log-probabilities of the pointer, log-odds of the rest.
+
+    Source: Lakshminarayanan et al., "Simple and scalable predictive uncertainty estimation using deep ensembles", 2017
+    (arXiv 1612.01474); by the geometric mean, which leaves one temperature to fit.
+    """
+    if len(scores) == 1:
+        return scores[0]
+    return Scores(
+        pointer=sum(_log_softmax(each.pointer) for each in scores) / len(scores),
+        fault=sum(each.fault for each in scores) / len(scores),
+        modes=sum(each.modes for each in scores) / len(scores),
+        states=scores[0].states,
     )
 
 
@@ -197,6 +213,12 @@ def _softmax(logits: Array) -> Array:
     xp = arrays.array_namespace(logits)
     powers = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return powers / xp.sum(powers, axis=-1, keepdims=True)
+
+
+def _log_softmax(logits: Array) -> Array:
+    xp = arrays.array_namespace(logits)
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
 
 def _gelu(values: Array) -> Array:

@@ -25,7 +25,8 @@ def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma
     """Compute each loss, averaged over what it applies to; 0 where it applies to nothing.
 
     - pointer: cross-entropy to the decisive step, smeared over its neighbours by a Gaussian of *sigma* steps.
-    - agent: that of the pointer's mass on the decisive step's agent.
+    - agent: that of the pointer's mass on the decisive step's agent; where only agents
+      are labelled, on any of these; where only the failure is known, on any step.
     - fault, modes: binary cross-entropy per step, for modes on faulty steps alone.
     - culprit: where only agents are labelled, that of the chance that any of an agent's steps is wrong.
     """
@@ -33,7 +34,7 @@ def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma
     known = targets.pointer != _UNKNOWN
     return {
         "pointer": _pointer(log_shares, targets.pointer, padded, known, sigma),
-        "agent": _agent(log_shares, targets.pointer, padded, known),
+        "agent": _agent(log_shares, targets, padded),
         "fault": _fault(scores.fault, targets.fault),
         "modes": _modes(scores.modes, targets),
         "culprit": _culprit(scores, targets, padded),
@@ -94,12 +95,15 @@ def _pointer(log_shares: Tensor, gold: Tensor, padded: Padded, known: Tensor, si
     return (losses * known).sum() / known.sum().clamp(min=1)
 
 
-def _agent(log_shares: Tensor, gold: Tensor, padded: Padded, known: Tensor) -> Tensor:
+def _agent(log_shares: Tensor, targets: Targets, padded: Padded) -> Tensor:
     steps = padded.agent.shape[1]
-    is_failure = known & (gold < steps)
+    gold = targets.pointer
+    points_at_step = (gold != _UNKNOWN) & (gold < steps)
     owner = padded.agent.gather(1, gold.clamp(0, steps - 1)[:, None])
-    same = (padded.agent == owner) & padded.can_be_blamed
-    mass = torch.logsumexp(log_shares[:, :-1].masked_fill(~same, -1e4), dim=1)
+    may_be = (targets.culprit == 1) | targets.somewhere[:, None]
+    right = torch.where(points_at_step[:, None], padded.agent == owner, may_be) & padded.can_be_blamed
+    is_failure = right.any(dim=1)
+    mass = torch.logsumexp(log_shares[:, :-1].masked_fill(~right, -1e4), dim=1)
     return -(mass * is_failure).sum() / is_failure.sum().clamp(min=1)
 
 

@@ -17,11 +17,20 @@ class NetworkData:
 
     Attributes:
         corpora: Folders that `blamespan generate` made, relative to the data folder; what their recipes hold out is
-            not read.
-        held_out_percent: Share of the tasks kept aside for calibration, alarms and step sets.
+            not learnt from: calibration, alarms and step sets are fitted to it.
+        agents: File of AEGIS runs, whose agents are labelled and whose steps are not, relative to the data folder;
+            empty for none.
+        agents_most: How many of these are read, drawn at random; 0 for all.
+        agents_penalty: L2 penalty of the lexicons that read one half of them and were fitted to the other.
+        outcomes: Files of runs, of any format, of which only the outcome is known, relative to the data folder.
+        held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 
     corpora: tuple[str, ...] = ("default",)
+    agents: str = ""
+    agents_most: int = 0
+    agents_penalty: float = field(default=0.1, metadata=POSITIVE)
+    outcomes: tuple[str, ...] = ()
     held_out_percent: int = 12
 
 
@@ -47,6 +56,7 @@ class NetworkRecipe:
         data: What to train on.
         size: How large.
         schedule: How to train.
+        members: How many networks are trained apart, from other first weights, and speak together.
         max_false_alarms: Percent of sound held-out runs that may be called failed.
         coverage: Percent of failed held-out runs whose decisive step the step set is to hold.
     """
@@ -57,6 +67,7 @@ class NetworkRecipe:
     data: NetworkData = field(default_factory=NetworkData)
     size: NetworkSize = field(default_factory=NetworkSize)
     schedule: Schedule = field(default_factory=Schedule)
+    members: int = field(default=1, metadata=POSITIVE)
     max_false_alarms: float = 5.0
     coverage: float = 90.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, relations_of, words_of
-from blamespan_tracer.network.model import Scores, StepInputs, scores_of
+from blamespan_tracer.network.model import Scores, StepInputs, Weights, mean_scores, scores_of
 from blamespan_tracer.network.quotes import evidence_of
 from blamespan_tracer.network.weights import Network
 from blamespan_tracer.silence import why_silent
@@ -29,6 +30,9 @@ from blamespan_tracer.silence import why_silent
 __all__ = ["Judgement", "NetworkTracer"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
+
+WEIGHTS_VARIABLE = "BLAMESPAN_NETWORK_WEIGHTS"
+"""Names a file of weights to use in place of the bundled ones, as `blamespan train --labels` writes it."""
 
 WINDOW = 512
 """Most steps that attend to each other: longer runs are read in as many parts as it takes, so time stays linear."""
@@ -89,10 +93,25 @@ class NetworkTracer:
         """
         return cls(Network.load(BUNDLED), LexicalTracer.bundled().lexicon)
 
+    @classmethod
+    def in_use(cls) -> NetworkTracer:
+        """Load the weights that `BLAMESPAN_NETWORK_WEIGHTS` names, else those that came with the package.
+
+        Raises:
+            TracerUnavailable: if they are missing or damaged.
+        """
+        said = os.environ.get(WEIGHTS_VARIABLE, "").strip()
+        return cls(Network.load(Path(said).expanduser()), LexicalTracer.bundled().lexicon) if said else cls.bundled()
+
     @property
     def identity(self) -> TracerIdentity:
         """Name, version and weights digest."""
         return self._identity
+
+    @property
+    def network(self) -> Network:
+        """What judges."""
+        return self._network
 
     @property
     def lexicon(self) -> Lexicon:
@@ -128,27 +147,22 @@ class NetworkTracer:
         )
 
     def _scores(self, run: RunInputs) -> Scores:
-        return self._scored(run, self._bags(run.words, run.first_word)[None])
+        return mean_scores([self._scored(weights, run, _bags(weights, run)[None]) for weights in self._network.members])
 
     def _scores_with(self, run: RunInputs, task: str, step: int, texts: Sequence[str]) -> list[float]:
         """Score a step, within its part of the run, as if it said other words than its own."""
         start = step // WINDOW * WINDOW
         part = next(islice(_windows(run), step // WINDOW, None))
-        changed = np.repeat(self._bags(part.words, part.first_word)[None], len(texts), axis=0)
-        changed[:, step - start] = self._bags(*words_of(task, texts, self._network.shape.n_buckets))
-        scores: list[float] = self._scored(part, changed).pointer[:, step - start].tolist()
+        words = words_of(task, texts, self._network.shape.n_buckets)
+        found = []
+        for weights in self._network.members:
+            changed = np.repeat(_bags(weights, part)[None], len(texts), axis=0)
+            changed[:, step - start] = _bags_of(weights, *words)
+            found.append(self._scored(weights, part, changed))
+        scores: list[float] = mean_scores(found).pointer[:, step - start].tolist()
         return scores
 
-    def _bags(self, words: NDArray[np.int64], first_word: NDArray[np.int64]) -> Floats:
-        """Sum up the word vectors of each text, by the root of how many there are, as training does: (N, E)."""
-        counts = np.diff(first_word)
-        bags = np.zeros((len(counts), self._network.shape.bag_width), np.float32)
-        some = np.flatnonzero(counts)
-        if len(some):
-            bags[some] = np.add.reduceat(self._network.weights["words"][words], first_word[:-1][some], axis=0)
-        return (bags / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
-
-    def _scored(self, run: RunInputs, bags: Floats) -> Scores:
+    def _scored(self, weights: Weights, run: RunInputs, bags: Floats) -> Scores:
         """Read one run as often as there are *bags*: (B, N, E)."""
 
         def times(part: NDArray[Any]) -> NDArray[Any]:
@@ -161,7 +175,7 @@ class NetworkTracer:
             times(np.ones(len(run), bool)),
             times(run.can_be_blamed),
         )
-        return scores_of(self._network.weights, self._network.shape, steps)
+        return scores_of(weights, self._network.shape, steps)
 
     def _verdict(self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict]) -> Attribution:
         found = self.judge(run)
@@ -225,6 +239,20 @@ def _windows(run: RunInputs) -> list[RunInputs]:
             )
         )
     return parts
+
+
+def _bags(weights: Weights, run: RunInputs) -> Floats:
+    return _bags_of(weights, run.words, run.first_word)
+
+
+def _bags_of(weights: Weights, words: NDArray[np.int64], first_word: NDArray[np.int64]) -> Floats:
+    """Sum up the word vectors of each text, by the root of how many there are, as training does: (N, E)."""
+    table, counts = weights["words"], np.diff(first_word)
+    bags = np.zeros((len(counts), table.shape[1]), np.float32)
+    some = np.flatnonzero(counts)
+    if len(some):
+        bags[some] = np.add.reduceat(table[words], first_word[:-1][some], axis=0)
+    return (bags / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
 
 
 def _sigmoid(logits: Floats) -> Floats:

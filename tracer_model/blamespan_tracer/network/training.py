@@ -1,6 +1,7 @@
-"""Train the network: corpora, split by task, fit, calibration, weights.
+"""Train the network: corpora and runs with labelled agents, split by task, fit, calibration, weights.
 
-Every choice is made on held-out tasks of the training corpora; no other file is opened.
+Nothing is chosen on any other file. What the corpora's recipes hold out is not fitted to, but calibrated on: other
+families and topologies than those learnt from tell best how sure to be of runs that are new.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from blamespan_tracer.corpus.storage import read_corpus
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import percent
+from blamespan_tracer.network.agent_labels import agent_examples
 from blamespan_tracer.network.calibrating import Pointed, alarm_for, mass_for, shares_of, temperature_of
 from blamespan_tracer.network.examples import MODES, SOUND, Example, examples_of
 from blamespan_tracer.network.fitting import fit_network, predict
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
-from blamespan_tracer.network.model import Scores, Shape
+from blamespan_tracer.network.model import Scores, Shape, mean_scores
 from blamespan_tracer.network.recipe import NetworkRecipe
 from blamespan_tracer.network.weights import LIMIT, Network
-from blamespan_tracer.table import is_held_out
+from blamespan_tracer.table import is_held_out, read_recorded
 
-__all__ = ["HeldOut", "Trained", "train_network", "train_network_on"]
+__all__ = ["Examples", "HeldOut", "Rights", "Trained", "split_by_task", "train_network", "train_network_on"]
 
 WEIGHTS_FILE = "network.safetensors"
 
@@ -44,8 +46,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Figures on held-out tasks, percent but for `n` and `sound`; calibration saw the same runs, which flatters."""
+class Rights:
+    """Figures on runs not fitted to, percent but for `n` and `sound`; calibration saw them, which flatters."""
 
     n: int
     step: float
@@ -54,6 +56,38 @@ class HeldOut:
     sound: int
     false_alarms: float
     coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Figures on held-out tasks, on what the corpora's recipes hold out, and on AEGIS's held-out questions.
+
+    Attributes:
+        tasks: Tasks of families and topologies that were learnt from.
+        recipes: Families and topologies that were not; None where the recipes hold nothing out.
+        agents: Percent of AEGIS runs whose most blamed agent is one that is labelled; None without such runs.
+    """
+
+    tasks: Rights
+    recipes: Rights | None = None
+    agents: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What to train on.
+
+    Attributes:
+        fitted: Learnt from.
+        tasks: Held out by their task.
+        recipes: Held out by the recipes of their corpora.
+        agents: AEGIS runs held out by their question.
+    """
+
+    fitted: Sequence[Example]
+    tasks: Sequence[Example]
+    recipes: Sequence[Example] = ()
+    agents: Sequence[Example] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +100,15 @@ class Trained:
 
 
 def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
-    """Train by *recipe* on the corpora under *data*; leave recipe, versions, metrics and weights in *out*.
+    """Train by *recipe* on what lies under *data*; leave recipe, versions, metrics and weights in *out*.
 
     Raises:
-        ConfigError: if a corpus is missing, not finished, or too small to hold anything out.
+        ConfigError: if a corpus or file is missing, not finished, or too small to hold anything out.
     """
     start_s = time.perf_counter()
     lexicon = LexicalTracer.bundled().lexicon
-    examples: list[Example] = []
-    for name in recipe.data.corpora:
-        runs = list(read_corpus(data / name, "train"))
-        examples += examples_of(runs, lexicon, recipe.size.n_buckets, what=f"reading {name}")
-    _log.info("%d runs read in %.0f s", len(examples), time.perf_counter() - start_s)
+    examples = _read(recipe, data, lexicon)
+    _log.info("runs read in %.0f s", time.perf_counter() - start_s)
     network, held_out = train_network_on(examples, recipe, lexicon)
     out.mkdir(parents=True, exist_ok=True)
     digest = network.save(out / WEIGHTS_FILE)
@@ -92,44 +123,108 @@ def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
     return Trained(replace(network, digest=digest), held_out, out / WEIGHTS_FILE)
 
 
-def train_network_on(examples: Sequence[Example], recipe: NetworkRecipe, lexicon: Lexicon) -> tuple[Network, HeldOut]:
+def train_network_on(examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon) -> tuple[Network, HeldOut]:
     """Train on runs in memory.
 
     Raises:
         ConfigError: if a side of the split has no failed run.
     """
-    percent_out = recipe.data.held_out_percent
-    held = [each for each in examples if is_held_out(each.group, percent=percent_out, seed=recipe.seed + 1)]
-    fitted = [each for each in examples if not is_held_out(each.group, percent=percent_out, seed=recipe.seed + 1)]
-    if not any(each.decisive >= 0 for each in fitted) or not any(each.decisive >= 0 for each in held):
+    if not all(any(each.decisive >= 0 for each in part) for part in (examples.fitted, examples.tasks)):
         raise ConfigError(
-            f"expected failed runs of enough tasks to hold {percent_out} % of them out, got {len(fitted)} runs to fit "
-            f"on and {len(held)} held out. Generate a larger corpus, or change data.held_out_percent"
+            f"expected failed runs of enough tasks to hold {recipe.data.held_out_percent} % of them out, got "
+            f"{len(examples.fitted)} runs to fit on and {len(examples.tasks)} held out. Generate a larger corpus, or "
+            "change data.held_out_percent"
         )
-    _log.info("%d runs to fit on, %d held out by task", len(fitted), len(held))
-    mean, spread = _scaling(fitted)
+    _log.info("%d runs to fit on, %d held out by task", len(examples.fitted), len(examples.tasks))
+    mean, spread = _scaling(examples.fitted)
     shape = Shape(n_features=len(mean), n_relations=len(RELATIONS), n_modes=len(MODES), **asdict(recipe.size))
-    fitted, held = _scaled(fitted, mean, spread), _scaled(held, mean, spread)
-    weights = _rounded(fit_network(fitted, shape, recipe.schedule, seed=recipe.seed))
-    scores = predict(held, weights, shape)
-    pointed = [Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(held, scores, strict=True)]
-    temperature = temperature_of(pointed)
+    fitted = _scaled(examples.fitted, mean, spread)
+    members = [
+        _rounded(fit_network(fitted, shape, recipe.schedule, seed=recipe.seed + number))
+        for number in range(recipe.members)
+    ]
+    seen = _Seen.of(_scaled([*examples.tasks, *examples.recipes], mean, spread), members, shape)
+    temperature = temperature_of(seen.pointed)
     network = Network(
         shape=shape,
-        weights={name: value.numpy() for name, value in weights.items()},
+        members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
         mean=mean,
         spread=spread,
         features=feature_names(lexicon),
         modes=tuple(map(str, MODES)),
         lexicon=lexicon.digest,
         temperature=temperature,
-        set_mass=mass_for(pointed, temperature, recipe.coverage),
+        set_mass=mass_for(seen.pointed, temperature, recipe.coverage),
         coverage=recipe.coverage / 100,
-        alarm=alarm_for(pointed, temperature, recipe.max_false_alarms),
+        alarm=alarm_for(seen.pointed, temperature, recipe.max_false_alarms),
         false_alarms=recipe.max_false_alarms / 100,
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
-    return network, _measured(held, scores, pointed, network)
+    tasks, recipes = seen.parted(len(examples.tasks))
+    agents = _Seen.of(_scaled(examples.agents, mean, spread), members, shape)
+    return network, HeldOut(
+        tasks=_measured(tasks, network),
+        recipes=_measured(recipes, network) if any(each.decisive >= 0 for each in recipes.examples) else None,
+        agents=_agents_right(agents) if agents.examples else None,
+    )
+
+
+def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon) -> Examples:
+    """Read the corpora and AEGIS's runs, and part them."""
+    n_buckets, percent_out = recipe.size.n_buckets, recipe.data.held_out_percent
+    known: list[Example] = []
+    apart: list[Example] = []
+    for name in recipe.data.corpora:
+        known += examples_of(read_corpus(data / name, "train"), lexicon, n_buckets, what=f"reading {name}")
+        apart += examples_of(read_corpus(data / name, "held-out"), lexicon, n_buckets, what=f"reading {name}")
+    for name in recipe.data.outcomes:
+        known += examples_of(read_recorded(data / name), lexicon, n_buckets, what=f"reading {name}")
+    aegis: list[Example] = []
+    if recipe.data.agents:
+        aegis = agent_examples(
+            data / recipe.data.agents,
+            lexicon,
+            n_buckets,
+            most=recipe.data.agents_most,
+            penalty=recipe.data.agents_penalty,
+            seed=recipe.seed,
+        )
+    fitted, tasks = split_by_task(known, percent=percent_out, seed=recipe.seed)
+    more, agents = split_by_task(aegis, percent=percent_out, seed=recipe.seed)
+    return Examples([*fitted, *more], tasks, apart, agents)
+
+
+def split_by_task(examples: Sequence[Example], *, percent: int, seed: int) -> tuple[list[Example], list[Example]]:
+    """Part runs into those to fit on and those held out; runs of one task stay together."""
+    held = [is_held_out(each.group, percent=percent, seed=seed + 1) for each in examples]
+    return (
+        [each for each, out in zip(examples, held, strict=True) if not out],
+        [each for each, out in zip(examples, held, strict=True) if out],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Runs and what the members say of them, together."""
+
+    examples: Sequence[Example]
+    scores: Sequence[Scores]
+    pointed: Sequence[Pointed]
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], members: Sequence[dict[str, Tensor]], shape: Shape) -> _Seen:
+        said = [predict(examples, weights, shape) for weights in members]
+        scores = [mean_scores(each) for each in zip(*said, strict=True)]
+        pointed = [
+            Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(examples, scores, strict=True)
+        ]
+        return cls(examples, scores, pointed)
+
+    def parted(self, place: int) -> tuple[_Seen, _Seen]:
+        return (
+            _Seen(self.examples[:place], self.scores[:place], self.pointed[:place]),
+            _Seen(self.examples[place:], self.scores[place:], self.pointed[place:]),
+        )
 
 
 def _scaling(examples: Sequence[Example]) -> tuple[Any, Any]:
@@ -156,11 +251,18 @@ def _rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.half().float() for name, value in weights.items()}
 
 
-def _measured(
-    held: Sequence[Example], scores: Sequence[Scores], pointed: Sequence[Pointed], network: Network
-) -> HeldOut:
+def _agents_right(seen: _Seen) -> float:
+    """Count how often the most blamed agent is one that is labelled, in percent."""
+    found = []
+    for each, point in zip(seen.examples, seen.pointed, strict=True):
+        shares, _ = shares_of(point.scores, 1.0)
+        found.append(int(np.bincount(each.inputs.agent, shares).argmax()) in each.culprits)
+    return percent(found)
+
+
+def _measured(seen: _Seen, network: Network) -> Rights:
     steps, agents, modes, covered, alarms = [], [], [], [], []
-    for each, score, point in zip(held, scores, pointed, strict=True):
+    for each, score, point in zip(seen.examples, seen.scores, seen.pointed, strict=True):
         shares, failed = shares_of(point.scores, network.temperature)
         if each.decisive == SOUND:
             alarms.append(failed >= network.alarm)
@@ -174,7 +276,7 @@ def _measured(
         modes.append(bool(each.modes[each.decisive, int(chances.argmax())]))
         ahead = shares > shares[each.decisive]
         covered.append(float(shares[ahead].sum()) < network.set_mass)
-    return HeldOut(
+    return Rights(
         n=len(steps),
         step=percent(steps),
         agent=percent(agents),

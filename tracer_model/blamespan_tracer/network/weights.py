@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.network.model import Shape
+from blamespan_tracer.weights_file import digest_of, write_weights
 
 __all__ = ["FORMAT", "LIMIT", "Network", "is_network"]
 
-FORMAT = "blamespan-network-1"
+FORMAT = "blamespan-network-2"
 """Changes whenever a file written before can no longer be read."""
 
 LIMIT = 4.0
@@ -29,11 +29,11 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A trained network.
+    """A trained network, or several that were trained apart and speak together.
 
     Attributes:
-        shape: How large it is.
-        weights: By name, float32, of 16-bit precision.
+        shape: How large each is.
+        members: The weights of each, by name, float32, of 16-bit precision.
         mean: (F,) and
         spread: (F,) of the features in training; a feature is scaled by them and cut at -`LIMIT`..`LIMIT`.
         features: (F,) what each column means; a file whose columns are others is refused.
@@ -49,7 +49,7 @@ class Network:
     """
 
     shape: Shape
-    weights: Mapping[str, Floats]
+    members: tuple[Mapping[str, Floats], ...]
     mean: Floats
     spread: Floats
     features: tuple[str, ...]
@@ -70,24 +70,23 @@ class Network:
 
     def save(self, path: Path) -> str:
         """Write it to *path*, weights in 16 bits; return the digest that identifies it."""
-        tensors = {
-            f"weights.{name}": np.ascontiguousarray(each.astype(np.float16)) for name, each in self.weights.items()
+        tensors: dict[str, NDArray[Any]] = {
+            f"{number}.{name}": each.astype(np.float16)
+            for number, weights in enumerate(self.members)
+            for name, each in weights.items()
         }
-        tensors |= {"mean": np.ascontiguousarray(self.mean), "spread": np.ascontiguousarray(self.spread)}
+        tensors |= {"mean": self.mean, "spread": self.spread}
         about = {
             "format": FORMAT,
             "shape": json.dumps(asdict(self.shape)),
+            "members": str(len(self.members)),
             "features": json.dumps(self.features),
             "modes": json.dumps(self.modes),
             "lexicon": self.lexicon,
             "calibration": json.dumps([self.temperature, self.set_mass, self.coverage, self.alarm, self.false_alarms]),
             "notes": json.dumps(self.notes, sort_keys=True),
         }
-        # safetensors writes an array's memory, not its view: a strided one would come back scrambled.
-        content = save({name: np.ascontiguousarray(each) for name, each in tensors.items()}, about)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return sha256(content).hexdigest()[:12]
+        return write_weights(path, tensors, about)
 
     @classmethod
     def load(cls, path: Path) -> Network:
@@ -103,14 +102,13 @@ class Network:
                     raise ValueError(f"format {about.get('format')!r}")
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
             shape = Shape(**json.loads(about["shape"]))
-            weights = {name: tensors[f"weights.{name}"].astype(np.float32) for name in shape.parameters()}
-            wrong = [name for name, size in shape.parameters().items() if weights[name].shape != size]
-            if wrong or not all(np.isfinite(each).all() for each in (*weights.values(), tensors["mean"])):
-                raise ValueError(f"weights {wrong!r} of another size" if wrong else "weights that are no numbers")
+            members = tuple(_member(tensors, number, shape) for number in range(int(about["members"])))
+            if not members or not all(np.isfinite(each).all() for each in tensors.values()):
+                raise ValueError("weights that are no numbers" if members else "no weights")
             temperature, set_mass, coverage, alarm, false_alarms = json.loads(about["calibration"])
             return cls(
                 shape,
-                weights,
+                members,
                 tensors["mean"],
                 tensors["spread"],
                 tuple(json.loads(about["features"])),
@@ -122,13 +120,21 @@ class Network:
                 alarm,
                 false_alarms,
                 json.loads(about["notes"]),
-                sha256(path.read_bytes()).hexdigest()[:12],
+                digest_of(path.read_bytes()),
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
                 f"expected a network in {str(path)!r} (format {FORMAT}), got {error}. "
                 "Reinstall blamespan or train it again"
             ) from error
+
+
+def _member(tensors: Mapping[str, NDArray[Any]], number: int, shape: Shape) -> dict[str, Floats]:
+    weights = {name: tensors[f"{number}.{name}"].astype(np.float32) for name in shape.parameters()}
+    wrong = [name for name, size in shape.parameters().items() if weights[name].shape != size]
+    if wrong:
+        raise ValueError(f"weights {wrong!r} of another size")
+    return weights
 
 
 def is_network(path: Path) -> bool:

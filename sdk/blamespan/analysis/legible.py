@@ -1,4 +1,4 @@
-"""Untrusted text made fit to be read, and numbers in people's words. What markup means is the templates' matter."""
+"""Untrusted text made fit to be read, and numbers in people's words. What markup means is the caller's matter."""
 
 from __future__ import annotations
 

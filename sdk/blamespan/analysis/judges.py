@@ -1,7 +1,7 @@
 """What checked rules say of a run, where a package that has rules is installed.
 
 A package offers a judge as an entry point of the group `blamespan.judges`: called with a run, it gives a `Judged` for
-each rule, or for each step that breaks one. So the page shows contracts without knowing whose they are.
+each rule, or for each step that breaks one. So contracts are shown without knowing whose they are.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol, cast
 
+from blamespan.analysis.legible import clean
 from blamespan.errors import BlamespanError
 from blamespan.plugins import load_entry, plugins
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.page.text import clean
 
 __all__ = ["BrokenRule", "Judged", "has_rules", "rules_of"]
 
-_logger = logging.getLogger("blamespan.collector")
+_logger = logging.getLogger("blamespan.judges")
 
 _GROUP = "blamespan.judges"
 _AT_ONCE = 1_000, 150_000

@@ -1,0 +1,218 @@
+"""What is asked of Jaeger's query API, read from its parameters; pure.
+
+Source: Jaeger's `query_parser.go` (`/api/traces`) and `apiv3/http_gateway.go` (`/api/v3/traces`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+__all__ = ["MAX_TRACES", "QueryRefused", "TraceQuery", "find_query", "read_duration", "read_trace_id", "search_query"]
+
+MAX_TRACES = 1_500
+"""Most traces of one answer: the most that Jaeger's UI asks for. More are asked for in vain."""
+
+_DEFAULT_TRACES = 100
+_DEFAULT_LOOKBACK_NS = 2 * 86_400 * 10**9
+_NS_PER_US = 1_000
+_MAX_TAGS = 20
+_TRACE_ID = re.compile(r"[0-9a-fA-F]{1,32}")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_UNIT_NS |= {"h": 3_600 * 10**9, "d": 86_400 * 10**9}
+_AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(ns|us|µs|μs|ms|s|m|h|d)")
+_RFC3339 = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,18}))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Parameters = Mapping[str, Sequence[str]]
+"""All values of each parameter, in order; as in Jaeger the first counts."""
+
+
+class QueryRefused(ValueError):
+    """A parameter is missing or wrong; the message says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceQuery:
+    """Which traces are wanted: those with a span that all of this is true of.
+
+    Attributes:
+        since_ns: Unix time that it started at, or later.
+        until_ns: Unix time that it started at, or before.
+        service: That made it; empty for any.
+        operation: Its name; empty for any.
+        tags: Tags of it, of its process or of its logs, as text.
+        min_duration_ns: How long it took at least.
+        max_duration_ns: How long it took at most; None for however long.
+        limit: Most traces that are given.
+    """
+
+    since_ns: int
+    until_ns: int
+    service: str = ""
+    operation: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    min_duration_ns: int = 0
+    max_duration_ns: int | None = None
+    limit: int = _DEFAULT_TRACES
+
+
+def search_query(given: Parameters, now_ns: int) -> TraceQuery:
+    """Read the parameters of `/api/traces`.
+
+    Raises:
+        QueryRefused: if one is missing or wrong.
+    """
+    service = _first(given, "service")
+    if not service:
+        raise QueryRefused("parameter 'service' is required: /api/services lists them")
+    until_ns = _microseconds(given, "end", now_ns)
+    since_ns = _microseconds(given, "start", until_ns - _lookback_ns(given))
+    return TraceQuery(
+        since_ns,
+        until_ns,
+        service,
+        _first(given, "operation"),
+        _search_tags(given),
+        *_durations(given, ("minDuration",), ("maxDuration",)),
+        limit=_limit(given, ("limit",)),
+    )
+
+
+def find_query(given: Parameters) -> TraceQuery:
+    """Read the parameters of `/api/v3/traces`, in snake or camel case.
+
+    Raises:
+        QueryRefused: if one is missing or wrong.
+    """
+    times = [("query.start_time_min", "query.startTimeMin"), ("query.start_time_max", "query.startTimeMax")]
+    if not all(_first(given, *names) for names in times):
+        raise QueryRefused("query.start_time_min and query.start_time_max are required, as 2026-01-31T12:00:00Z")
+    since_ns, until_ns = (_moment(_first(given, *names), names[0]) for names in times)
+    return TraceQuery(
+        since_ns,
+        until_ns,
+        _first(given, "query.service_name", "query.serviceName"),
+        _first(given, "query.operation_name", "query.operationName"),
+        _json_tags(_first(given, "query.attributes", "query.tags"), "query.attributes"),
+        *_durations(given, ("query.duration_min", "query.durationMin"), ("query.duration_max", "query.durationMax")),
+        limit=_limit(given, ("query.search_depth", "query.searchDepth", "query.num_traces", "query.numTraces")),
+    )
+
+
+def read_trace_id(said: str) -> str:
+    """Read a trace id of up to 32 hex digits, and write it with 32.
+
+    Raises:
+        QueryRefused: if it is none.
+    """
+    if _TRACE_ID.fullmatch(said) is None:
+        raise QueryRefused(f"cannot parse trace id: expected 1 to 32 hex digits, got {said[:64]!r}")
+    return said.lower().zfill(32)
+
+
+def read_duration(said: str, name: str) -> int:
+    """Read a duration as Go writes them, `1h15m30.918s`, into nanoseconds.
+
+    Raises:
+        QueryRefused: if it is none.
+    """
+    parts = _AMOUNT.findall(said) if len(said) <= 100 else []
+    if not parts or "".join(amount + unit for amount, unit in parts) != said:
+        if said == "0":
+            return 0
+        raise QueryRefused(f"unable to parse param '{name}': expected a duration such as 1.2s, 100ms or 500us, "
+                           f"got {said[:64]!r}")  # fmt: skip
+    return int(sum(Decimal(amount) * _UNIT_NS[unit] for amount, unit in parts))
+
+
+def _first(given: Parameters, *names: str) -> str:
+    return next((given[name][0] for name in names if given.get(name)), "")
+
+
+def _limit(given: Parameters, names: Sequence[str]) -> int:
+    said = _first(given, *names)
+    if not said:
+        return _DEFAULT_TRACES
+    if _WHOLE.fullmatch(said) is None or int(said) < 1:
+        raise QueryRefused(f"unable to parse param '{names[0]}': expected a whole number above 0, got {said[:64]!r}")
+    return min(int(said), MAX_TRACES)
+
+
+def _durations(given: Parameters, least: Sequence[str], most: Sequence[str]) -> tuple[int, int | None]:
+    said = _first(given, *least), _first(given, *most)
+    min_ns = read_duration(said[0], least[0]) if said[0] else 0
+    max_ns = read_duration(said[1], most[0]) if said[1] else None
+    if max_ns is not None and max_ns < min_ns:
+        raise QueryRefused(f"'{most[0]}' should be greater than '{least[0]}', got {said[1]!r} and {said[0]!r}")
+    return min_ns, max_ns or None  # as in Jaeger 0 is no bound
+
+
+def _microseconds(given: Parameters, name: str, default_ns: int) -> int:
+    said = _first(given, name)
+    if not said:
+        return default_ns
+    if _WHOLE.fullmatch(said) is None:
+        raise QueryRefused(f"unable to parse param '{name}': expected Unix time in microseconds, got {said[:64]!r}")
+    return int(said) * _NS_PER_US
+
+
+def _lookback_ns(given: Parameters) -> int:
+    """Read `lookback`, which Jaeger's UI sends beside `start`; as there a word such as `custom` says nothing."""
+    said = _first(given, "lookback")
+    return read_duration(said, "lookback") if said[:1].isdigit() else _DEFAULT_LOOKBACK_NS
+
+
+def _search_tags(given: Parameters) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for said in given.get("tag", ()):
+        key, colon, value = said.partition(":")
+        if not colon or not key:
+            raise QueryRefused(f"malformed 'tag' parameter, expecting key:value, received: {said[:64]!r}")
+        found[key] = value
+    for said in given.get("tags", ()):
+        found |= _json_tags(said, "tags")
+    return _few(found)
+
+
+def _json_tags(said: str, name: str) -> dict[str, str]:
+    if not said:
+        return {}
+    try:
+        read = json.loads(said)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, dict) or not all(isinstance(value, str) for value in read.values()):
+        raise QueryRefused(
+            f"malformed '{name}' parameter, cannot unmarshal JSON: expected an object of texts such as "
+            f'{{"error":"true"}}, got {said[:64]!r}'
+        )
+    return _few(read)
+
+
+def _few(tags: dict[str, str]) -> dict[str, str]:
+    if len(tags) > _MAX_TAGS:
+        raise QueryRefused(f"expected {_MAX_TAGS} tags at most, got {len(tags)}")
+    return tags
+
+
+def _moment(said: str, name: str) -> int:
+    """Read RFC 3339 into Unix nanoseconds, all digits of a fraction that count."""
+    found = _RFC3339.fullmatch(said)
+    try:
+        if found is None:
+            raise ValueError
+        zone = "+00:00" if found[4] in "Zz" else found[4]
+        whole = datetime.fromisoformat(f"{found[1]}T{found[2]}{zone}") - _EPOCH
+    except (ValueError, OverflowError):
+        raise QueryRefused(
+            f"malformed parameter {name}: expected a time such as 2026-01-31T12:00:00.5Z, got {said[:64]!r}"
+        ) from None
+    return whole // timedelta(seconds=1) * 10**9 + int((found[3] or "")[:9].ljust(9, "0"))

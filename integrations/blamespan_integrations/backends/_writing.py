@@ -1,0 +1,82 @@
+"""What writing verdicts back has in common: counting, and naming what was not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from blamespan.attribution import Attribution
+from blamespan.errors import NotWritten, UnreadableInput
+from blamespan.evaluations import Evaluation, evaluations_of
+from blamespan.recorded import RecordedRun
+
+__all__ = ["BatchWriter", "Result", "evaluations_of_result"]
+
+Result = tuple[RecordedRun, Attribution]
+
+_AT_ONCE = 50
+"""Runs written at once."""
+
+
+class BatchWriter:
+    """Writes results in batches; of a batch that is refused each result is written on its own.
+
+    Args:
+        send: Writes results, all or none; raises `UnreadableInput` where they are not taken.
+        close: Closes what *send* needs.
+        on_failure: Told of each run whose verdict was not taken.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[list[Result]], None],
+        close: Callable[[], None],
+        on_failure: Callable[[NotWritten], None],
+    ) -> None:
+        self.written = 0
+        self.failed = 0
+        self._send = send
+        self._close = close
+        self._on_failure = on_failure
+
+    def write(self, results: Iterable[Result]) -> None:
+        """Write the verdicts on runs; one that is refused does not keep the others back."""
+        source = iter(results)
+        while batch := list(islice(source, _AT_ONCE)):
+            try:
+                self._send(batch)
+                self.written += len(batch)
+            except UnreadableInput as error:
+                if len(batch) == 1:
+                    self._refuse(batch[0], error)
+                else:
+                    self._write_each(batch)
+
+    def close(self) -> None:
+        """Let go of connections; nothing is left to write."""
+        self._close()
+
+    def _write_each(self, batch: list[Result]) -> None:
+        for result in batch:
+            try:
+                self._send([result])
+                self.written += 1
+            except UnreadableInput as error:
+                self._refuse(result, error)
+
+    def _refuse(self, result: Result, error: UnreadableInput) -> None:
+        self.failed += 1
+        self._on_failure(NotWritten(f"{result[0].source}: the verdict was not written: {error}"))
+
+
+def evaluations_of_result(result: Result) -> list[Evaluation]:
+    """Tell a verdict as evaluations of spans, and of the trace where the run has no span of its own."""
+    run, verdict = result
+    service = run.trace.resource.get("service.name")
+    return evaluations_of(
+        verdict,
+        run_span_id=run.root_id or "",
+        ends_ns={step.span_id: step.end_ns for step in run.trace.steps},
+        numbers={},
+        service=service if isinstance(service, str) else "",
+    )

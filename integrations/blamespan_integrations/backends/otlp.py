@@ -1,0 +1,97 @@
+"""OTLP over HTTP: verdicts as spans of their own, in the traces they speak of. `otlp://host:4318`, or its http URL."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from blamespan import conventions as words
+from blamespan.analysis.selection import Selection
+from blamespan.annotate import verdict_span
+from blamespan.attribution import Attribution
+from blamespan.backends import Address, Reader, Writer
+from blamespan.emit import emit
+from blamespan.errors import ConfigError, NotWritten
+from blamespan.otlp import spans_to_proto
+from blamespan.recorded import RecordedRun
+from blamespan.runs import Run
+from blamespan.spans import Span
+from blamespan_integrations.backends._http import Api, Unanswered, headers_from
+from blamespan_integrations.backends._writing import BatchWriter, Result
+
+__all__ = ["OtlpBackend", "span_of_verdict"]
+
+_HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+_PATH = "/v1/traces"
+
+
+class OtlpBackend:
+    """Sends verdicts as spans to any OTLP/HTTP endpoint."""
+
+    name = "otlp"
+    description = f"OTLP/HTTP, for verdicts alone: a span below the blamed one. Headers: {' or '.join(_HEADERS)}"
+
+    def reader(self, address: Address, selection: Selection) -> Reader:
+        """Refuse: OTLP only takes."""
+        raise ConfigError(
+            f"expected a back end that can be read, got {address.name!r}: OTLP only takes spans. Name the back end "
+            "behind it, like tempo://localhost:3200, or a file of OTLP-JSON"
+        )
+
+    def writer(self, address: Address, on_failure: Callable[[NotWritten], None]) -> Writer:
+        """Write to the endpoint that the URL names, with or without `/v1/traces`."""
+        variable = next((name for name in _HEADERS if os.environ.get(name)), _HEADERS[0])
+        base = address.base.removesuffix(_PATH)
+        api = Api("the OTLP endpoint", base, headers=headers_from(variable), keys=variable)
+        return BatchWriter(lambda results: _send(api, results), api.close, on_failure)
+
+
+def span_of_verdict(run: RecordedRun, verdict: Attribution) -> Span:
+    """Make the span that stands for a verdict on a run that was read from somewhere.
+
+    Its id follows from the run's trace and steps, the tracer and what it says: the same wherever the run was read
+    from, and another where another verdict would be hidden behind it.
+    """
+    spans = emit(run.trace)
+    top = replace(spans[0], span_id=run.root_id) if run.root_id else None
+    made = verdict_span(Run(top, (*((top,) if top else ()), *spans[1:])), verdict)
+    said = {
+        key: value for key, value in made.attributes.items() if key != words.BLAME_SPAN_NAME
+    }  # a run keeps no names
+    return replace(made, span_id=_id_of(run, verdict), attributes=said)
+
+
+def _id_of(run: RecordedRun, verdict: Attribution) -> str:
+    identity = verdict.tracer
+    decisive = None if verdict.decisive_step is None else verdict.steps[verdict.decisive_step].span_id
+    parts = (
+        run.trace.trace_id,
+        run.trace.steps[0].span_id if run.trace.steps else "",
+        *(identity.name, identity.version, identity.weights, verdict.revision),
+        *(decisive, verdict.abstained, round(verdict.failure_score, 6)),
+    )
+    return hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _send(api: Api, results: Sequence[Result]) -> None:
+    """Send the spans of some verdicts; whoever rejects some of them says how many, not which."""
+    spans = [span_of_verdict(run, verdict) for run, verdict in results]
+    body = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)).SerializeToString()
+    answer = api.post(_PATH, body, "application/x-protobuf")
+    try:
+        said = ExportTraceServiceResponse.FromString(answer).partial_success
+    except DecodeError:
+        return  # what was said beside "yes" is not for us
+    if said.rejected_spans:
+        raise Unanswered(
+            f"{_PATH}: expected {len(spans)} spans to be taken, got {said.rejected_spans} rejected "
+            f"({said.error_message[:120]!r})."
+        )

@@ -1,0 +1,110 @@
+"""Grafana Tempo: `tempo://host:3200`. Source: Tempo 2 and 3, `/api/search`, `/api/v2/traces/{id}`, TraceQL."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from blamespan.analysis.selection import RUN_WORDS, Selection
+from blamespan.backends import Address, Reader, Writer
+from blamespan.errors import ConfigError, NotWritten, UnreadableInput
+from blamespan_integrations.backends._http import Api, Unanswered, headers_from, listed, text_of
+from blamespan_integrations.backends._traces import TraceReader
+from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
+from blamespan_integrations.importers._grouping import Told
+from blamespan_integrations.importers._span_values import trace_id_of
+from blamespan_integrations.importers.tempo import told_by_tempo
+
+__all__ = ["TempoBackend", "traceql"]
+
+_HEADERS = "BLAMESPAN_TEMPO_HEADERS"
+_AT_ONCE = 500
+_SEARCH = "/api/search"
+_NOT_FOUND = 404
+_PARTIAL = ("PARTIAL", 1)
+_PLAIN = re.compile(r"[A-Za-z_][\w.-]*")
+_LITERAL = re.compile(r"-?\d+(\.\d+)?|true|false")
+
+
+class TempoBackend:
+    """Reads Grafana Tempo by search and by trace id."""
+
+    name = "tempo"
+    description = f"Grafana Tempo; values that it cut at 2,048 bytes stay cut. Headers, as for a tenant: {_HEADERS}"
+
+    def reader(self, address: Address, selection: Selection) -> Reader:
+        """Read all traces that its search finds."""
+        api = Api("Tempo", address.base, headers=headers_from(_HEADERS), keys=_HEADERS)
+        asked = {key: value for key, value in selection.filters.items() if key not in RUN_WORDS}
+        query = traceql(asked)
+        return TraceReader(
+            address.name,
+            api,
+            selection,
+            found=lambda: found_in_range(
+                lambda start_ns, end_ns, limit: _search(api, query, (start_ns, end_ns), limit),
+                selection,
+                name=address.name,
+                at_once=_AT_ONCE,
+                finest_ns=SECOND_NS,
+                widest_ns=DAY_NS,
+            ),
+            told=lambda trace_id: _told(api, trace_id),
+            asked=asked,
+        )
+
+    def writer(self, address: Address, on_failure: Callable[[NotWritten], None]) -> Writer:
+        """Refuse: Tempo takes spans over OTLP."""
+        raise ConfigError(
+            f"expected where to write verdicts, got {address.name!r}: Tempo takes spans over OTLP, at another port. "
+            "Write it like --write-back http://localhost:4318"
+        )
+
+
+def traceql(filters: Mapping[str, str]) -> str:
+    """Write filters as a query: each must hold of some span, or of its process. What looks like a number is one too."""
+    return " && ".join(f"{{ {_condition(key, value)} }}" for key, value in filters.items()) or "{ }"
+
+
+def _condition(key: str, value: str) -> str:
+    name = f".{key}" if _PLAIN.fullmatch(key) else f".{_quoted(key)}"
+    text = f"{name} = {_quoted(value)}"
+    return f"{text} || {name} = {value}" if _LITERAL.fullmatch(value) else text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _search(api: Api, query: str, range_ns: tuple[int, int], limit: int) -> list[tuple[int, str]]:
+    start_s, end_s = range_ns[0] // SECOND_NS, -(-range_ns[1] // SECOND_NS)
+    answer = api.get_object(_SEARCH, [("q", query), ("start", start_s), ("end", end_s), ("limit", limit)])
+    if "traces" not in answer and "metrics" in answer:
+        return []  # how some versions say that there are none
+    return [_found(trace) for trace in listed(answer, "traces", _SEARCH)]
+
+
+def _found(trace: Mapping[str, Any]) -> tuple[int, str]:
+    """Read a trace's start and id, which Tempo writes without zeros at its front."""
+    start = str(trace.get("startTimeUnixNano", "0"))
+    return int(start) if start.isdecimal() else 0, trace_id_of(text_of(trace, "traceID"), _SEARCH)
+
+
+def _told(api: Api, trace_id: str) -> Iterator[Told]:
+    place = f"/api/v2/traces/{quote(trace_id, safe='')}"
+    try:
+        answer = api.get_object(place)
+    except Unanswered as error:
+        if error.status != _NOT_FOUND:
+            raise
+        place = place.replace("/v2", "")  # Tempo before 2.7
+        answer = api.get_object(place)
+    if answer.get("status") in _PARTIAL:
+        yield UnreadableInput(
+            f"{place}: expected a whole trace, got part of one ({str(answer.get('message', ''))[:120]!r}). "
+            "Tempo's max_bytes_per_trace may be below it."
+        )
+    yield from told_by_tempo(answer, place)

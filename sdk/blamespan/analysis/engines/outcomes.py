@@ -1,0 +1,290 @@
+"""From the runs of a piece to what is said of each: what every engine does, wherever it does it.
+
+Nothing here knows of processes or machines. The order of the outcomes and every byte of them follow from the pieces,
+the tracer and what is wanted alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from blamespan.analysis.rows import row_of
+from blamespan.analysis.sources import Piece
+from blamespan.annotate import annotate
+from blamespan.attribution import Attribution
+from blamespan.emit import emit
+from blamespan.errors import UnreadableInput
+from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.rebuild import OWNED_KEYS
+from blamespan.recorded import RecordedRun
+from blamespan.runs import Run
+from blamespan.spans import Span
+from blamespan.trace import MessageActionTrace
+from blamespan.tracers import Tracer
+
+__all__ = [
+    "BATCH_RUNS",
+    "Done",
+    "Finished",
+    "Found",
+    "Outcome",
+    "Result",
+    "Wanted",
+    "annotated_spans",
+    "attributed",
+    "batch_runs_of",
+    "batches",
+    "digest_of",
+    "done",
+    "failed",
+    "found_in",
+    "made",
+    "outcomes_of",
+    "read_piece",
+    "results_among",
+    "runs_of_piece",
+]
+
+BATCH_RUNS = 64
+"""Runs attributed at once: enough to keep a tracer busy, few enough to hold in memory."""
+_BATCH_STEPS = 4_000
+"""A batch of long runs ends before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tracer says of one recorded run.
+
+    Attributes:
+        run: The run.
+        verdict: What the tracer says; an abstention where it failed.
+        error: How the tracer failed on this run, or None.
+    """
+
+    run: RecordedRun
+    verdict: Attribution
+    error: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Lay the result out as plain values; see `blamespan.analysis.rows`."""
+        return row_of(self.run, self.verdict, self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is made of each result, beside its row.
+
+    Attributes:
+        spans: Whether its run is written as OTLP-JSON with the verdict on it.
+        whole: Of how many runs of each piece the result itself is kept; None for all.
+    """
+
+    spans: bool = False
+    whole: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that was attributed.
+
+    Attributes:
+        source: Where it came from.
+        trace_id: Its trace.
+        digest: Equal for runs that say the same and are judged the same, wherever they came from.
+        line: Its row as JSON, without a line end.
+        spans: Its spans with the verdict, as one OTLP-JSON document; empty where that is not wanted.
+        error: How the tracer failed on it, or None.
+        result: The result itself, where that is wanted.
+    """
+
+    source: str
+    trace_id: str
+    digest: bytes
+    line: str
+    spans: str = ""
+    error: str | None = None
+    result: Result | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All of a piece was said."""
+
+    piece: Piece
+
+
+Outcome: TypeAlias = Done | UnreadableInput | Finished
+Found: TypeAlias = RecordedRun | UnreadableInput | Finished
+"""What pieces hold, before it is attributed."""
+
+
+def read_piece(piece: Piece) -> Iterator[RecordedRun | UnreadableInput]:
+    """Yield what a piece holds; whatever its importer raises comes as an error that names the piece, and ends it."""
+    try:
+        yield from piece.read()
+    except UnreadableInput as error:
+        yield error
+    except Exception as error:  # an importer is a plugin, and what it reads may be anything
+        yield UnreadableInput(
+            f"{piece.name}: expected recorded runs, got {type(error).__name__} from its importer: {error}. "
+            "Leave it out, or tell the importer's makers"
+        )
+
+
+def outcomes_of(pieces: Iterable[Piece], tracer: Tracer, wanted: Wanted) -> Iterator[list[Outcome]]:
+    """Read pieces one after the other and attribute their runs in batches, which may span pieces.
+
+    Yields:
+        Outcomes in the order of the pieces: after those of each its `Finished`.
+    """
+    before = 0
+    for batch in batches(found_in(pieces), batch_runs_of(tracer)):
+        yield made(batch, tracer, wanted, before)
+        before = runs_of_piece(batch, before)
+
+
+def batches(found: Iterable[Found], most: int) -> Iterator[list[Found]]:
+    """Cut what was found into lists of at most *most* runs, fewer where they are long."""
+    held: list[Found] = []
+    runs = steps = 0
+    for item in found:
+        held.append(item)
+        if isinstance(item, RecordedRun):
+            runs += 1
+            steps += len(item.trace.steps)
+        if runs >= most or steps >= _BATCH_STEPS or len(held) >= 16 * most:
+            yield held
+            held, runs, steps = [], 0, 0
+    if held:
+        yield held
+
+
+def made(batch: Sequence[Found], tracer: Tracer, wanted: Wanted, before: int = 0) -> list[Outcome]:
+    """Attribute the runs of a batch; the rest of it stays where it stands.
+
+    Args:
+        batch: What was found.
+        tracer: Who attributes.
+        wanted: What is made of each.
+        before: How many runs of the first piece stand in batches before.
+    """
+    return [
+        item if isinstance(item, UnreadableInput | Finished) else done(item, wanted, number)
+        for item, number in _numbered(results_among(batch, tracer), before)
+    ]
+
+
+def results_among(batch: Sequence[Found], tracer: Tracer) -> list[Result | UnreadableInput | Finished]:
+    """Put results in the places of runs."""
+    results = attributed([item for item in batch if isinstance(item, RecordedRun)], tracer)
+    return [next(results) if isinstance(item, RecordedRun) else item for item in batch]
+
+
+def runs_of_piece(batch: Sequence[object], before: int) -> int:
+    """Say how many runs of the last piece were found by the end of a batch."""
+    for item in batch:
+        before = 0 if isinstance(item, Finished) else before + (not isinstance(item, UnreadableInput))
+    return before
+
+
+def attributed(runs: Sequence[RecordedRun], tracer: Tracer) -> Iterator[Result]:
+    """Attribute runs in one batch; where the tracer raises, in halves of it, until the run that it fails on is found.
+
+    Yields:
+        A result for each, in order; for a run that the tracer fails on, an abstention with the error.
+    """
+    if not runs:
+        return
+    try:
+        verdicts = tracer.attribute([run.trace for run in runs])
+        if len(verdicts) != len(runs):
+            raise ValueError(f"expected {len(runs)} verdicts, got {len(verdicts)}")
+    except Exception as error:  # a tracer is a plugin: its bug costs one run
+        if len(runs) > 1:
+            yield from attributed(runs[: len(runs) // 2], tracer)
+            yield from attributed(runs[len(runs) // 2 :], tracer)
+            return
+        said = f"tracer {tracer.identity.name!r} raised {type(error).__name__}: {error}"
+        yield failed(runs[0], tracer, said)
+        return
+    yield from (Result(run, verdict) for run, verdict in zip(runs, verdicts, strict=True))
+
+
+def failed(run: RecordedRun, tracer: Tracer, reason: str) -> Result:
+    """Make the result of a run that there is no verdict on, and should be."""
+    return Result(run, Attribution.abstain(run.trace, reason, tracer.identity), reason)
+
+
+def batch_runs_of(tracer: Tracer) -> int:
+    """Say how many runs a tracer wants at once: its `batch_runs`, where it has one."""
+    said = getattr(tracer, "batch_runs", BATCH_RUNS)
+    return said if isinstance(said, int) and said > 0 else BATCH_RUNS
+
+
+def annotated_spans(result: Result) -> list[Span]:
+    """Write a run as spans with the verdict on them, as `blamespan.emit` and `blamespan.annotate` do."""
+    spans = emit(_emittable(result.run.trace))
+    return annotate(Run(spans[0], tuple(spans)), result.verdict)
+
+
+def found_in(pieces: Iterable[Piece]) -> Iterator[Found]:
+    """Read pieces one after the other; after what each holds comes its `Finished`."""
+    for piece in pieces:
+        yield from read_piece(piece)
+        yield Finished(piece)
+
+
+def _numbered(
+    items: Iterable[Result | UnreadableInput | Finished], before: int
+) -> Iterator[tuple[Result | UnreadableInput | Finished, int]]:
+    for item in items:
+        yield item, before
+        before = runs_of_piece([item], before)
+
+
+def done(result: Result, wanted: Wanted, number: int) -> Done:
+    """Make of a result what is wanted.
+
+    Args:
+        result: The result.
+        wanted: What is made of it.
+        number: How many results of its piece stand before it.
+    """
+    row = result.row()
+    source = row.pop("source")
+    rest = json.dumps(row)
+    return Done(
+        source=source,
+        trace_id=result.run.trace.trace_id,
+        digest=digest_of(rest),
+        line=f'{{"source": {json.dumps(source)}, {rest[1:]}',
+        spans=_document(result) if wanted.spans else "",
+        error=result.error,
+        result=result if wanted.whole is None or number < wanted.whole else None,
+    )
+
+
+def digest_of(rest: str) -> bytes:
+    """Digest a row's JSON without its source."""
+    return hashlib.blake2b(rest.encode(), digest_size=16).digest()
+
+
+def _document(result: Result) -> str:
+    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(annotated_spans(result))))
+
+
+def _emittable(trace: MessageActionTrace) -> MessageActionTrace:
+    """Leave out attributes that a step's own fields stand for: an importer may have kept them."""
+    if not any(OWNED_KEYS & step.attributes.keys() for step in trace.steps):
+        return trace
+    steps = (
+        replace(step, attributes={key: value for key, value in step.attributes.items() if key not in OWNED_KEYS})
+        for step in trace.steps
+    )
+    return replace(trace, steps=tuple(steps))

@@ -1,0 +1,157 @@
+"""`blamespan annotate`: a person corrects verdicts, kept as labels beside the traces."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from blamespan.analysis.labelling.dialogue import Dialogue, Left
+from blamespan.analysis.sources import pieces
+from blamespan.analysis.verdicts import printable
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.labels_file import LABELS_FILE, LabelsFile
+from blamespan.people_labels import PersonLabel
+from blamespan.plugins import load_plugin
+from blamespan.recorded import RecordedRun
+from blamespan.trace import MessageActionTrace
+from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
+
+__all__ = ["annotate"]
+
+_STORES = "blamespan.stores"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  blamespan annotate traces.jsonl
+  blamespan annotate --store ~/runs.db --by ann
+"""
+)
+@click.argument("traces", nargs=-1)
+@click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="A store of blamespan collect instead.")
+@click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Default: labels.jsonl beside them.")
+@click.option("--by", metavar="NAME", help="Who labels.  [default: the user's name]")
+@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
+@click.option("--blind", is_flag=True, help="Keep the verdicts to yourself: labels that nobody influenced.")
+@click.option("--again", is_flag=True, help="Ask about runs that you have labelled already, too.")
+def annotate(
+    traces: tuple[str, ...],
+    store: Path | None,
+    labels: Path | None,
+    by: str | None,
+    tracer_name: str,
+    format_name: str | None,
+    blind: bool,
+    again: bool,
+) -> None:
+    """Say run by run whether the verdict on it is right, and what is.
+
+    Reads TRACES as `analyze` does, or without any the local store of `blamespan collect`. Each answer is kept at
+    once; the same command goes on where it was left.
+    """
+    if traces and store:
+        raise ConfigError(f"expected TRACES or --store, got both {traces[0]!r} and {str(store)!r}. Leave one out")
+    if "-" in traces:
+        raise ConfigError("expected traces in a file, got '-': answers come from standard input. Write them to a file")
+    refused: list[UnreadableInput] = []
+    tracer = load_tracer(tracer_name)
+    if traces:
+        found = _from_files(traces, format_name, tracer, refused)
+        file = LabelsFile(labels or _beside(traces))
+    else:
+        path, found = _from_store(store, tracer)
+        file = LabelsFile(labels or path.parent / LABELS_FILE)
+    _annotate(found, file, Dialogue(Console(), _ask, _name(by), blind), again=again)
+    if refused:
+        sys.exit(1)
+
+
+def _annotate(
+    found: Iterator[tuple[RecordedRun, Attribution]], file: LabelsFile, dialogue: Dialogue, *, again: bool
+) -> None:
+    """Ask about one run after the other; every label is on the disk before the next question."""
+    file.check()
+    torn: list[UnreadableInput] = []
+    known = [] if again else [label for label in file.read(torn) if label.by == dialogue.by]
+    for error in torn:
+        click.echo(f"blamespan: {printable(str(error))}", err=True)
+    done = {label.trace_id: [one for one in known if one.trace_id == label.trace_id] for label in known}
+    labelled = passed = 0
+    try:
+        for run, verdict in found:
+            if _is_done(run.trace, done.get(run.trace.trace_id, ())):
+                passed += 1
+                continue
+            answer = dialogue.label(run, verdict)
+            if answer is Left.QUIT:
+                break
+            if isinstance(answer, PersonLabel):
+                file.add(answer)
+                labelled += 1
+            dialogue.console.print()
+    except (EOFError, KeyboardInterrupt, click.Abort):
+        click.echo(err=True)
+    before = f", {passed} were labelled before" if passed else ""
+    click.echo(f"blamespan: {labelled} labels added to {file.path}{before}", err=True)
+
+
+def _is_done(trace: MessageActionTrace, labels: Sequence[PersonLabel]) -> bool:
+    return any(label.concerns(trace) for label in labels)
+
+
+def _from_files(
+    sources: Sequence[str], format_name: str | None, tracer: Tracer, refused: list[UnreadableInput]
+) -> Iterator[tuple[RecordedRun, Attribution]]:
+    for piece in pieces(sources, format_name=format_name):
+        for item in piece.read():
+            if isinstance(item, UnreadableInput):
+                refused.append(item)
+                click.echo(f"blamespan: {printable(str(item))}", err=True)
+            else:
+                yield item, tracer.attribute([item.trace])[0]
+
+
+def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:
+    """Open a store of the collector, which gives runs with the verdicts they went out with."""
+    path, runs = load_plugin(_STORES, "local")(store)
+    return path, ((run, verdict or tracer.attribute([run.trace])[0]) for run, verdict in runs)
+
+
+def _beside(sources: Sequence[str]) -> Path:
+    """Choose where labels are kept: in the folder of the first source that is one of this machine."""
+    first = Path(sources[0])
+    if first.is_dir():
+        return first / LABELS_FILE
+    if not first.exists():
+        raise ConfigError(
+            f"expected a file or folder of traces to keep labels beside, got {sources[0]!r}. Say where: --labels FILE"
+        )
+    return first.parent / LABELS_FILE
+
+
+def _name(said: str | None) -> str:
+    """Name who labels.
+
+    Raises:
+        ConfigError: if nobody says it and the system does not know.
+    """
+    try:
+        name = printable(said if said is not None else getpass.getuser())
+    except (OSError, KeyError, ImportError):
+        name = ""
+    if not name:
+        raise ConfigError(f"expected a name of who labels, got {said!r}. Say it with --by NAME")
+    return name
+
+
+def _ask(question: str) -> str:
+    answer: str = click.prompt(question, default="", show_default=False, prompt_suffix="> ")
+    return answer

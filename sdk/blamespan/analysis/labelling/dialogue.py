@@ -1,0 +1,173 @@
+"""Asking a person about one run, in the terminal, by keys alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from rich.console import Console
+from rich.text import Text
+
+from blamespan.analysis.labelling.choices import MODES, mode_typed
+from blamespan.analysis.tables import print_run
+from blamespan.analysis.verdicts import printable
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError
+from blamespan.people_labels import Answer, PersonLabel, Said
+from blamespan.recorded import RecordedRun
+from blamespan.taxonomy import ErrorMode
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["Dialogue", "Left", "said_by"]
+
+_HELP = """\
+a  agree with the verdict          n  no failure: the run did what it should
+s  another step (and mode)         x  it failed, but by no agent's fault
+m  the step is right, another mode u  unsure: looked at, nothing claimed
+r N  read step N in full           v  view every step
+k  skip for now                    q  quit; the same command goes on here"""
+
+Ask: TypeAlias = Callable[[str], str]
+"""Asks one line; raises `EOFError` where there is nobody to ask."""
+
+
+class Left(Enum):
+    """How a run was left without a label."""
+
+    SKIPPED = "skipped"
+    QUIT = "quit"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """Shows runs to one person and asks for labels.
+
+    Attributes:
+        console: Where runs are shown.
+        ask: How a line is asked for.
+        by: Who answers.
+        is_blind: Whether verdicts are kept from them.
+    """
+
+    console: Console
+    ask: Ask
+    by: str
+    is_blind: bool = False
+
+    def label(self, run: RecordedRun, verdict: Attribution) -> PersonLabel | Left:
+        """Show a run and ask until there is an answer."""
+        shown = Attribution.abstain(run.trace, "judge for yourself", verdict.tracer) if self.is_blind else verdict
+        print_run(self.console, run.source, run.trace, shown, every=False)
+        if run.trace.task:
+            self.console.print(Text(f"task: {printable(run.trace.task)[:500]}", style="dim"))
+        while True:
+            key, _, rest = self.ask(self._question(shown)).strip().partition(" ")
+            answer = self._answered(key.casefold(), rest.strip(), run, shown)
+            if answer is not None:
+                return answer
+
+    def _question(self, shown: Attribution) -> str:
+        agree = "[a]gree [m]ode " if shown.decisive_step is not None else ""
+        return f"{agree}[s]tep [n]o failure [x] no agent's fault [u]nsure, s[k]ip [q]uit [?]"
+
+    def _answered(self, key: str, rest: str, run: RecordedRun, shown: Attribution) -> PersonLabel | Left | None:
+        """Do what a key asks for; None where the question is to be asked again."""
+        plain: dict[str, Answer] = {"n": "no_failure", "x": "no_agent", "u": "unsure"}
+        if key in ("q", "k"):
+            return Left.QUIT if key == "q" else Left.SKIPPED
+        if key in plain:
+            return self._made(run, plain[key], shown)
+        if key in ("a", "m") and shown.decisive_step is not None:
+            return self._agreed(run, shown, asks_mode=key == "m", typed=rest)
+        if key == "s":
+            return self._corrected(run, shown, rest)
+        if key == "r":
+            self._read(run.trace, rest)
+        elif key == "v":
+            print_run(self.console, run.source, run.trace, shown, every=True)
+        else:
+            self.console.print(_HELP, markup=False, highlight=False)
+        return None
+
+    def _agreed(self, run: RecordedRun, shown: Attribution, *, asks_mode: bool, typed: str) -> PersonLabel | None:
+        """Take the step of the verdict, with its mode or another."""
+        step = shown.decisive_step
+        assert step is not None  # the caller has looked
+        named = [blame.mode for blame in shown.modes if blame.agent == run.trace.steps[step].agent][:1]
+        if not asks_mode:
+            return self._made(run, "agrees", shown, step=step, modes=named)
+        modes = self._modes(typed)
+        return None if modes is None else self._made(run, "corrects", shown, step=step, modes=modes)
+
+    def _corrected(self, run: RecordedRun, shown: Attribution, typed: str) -> PersonLabel | None:
+        typed = typed or self.ask("which step? (its number; Enter goes back)").strip()
+        step = _index(typed)
+        if step is None:
+            self._say(f"expected the number of a step, got {typed!r}") if typed else None
+            return None
+        try:
+            PersonLabel.of(run.trace, "corrects", self.by, step=step)
+        except ConfigError as error:
+            self._say(str(error))
+            return None
+        modes = self._modes("")
+        return None if modes is None else self._made(run, "corrects", shown, step=step, modes=modes)
+
+    def _modes(self, typed: str) -> list[ErrorMode] | None:
+        """Ask for an error mode; an empty list where the person does not know, None to go back."""
+        while True:
+            said = (
+                typed or self.ask("which error mode? (code or name; ? lists them; - unknown; Enter goes back)").strip()
+            )
+            typed = ""
+            if said == "-":
+                return []
+            if not said:
+                return None
+            if said == "?":
+                for one in MODES:
+                    self.console.print(Text(f"{one!s:16} {one.name}: {one.definition}"))
+                continue
+            try:
+                return [mode_typed(said)]
+            except ConfigError as error:
+                self._say(str(error))
+
+    def _made(
+        self,
+        run: RecordedRun,
+        answer: Answer,
+        shown: Attribution,
+        *,
+        step: int | None = None,
+        modes: list[ErrorMode] | None = None,
+    ) -> PersonLabel:
+        comment = "" if answer in ("agrees", "unsure") else self.ask("why? (a comment, or Enter)")
+        said = None if self.is_blind else said_by(shown)
+        return PersonLabel.of(run.trace, answer, self.by, step=step, modes=modes or (), comment=comment, shown=said)
+
+    def _read(self, trace: MessageActionTrace, typed: str) -> None:
+        step = _index(typed)
+        if step is None or step >= len(trace.steps):
+            self._say(f"expected the number of a step, 0 to {len(trace.steps) - 1}, got {typed!r}")
+            return
+        found = trace.steps[step]
+        self.console.print(Text(f"step {step}, {printable(found.agent)}, {found.kind}", style="bold"))
+        self.console.print(Text("\n".join(map(printable, found.content.splitlines())) or "no text recorded"))
+
+    def _say(self, text: str) -> None:
+        self.console.print(Text(printable(text), style="yellow"))
+
+
+def said_by(verdict: Attribution) -> Said:
+    """Write down what a verdict says, for a label."""
+    step = verdict.decisive_step
+    agent = "" if step is None else verdict.steps[step].agent
+    named = next((str(blame.mode) for blame in verdict.modes if blame.agent == agent), "")
+    return Said(verdict.tracer, agent, step, named)
+
+
+def _index(typed: str) -> int | None:
+    return int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 9 else None

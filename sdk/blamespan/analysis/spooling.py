@@ -1,0 +1,85 @@
+"""What can be read only once, kept in a temporary file so that importers can look at it and read it again."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
+
+from blamespan.errors import UnreadableInput
+
+__all__ = ["MAX_SPOOLED_BYTES", "PREFIX", "copy_bounded", "spool_pipe", "spool_stdin"]
+
+MAX_SPOOLED_BYTES = 64 * 1024**3
+"""More from a pipe is refused: it would fill the disk of whoever forgot that it does not end."""
+PREFIX = "blamespan-"
+"""Begins the names of our temporary files; `TMPDIR` says where they lie."""
+
+_BLOCK_BYTES = 4 * 1024 * 1024
+
+
+def spool_stdin() -> Path:
+    """Copy standard input to a temporary file that is removed when this process ends.
+
+    Raises:
+        UnreadableInput: if it is longer than `MAX_SPOOLED_BYTES`, cannot be read, or does not fit on the disk.
+    """
+    return _spooled(sys.stdin.buffer, "stdin")
+
+
+def spool_pipe(path: Path) -> Path:
+    """Copy a named pipe, or another file that can be read only once, likewise.
+
+    Raises:
+        UnreadableInput: as for `spool_stdin`.
+    """
+    try:
+        with path.open("rb") as file:
+            return _spooled(file, str(path))
+    except OSError as error:
+        raise UnreadableInput(
+            f"expected a readable file, got {str(path)!r} ({error.strerror or error}). Check the path."
+        ) from error
+
+
+def copy_bounded(source: IO[bytes], target: IO[bytes], name: str, *, max_bytes: int | None = None) -> None:
+    """Copy *source* to *target*, a block at a time.
+
+    Raises:
+        UnreadableInput: if it is longer than *max_bytes*.
+    """
+    copied = 0
+    while block := source.read(_BLOCK_BYTES):
+        copied += len(block)
+        if max_bytes is not None and copied > max_bytes:
+            raise UnreadableInput(
+                f"{name}: expected at most {max_bytes} bytes, got more. Write it to a file and analyze that."
+            )
+        target.write(block)
+    target.flush()
+
+
+def _spooled(source: IO[bytes], name: str) -> Path:
+    with NamedTemporaryFile(prefix=PREFIX, delete=False) as target:
+        path = Path(target.name)
+        atexit.register(_remove, path, os.getpid())
+        try:
+            copy_bounded(source, target, name, max_bytes=MAX_SPOOLED_BYTES)
+        except (OSError, UnreadableInput) as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, UnreadableInput):
+                raise
+            raise UnreadableInput(
+                f"{name}: expected room for it in {str(path.parent)!r}, got {error}. "
+                "Set TMPDIR to a folder that has some."
+            ) from error
+    return path
+
+
+def _remove(path: Path, owner: int) -> None:
+    """Remove *path*, but not where a child of the process that made it ends."""
+    if os.getpid() == owner:
+        path.unlink(missing_ok=True)

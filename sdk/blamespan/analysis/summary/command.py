@@ -1,0 +1,156 @@
+"""`blamespan summary`: what the verdicts on many runs say together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from blamespan.analysis.rows import read_rows
+from blamespan.analysis.selection import time_of
+from blamespan.analysis.summary.change import Periods
+from blamespan.analysis.summary.document import as_document
+from blamespan.analysis.summary.facts import Fact, fact_of
+from blamespan.analysis.summary.page import page_of
+from blamespan.analysis.summary.summary import Summary, sum_up
+from blamespan.analysis.summary.text import print_summary
+from blamespan.analysis.verdicts import printable
+from blamespan.errors import ConfigError, UnreadableInput
+
+__all__ = ["summary"]
+
+_PATH = click.Path(path_type=Path)
+_HINT = ". Results are made with: blamespan analyze TRACES --json > results.jsonl"
+_MOST_NAMED = 20
+"""What cannot be read beyond that is counted."""
+
+
+class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
+    """A point in time as `analyze --since` reads it."""
+
+    name = "date"
+
+    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        try:
+            return value if isinstance(value, datetime) else time_of(value, datetime.now(UTC))
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(
+    epilog="""\b
+Example:
+  blamespan analyze exports/ --json > results.jsonl
+  blamespan summary results.jsonl --before 2026-11-01 --html summary.html
+"""
+)
+@click.argument("results", nargs=-1, required=True, type=_PATH)
+@click.option("--before", metavar="DATE", type=_Date(), help="Compare the runs from DATE on with those before it.")
+@click.option(
+    "--between", nargs=2, metavar="A B", type=_Date(), help="Compare the runs from A until B with those before A."
+)
+@click.option(
+    "--against", multiple=True, metavar="OLD", type=_PATH, help="Compare RESULTS with older ones; repeatable."
+)
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option("--html", metavar="FILE", type=_PATH, help="Write one page with plots that needs nothing else.")
+@click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
+def summary(
+    results: tuple[Path, ...],
+    before: datetime | None,
+    between: tuple[datetime, datetime] | None,
+    against: tuple[Path, ...],
+    wants_json: bool,
+    html: Path | None,
+    every: bool,
+) -> None:
+    """Say which agents fail and how, over all RESULTS of `blamespan analyze` (JSON lines or parquet, or folders).
+
+    What cannot be read is named on stderr, the rest is summed up, and the exit code is 1 at the end.
+    """
+    periods = _periods(before, between, against)
+    refused: list[UnreadableInput] = []
+    found = sum_up(_facts(results, refused), against=_facts(against, refused) if against else None, periods=periods)
+    if not found.runs:
+        if refused:
+            sys.exit(1)
+        raise UnreadableInput(
+            f"{', '.join(map(str, results))}: expected results, got none. Make them with: "
+            "blamespan analyze TRACES --json > results.jsonl"
+        )
+    if html is not None:
+        _write(html, page_of(found, title=_title(results)))
+    if wants_json:
+        click.echo(json.dumps(as_document(found)))
+    else:
+        print_summary(Console(), found, every=every)
+    _warn(found, periods)
+    if refused:
+        click.echo(f"blamespan: {found.runs} results summed up, {len(refused)} could not be read", err=True)
+        sys.exit(1)
+
+
+def _periods(
+    before: datetime | None, between: tuple[datetime, datetime] | None, against: Sequence[Path]
+) -> Periods | None:
+    """Read what is to be compared.
+
+    Raises:
+        ConfigError: if that is two things at once, or a period that ends before it begins.
+    """
+    said = [name for name, is_set in (("--before", before), ("--between", between), ("--against", against)) if is_set]
+    if len(said) > 1:
+        raise ConfigError(f"expected one of --before, --between and --against, got {' and '.join(said)}. Leave one")
+    if between is not None:
+        since, until = between
+        if since >= until:
+            raise ConfigError(
+                f"expected --between A B with A before B, got {since.isoformat()} and {until.isoformat()}"
+            )
+        return Periods(since, until)
+    return None if before is None else Periods(before)
+
+
+def _facts(paths: Sequence[Path], refused: list[UnreadableInput]) -> Iterator[Fact]:
+    """Read every row that is one; say which file or row cannot be read."""
+    for path in paths:
+        try:
+            for number, row in enumerate(read_rows(path), 1):
+                try:
+                    yield fact_of(row)
+                except UnreadableInput as error:
+                    _refuse(UnreadableInput(f"{path}, row {number}: {error}"), refused)
+        except UnreadableInput as error:
+            _refuse(error, refused)
+
+
+def _refuse(error: UnreadableInput, refused: list[UnreadableInput]) -> None:
+    refused.append(error)
+    if len(refused) <= _MOST_NAMED:
+        said = printable(str(error)).removesuffix(".")
+        click.echo(f"blamespan: {said}{'' if 'blamespan analyze TRACES' in said else _HINT}", err=True)
+
+
+def _title(results: Sequence[Path]) -> str:
+    return results[0].name if len(results) == 1 else f"{results[0].name} and {len(results) - 1} more"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(f"expected a file to write to, got --html {str(path)!r}: {error.strerror}") from error
+
+
+def _warn(found: Summary, periods: Periods | None) -> None:
+    if periods is not None and found.outside == found.runs:
+        click.echo(
+            "blamespan: no run says when it began, or all began after both periods: nothing is compared. "
+            "Results of an older version do not say; make them again with: blamespan analyze TRACES --json",
+            err=True,
+        )

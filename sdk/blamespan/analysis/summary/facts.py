@@ -1,0 +1,180 @@
+"""What a summary needs of a row of results, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from blamespan.analysis.verdicts import printable
+from blamespan.errors import UnreadableInput
+
+__all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]
+
+Kind: TypeAlias = Literal["failed", "sound", "abstained"]
+"""`failed`: known to have failed, or more likely than not; `sound`: the opposite; `abstained`: there is no verdict."""
+
+Row: TypeAlias = Mapping[str, Any]
+"""One row as `blamespan.analysis.rows.read_rows` yields it; read from a file, so anything may be in its parts."""
+
+_MORE_LIKELY_THAN_NOT = 0.5
+_MAX_NAME_CHARS = 200
+_MAX_REASON_CHARS = 120
+_MAX_TEXT_CHARS = 2_000
+_CLOCK_YEARS = range(1990, 2100)
+"""What else a row says is no clock's."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Judge:
+    """Who spoke: verdicts of different ones are never counted together.
+
+    Attributes:
+        name: Of the tracer.
+        version: Of the tracer.
+        weights: Digest of its weights, or empty.
+        revision: Which of its verdicts on a run: later ones have seen late spans.
+    """
+
+    name: str
+    version: str
+    weights: str = ""
+    revision: int = 0
+
+    def __str__(self) -> str:
+        weights = f" ({self.weights})" if self.weights else ""
+        return f"{self.name} {self.version}{weights}" + (f", revision {self.revision}" if self.revision else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One verdict; texts are fit to print.
+
+    Attributes:
+        judge: Whose.
+        kind: What it comes to.
+        failure_score: 0..1.
+        source: File and place it came from.
+        trace_id: Of the run.
+        span_id: Of the decisive step, or empty.
+        agent: Who is to blame, or empty.
+        step: Index of the decisive step.
+        share: Of the blame, that the step has, 0..1.
+        mode: As `taxonomy:code`, or empty.
+        mode_name: In words.
+        mode_score: 0..1.
+        reason: Why there is no verdict, or empty.
+        start: When the run began, UTC, or None where no clock says so.
+        text: Evidence and beginning of the decisive step.
+    """
+
+    judge: Judge
+    kind: Kind
+    failure_score: float
+    source: str
+    trace_id: str
+    span_id: str = ""
+    agent: str = ""
+    step: int | None = None
+    share: float = 0.0
+    mode: str = ""
+    mode_name: str = ""
+    mode_score: float = 0.0
+    reason: str = ""
+    start: datetime | None = None
+    text: str = ""
+
+
+def fact_of(row: Row) -> Fact:
+    """Read a row.
+
+    Raises:
+        UnreadableInput: if it is no row of results.
+    """
+    try:
+        return _fact(row)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UnreadableInput(
+            f"expected a result of `blamespan analyze`, got {printable(repr(row))[:100]} ({type(error).__name__}: "
+            f"{printable(str(error))[:80]})"
+        ) from error
+
+
+def _fact(row: Row) -> Fact:
+    tracer, score = row["tracer"], _share(row["failure_score"])
+    judge = Judge(
+        _name(tracer["name"]),
+        _name(tracer["version"]),
+        _name(tracer["weights"]),
+        _whole(row["revision"]),
+    )
+    reason, step = row["abstained"], row["step"]
+    has_verdict = reason is None and step is not None
+    mode = (row["mode"] or {}) if has_verdict else {}
+    index = _whole(step) if has_verdict else None
+    return Fact(
+        judge=judge,
+        kind=_kind(row["outcome"], score) if has_verdict else "abstained",
+        failure_score=score,
+        source=_name(row["source"]),
+        trace_id=_name(row["trace_id"]),
+        span_id=_name(row["span_id"] or ""),
+        agent=_name(row["agent"]) if has_verdict else "",
+        step=index,
+        share=_share_of(row, index),
+        mode=_name(f"{mode['taxonomy']}:{mode['code']}") if mode else "",
+        mode_name=_name(mode.get("name") or "") if mode else "",
+        mode_score=_share(mode.get("score") or 0.0) if mode else 0.0,
+        reason="" if has_verdict else printable(str(reason or "no decisive step"))[:_MAX_REASON_CHARS],
+        start=_start(row),
+        text=_text(row, index) if has_verdict else "",
+    )
+
+
+def _kind(outcome: object, score: float) -> Kind:
+    if outcome in ("failed", "succeeded"):
+        return "failed" if outcome == "failed" else "sound"
+    return "failed" if score >= _MORE_LIKELY_THAN_NOT else "sound"
+
+
+def _share_of(row: Row, index: int | None) -> float:
+    steps = row["steps"]
+    return next((_share(step["score"]) for step in steps if step["index"] == index), 0.0) if index is not None else 0.0
+
+
+def _text(row: Row, index: int | None) -> str:
+    """Put together what was said at the decisive step: its quotes, and its beginning where the row has it."""
+    said = printable(str(row["content"] or "")[:_MAX_TEXT_CHARS])
+    quotes = [printable(str(item["quote"])[:_MAX_TEXT_CHARS]) for item in row["evidence"] if item["index"] == index]
+    return " … ".join([*([said] if said else []), *(quote for quote in quotes[:3] if quote not in said)])
+
+
+def _start(row: Row) -> datetime | None:
+    said = row["started"]
+    try:
+        found = None if said is None else datetime.fromisoformat(said).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if found is not None and found.year in _CLOCK_YEARS else None
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r}")
+    return printable(value[: 2 * _MAX_NAME_CHARS])[:_MAX_NAME_CHARS]
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a whole number, got {value!r}")
+    return value
+
+
+def _share(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"expected a share, got {value!r}")
+    if not 0 <= value <= 1:
+        raise ValueError(f"expected a share of 0 to 1, got {value!r}")
+    return float(value)

@@ -1,0 +1,193 @@
+"""Counts over any number of verdicts in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from blamespan.analysis.summary.facts import Fact
+from blamespan.analysis.summary.statistics import Share
+
+__all__ = ["Count", "Moment", "Names", "Tally", "Timeline"]
+
+MOST_NAMES: Final = 20_000
+"""Names that are counted each for itself: an archive may name its agents anew in every run."""
+_MOST_SPANS: Final = 2_000
+_HOUR_S: Final = 3_600
+
+
+@dataclass(slots=True)
+class Count:
+    """How often something was blamed, and how surely.
+
+    Attributes:
+        failed: Failed runs it was blamed for.
+        score: Sum of what the tracer says how sure it is, 0..1 each.
+        title: In words, where it has a name beside its key.
+    """
+
+    failed: int = 0
+    score: float = 0.0
+    title: str = ""
+
+    @property
+    def confidence(self) -> float:
+        """Mean of how sure the tracer is, 0..1."""
+        return self.score / self.failed if self.failed else 0.0
+
+
+@dataclass(slots=True)
+class Names:
+    """Counts by name.
+
+    Attributes:
+        counts: Of the first `MOST_NAMES` names.
+        others: Of all names that came after these.
+    """
+
+    counts: dict[str, Count] = field(default_factory=dict)
+    others: int = 0
+
+    def add(self, name: str, score: float = 0.0, title: str = "") -> None:
+        """Count one more."""
+        found = self.counts.get(name)
+        if found is None:
+            if len(self.counts) >= MOST_NAMES:
+                self.others += 1
+                return
+            found = self.counts[name] = Count(title=title)
+        found.failed += 1
+        found.score += score
+
+    def ranked(self) -> list[tuple[str, Count]]:
+        """List the most frequent first, equals by name."""
+        return sorted(self.counts.items(), key=lambda item: (-item[1].failed, item[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A stretch of time.
+
+    Attributes:
+        start: When it begins, UTC.
+        runs: Runs with a verdict that began in it.
+        failed: Those of them that failed.
+    """
+
+    start: datetime
+    runs: int
+    failed: int
+
+    @property
+    def share(self) -> Share:
+        """Failed of all."""
+        return Share(self.failed, self.runs)
+
+
+class Timeline:
+    """Runs by when they began, in stretches that widen as time goes on; what comes first does not matter."""
+
+    def __init__(self) -> None:
+        self._width_s = _HOUR_S
+        self._spans: dict[int, list[int]] = {}
+
+    def add(self, start: datetime, *, has_failed: bool) -> None:
+        """Count one run."""
+        found = self._spans.setdefault(int(start.timestamp()) // self._width_s, [0, 0])
+        found[0] += 1
+        found[1] += has_failed
+        if len(self._spans) > _MOST_SPANS:
+            self._widen()
+
+    def moments(self, most: int) -> list[Moment]:
+        """List what happened in at most *most* stretches of equal length, also where nothing did; widens them."""
+        while self._spans and max(self._spans) - min(self._spans) >= most:
+            self._widen()
+        if not self._spans:
+            return []
+        return [
+            Moment(datetime.fromtimestamp(place * self._width_s, UTC), *self._spans.get(place, (0, 0)))
+            for place in range(min(self._spans), max(self._spans) + 1)
+        ]
+
+    @property
+    def width_s(self) -> int:
+        """How long a stretch is, in seconds."""
+        return self._width_s
+
+    def _widen(self) -> None:
+        by = 24 if self._width_s == _HOUR_S else 7 if self._width_s == 24 * _HOUR_S else 2
+        self._width_s *= by
+        narrow, self._spans = self._spans, {}
+        for place, (runs, failed) in narrow.items():
+            found = self._spans.setdefault(place // by, [0, 0])
+            found[0] += runs
+            found[1] += failed
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the verdicts of one judge come to.
+
+    Attributes:
+        failed: Runs that failed, with a verdict.
+        sound: Runs that probably did not.
+        abstained: Runs without a verdict.
+        agents: Who is blamed for failed runs; the score is the decisive step's share of the blame.
+        modes: For what; the score is the mode's.
+        pairs: Both, as `agent` and `mode` with a line end between them.
+        reasons: Why there is no verdict.
+        timeline: When runs began.
+        untimed: Runs with a verdict of which no clock says when.
+        scores: Runs with a verdict by failure score: below 0.1, below 0.2, and so on.
+        first: When the first run began, and
+        last: the last.
+    """
+
+    failed: int = 0
+    sound: int = 0
+    abstained: int = 0
+    agents: Names = field(default_factory=Names)
+    modes: Names = field(default_factory=Names)
+    pairs: Names = field(default_factory=Names)
+    reasons: Names = field(default_factory=Names)
+    timeline: Timeline = field(default_factory=Timeline)
+    untimed: int = 0
+    scores: list[int] = field(default_factory=lambda: [0] * 10)
+    first: datetime | None = None
+    last: datetime | None = None
+
+    @property
+    def runs(self) -> int:
+        """All of them."""
+        return self.failed + self.sound + self.abstained
+
+    @property
+    def judged(self) -> int:
+        """Those with a verdict."""
+        return self.failed + self.sound
+
+    def add(self, fact: Fact) -> None:
+        """Count one verdict."""
+        if fact.start is not None:
+            self.first = fact.start if self.first is None else min(self.first, fact.start)
+            self.last = fact.start if self.last is None else max(self.last, fact.start)
+        if fact.kind == "abstained":
+            self.abstained += 1
+            self.reasons.add(fact.reason)
+            return
+        self.scores[min(int(fact.failure_score * 10), 9)] += 1
+        has_failed = fact.kind == "failed"
+        if fact.start is None:
+            self.untimed += 1
+        else:
+            self.timeline.add(fact.start, has_failed=has_failed)
+        if not has_failed:
+            self.sound += 1
+            return
+        self.failed += 1
+        self.agents.add(fact.agent, fact.share)
+        if fact.mode:
+            self.modes.add(fact.mode, fact.mode_score, fact.mode_name)
+        self.pairs.add(f"{fact.agent}\n{fact.mode}", fact.share)

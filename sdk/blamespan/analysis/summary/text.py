@@ -1,0 +1,140 @@
+"""A summary on a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
+from blamespan.analysis.summary.statistics import Share
+from blamespan.analysis.summary.summary import JudgeSummary, Summary
+from blamespan.analysis.summary.tally import Names, Tally
+from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
+
+__all__ = ["print_summary"]
+
+_ROWS = 10
+
+
+def print_summary(console: Console, summary: Summary, *, every: bool) -> None:
+    """Print a summary.
+
+    Args:
+        console: Where to.
+        summary: What.
+        every: Leave nothing out of the tables.
+    """
+    most = None if every else _ROWS
+    if len(summary.judges) > 1:
+        console.print(f"{len(summary.judges)} tracers or revisions; each is counted by itself\n", style="bold")
+    for found in summary.judges:
+        _print_judge(console, found, most)
+    for judge in summary.only_before:
+        console.print(Text(f"{judge} speaks in the older results alone: compared with nobody"))
+    if summary.outside:
+        console.print(f"{summary.outside:,} runs belong to neither period, or no clock says when they began")
+    if summary.left_out:
+        console.print(f"{summary.left_out:,} results of further tracers are left out: summarize fewer at a time")
+
+
+def _print_judge(console: Console, found: JudgeSummary, most: int | None) -> None:
+    tally = found.tally
+    dates = date_range(tally)
+    head = f"{found.judge}   {tally.runs:,} runs{f'   {dates}' if dates else ''}"
+    console.print(Text(head, style="bold"), soft_wrap=True)
+    for title, share in (
+        ("failed", Share(tally.failed, tally.judged)),
+        ("no verdict", Share(tally.abstained, tally.runs)),
+    ):
+        console.print(f"{title:10}  {percent(share.value):>7}  ({interval(share)})  {share.count:,} of {share.total:,}")
+    for remark in remarks(found):
+        console.print(Text(remark, style="yellow"))
+    _print_names(console, "agent", tally.agents, tally, most)
+    _print_names(console, "error mode", tally.modes, tally, most)
+    _print_reasons(console, tally, most)
+    _print_clusters(console, found, most)
+    _print_changes(console, found, most)
+    console.print()
+
+
+def _print_names(console: Console, title: str, names: Names, tally: Tally, most: int | None) -> None:
+    ranked = names.ranked()
+    if not ranked:
+        return
+    table = _table(title, "failed", "share", "95 %", "confidence")
+    for name, count in ranked[:most]:
+        share = Share(count.failed, tally.failed)
+        shown = f"{count.title} ({name})" if count.title else name
+        cells = (f"{count.failed:,}", percent(share.value), interval(share), f"{count.confidence:.2f}")
+        table.add_row(Text(shown), *cells)
+    _print_table(console, table, len(ranked) - table.row_count)
+
+
+def _print_reasons(console: Console, tally: Tally, most: int | None) -> None:
+    ranked = tally.reasons.ranked()
+    if not ranked:
+        return
+    table = _table("why there is no verdict", "runs")
+    for reason, count in ranked[:most]:
+        table.add_row(Text(reason), f"{count.failed:,}")
+    _print_table(console, table, len(ranked) - table.row_count)
+
+
+def _print_clusters(console: Console, found: JudgeSummary, most: int | None) -> None:
+    groups = [one for one in found.clusters if one.count > 1]
+    if not found.clusters:
+        return
+    single = len(found.clusters) - len(groups)
+    console.print(f"\nalike failures: {len(groups)} groups; {single} failures are like no other", style="dim")
+    for one in groups[:most]:
+        words = f": {', '.join(one.words)}" if one.words else ""
+        mode = f"{one.mode_name} ({one.mode})" if one.mode else "no mode"
+        console.print(Text(f"{one.count:>6,}  {one.agent}   {mode}{words}"), soft_wrap=True)
+        example = one.example
+        console.print(Text(f"        {example.source} step {example.step}", style="dim"), soft_wrap=True)
+        if example.text:
+            room = max(30, console.width - 8)
+            quote = textwrap.wrap(f"“{example.text}”", room, max_lines=2, placeholder="…”")
+            console.print(Text("\n".join(" " * 8 + line for line in quote), style="dim"), no_wrap=True, crop=False)
+    if most is not None and len(groups) > most:
+        console.print(f"{len(groups) - most} more groups: --all shows them", style="dim")
+
+
+def _print_changes(console: Console, found: JudgeSummary, most: int | None) -> None:
+    if found.before is None and found.after is None:
+        return
+    if found.before is None or found.after is None or not found.changes:
+        side = "earlier" if found.before is None else "later"
+        console.print(f"\nnothing to compare: this tracer judged no {side} run", style="yellow")
+        return
+    sure = sum(one.is_significant for one in found.changes)
+    console.print(
+        f"\nchange, {found.before.runs:,} runs before and {found.after.runs:,} after: {sure} of {len(found.changes)} "
+        f"comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}",
+        style="dim",
+        soft_wrap=True,
+    )
+    table = _table("share of runs", "before", "after", "points (95 %)", "p corrected", "test")
+    for one in found.changes[:most]:
+        style = "bold" if one.is_significant else ""
+        cells = (percent(one.before.value), percent(one.after.value), points(one), chance(one.corrected), test(one))
+        table.add_row(Text(changed(one)), *cells, style=style)
+    _print_table(console, table, len(found.changes) - table.row_count)
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(first, overflow="fold")
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _print_table(console: Console, table: Table, hidden: int) -> None:
+    console.print()
+    console.print(table)
+    if hidden > 0:
+        console.print(f"{hidden:,} more: --all shows them", style="dim")

@@ -1,0 +1,75 @@
+"""How a summary says its figures, in the terminal and on the page alike."""
+
+from __future__ import annotations
+
+from blamespan.analysis.summary.change import Change
+from blamespan.analysis.summary.statistics import Share
+from blamespan.analysis.summary.summary import JudgeSummary
+from blamespan.analysis.summary.tally import Tally
+
+__all__ = ["chance", "changed", "date_range", "interval", "percent", "points", "remarks", "test"]
+
+_FEW = 30
+"""Below that many failed runs the ranking of agents and modes is mostly chance."""
+
+
+def percent(value: float) -> str:
+    """Say a share of 1 in percent."""
+    return f"{100 * value:.1f} %"
+
+
+def interval(share: Share) -> str:
+    """Say the 95 % interval of a share."""
+    low, high = share.interval
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def points(change: Change) -> str:
+    """Say a difference in percentage points, with its interval."""
+    low, high = change.interval
+    return f"{100 * change.difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def chance(value: float) -> str:
+    """Say a p value."""
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def test(change: Change) -> str:
+    """Name the test in a word."""
+    return "Fisher" if change.method.startswith("Fisher") else "z"
+
+
+def changed(change: Change) -> str:
+    """Name what is compared."""
+    if change.part == "failed":
+        return "failed"
+    if change.part == "abstained":
+        return "without a verdict"
+    return f"{change.title} ({change.name})" if change.title else change.name
+
+
+def date_range(tally: Tally) -> str:
+    """Say when the runs began; empty where no clock says so."""
+    if tally.first is None or tally.last is None:
+        return ""
+    first, last = f"{tally.first:%Y-%m-%d}", f"{tally.last:%Y-%m-%d}"
+    return first if first == last else f"{first} to {last}"
+
+
+def remarks(found: JudgeSummary) -> list[str]:
+    """List what a reader must know before reading the figures."""
+    tally, said = found.tally, []
+    if tally.failed < _FEW:
+        said.append(f"Only {tally.failed} failed runs: read the intervals, not the order.")
+    if found.repeated:
+        said.append(
+            f"{found.repeated} of {found.sampled} failures looked at occur more than once: give each result once."
+        )
+    if found.sampled < tally.failed - found.repeated:
+        said.append(f"Groups of alike failures are of an even sample of {found.sampled:,} of {tally.failed:,}.")
+    if tally.agents.others or tally.modes.others:
+        said.append(
+            f"{tally.agents.others + tally.modes.others:,} failures have names too many to count; left out below."
+        )
+    return said

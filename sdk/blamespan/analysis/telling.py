@@ -1,0 +1,184 @@
+"""What `blamespan analyze` tells while it works: errors at once, runs as a table, verdicts to where they came from."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+
+import click
+from rich.console import Console
+
+from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Result
+from blamespan.analysis.journal import Journal
+from blamespan.analysis.repeats import RepeatedRun
+from blamespan.analysis.tables import RunTable, print_run
+from blamespan.analysis.verdicts import printable
+from blamespan.backends import open_writer
+from blamespan.errors import BlamespanError, UnreadableInput
+
+__all__ = ["TABLE_ROWS", "Tables", "Tally", "WrittenBack"]
+
+TABLE_ROWS = 50
+_WRITTEN_AT_ONCE = 64
+
+
+class Tally:
+    """Counts what was read and what could not be, naming the latter at once.
+
+    Attributes:
+        runs: Attributed.
+        failed: That the tracer failed on.
+        unreadable: Errors of reading.
+        repeated: Runs and traces that came before.
+        unwritten: Verdicts that a back end did not take.
+        skipped: Pieces that were done before.
+        is_kept: Whether finished pieces are kept for later.
+    """
+
+    is_kept = False
+
+    def __init__(self) -> None:
+        self.runs = self.failed = self.unreadable = self.repeated = self.unwritten = self.skipped = 0
+
+    def __enter__(self) -> Tally:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            hint = ". Finished files are kept: go on with --resume" if self.is_kept else ""
+            click.echo(f"\nblamespan: interrupted after {self.runs} runs{hint}", err=True)
+
+    def saw(self, outcome: Outcome) -> None:
+        """Count an outcome."""
+        if isinstance(outcome, RepeatedRun):
+            self.repeated += 1
+            _say(str(outcome))
+        elif isinstance(outcome, UnreadableInput):
+            self.refuse(outcome)
+        elif isinstance(outcome, Done) and outcome.error is not None:
+            self.failed += 1
+            _say(f"{outcome.source}: {outcome.error}")
+        elif isinstance(outcome, Done):
+            self.runs += 1
+
+    def refuse(self, error: UnreadableInput) -> None:
+        """Count and name what could not be read."""
+        self.unreadable += 1
+        _say(str(error))
+
+    def not_written(self, error: BlamespanError) -> None:
+        """Count and name what a back end did not take."""
+        self.unwritten += 1
+        _say(str(error))
+
+    def take_over(self, journal: Journal) -> None:
+        """Count what was done before."""
+        for entry in journal.kept():
+            self.unreadable += bool(entry.error)
+            self.repeated += bool(entry.repeated)
+            if entry.row:
+                is_failed = json.loads(entry.row)["error"] is not None
+                self.failed += is_failed
+                self.runs += not is_failed
+
+    def print_json(self, outcome: Outcome) -> None:
+        """Print a run as JSON."""
+        if isinstance(outcome, Done):
+            click.echo(outcome.line)
+
+    def told(self) -> int:
+        """Say what went wrong, if something did, and give the exit code."""
+        if self.skipped:
+            _say(f"{self.skipped} pieces were done before, and are in the output")
+        troubles = (
+            (self.unreadable, "could not be read"),
+            (self.repeated, "stood in several places"),
+            (self.failed, "made the tracer fail"),
+            (self.unwritten, "could not be written back"),
+        )
+        if not any(count for count, _ in troubles):
+            return 0
+        _say(", ".join([f"{self.runs} runs attributed", *(f"{count} {what}" for count, what in troubles if count)]))
+        return 1
+
+
+class Tables:
+    """Prints a run by its steps if it is the only one, else a line per run.
+
+    Args:
+        every: Leave nothing out.
+    """
+
+    def __init__(self, *, every: bool) -> None:
+        self._console = Console()
+        self._every = every
+        self._first: Result | None = None
+        self._table: RunTable | None = None
+
+    def saw(self, outcome: Outcome) -> None:
+        """Take a run."""
+        if not isinstance(outcome, Done):
+            return
+        if self._first is None:
+            self._first = outcome.result
+            return
+        if self._table is None:
+            self._table = RunTable(self._console, None if self._every else TABLE_ROWS)
+            self._add(self._first, self._first.run.source)
+        self._add(outcome.result or self._first, outcome.source)  # beyond the table's rows, they are but counted
+
+    def print(self) -> None:
+        """Print what was taken."""
+        if self._table is not None:
+            self._table.print()
+        elif self._first is not None:
+            run, verdict = self._first.run, self._first.verdict
+            print_run(self._console, run.source, run.trace, verdict, every=self._every)
+
+    def _add(self, result: Result, source: str) -> None:
+        assert self._table is not None
+        self._table.add(source, result.run.trace, result.verdict)
+
+
+class WrittenBack:
+    """Writes verdicts to a back end, some at a time.
+
+    Args:
+        url: Of the back end.
+        tally: Told of what it does not take.
+    """
+
+    def __init__(self, url: str, tally: Tally) -> None:
+        self._writer = open_writer(url, on_failure=tally.not_written)
+        self._tally = tally
+        self._waiting: list[Result] = []
+
+    def __enter__(self) -> WrittenBack:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._write()
+        finally:
+            self._writer.close()
+
+    def saw(self, outcome: Outcome) -> None:
+        """Take a verdict; before a piece counts as done, its verdicts are out."""
+        if isinstance(outcome, Done) and outcome.result is not None and outcome.error is None:
+            self._waiting.append(outcome.result)
+        if len(self._waiting) >= _WRITTEN_AT_ONCE or isinstance(outcome, Finished):
+            self._write()
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._writer.write((result.run, result.verdict) for result in waiting)
+
+
+def _say(text: str) -> None:
+    click.echo(f"blamespan: {printable(text)}", err=True)

@@ -1,0 +1,120 @@
+"""Archives of any size for measuring: runs of one cast, each with words and ids of its own, in several formats."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import zstandard
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from blamespan.emit import emit
+from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.spans import Span
+from blamespan.trace import Agent, MessageActionTrace, Step
+
+__all__ = ["FORMATS", "runs", "write_archive", "write_file"]
+
+_TEXT = (
+    "the plan says to search the page for the price and add both numbers before the answer is checked again by "
+    "someone who reads the table from the report which tool gave an error so we retry with another query verify "
+    "result step file code test value list sum total final wrong missing found done next"
+)
+_WORDS = _TEXT.split()
+_CAST = ("planner", "browser", "coder", "critic")
+_STEPS = 24
+_WORDS_PER_STEP = 90
+_START_NS = 1_767_225_600_000_000_000
+
+
+def runs(count: int, *, first: int = 1) -> Iterator[MessageActionTrace]:
+    """Yield runs of 24 steps by four agents, about 30 KB of OTLP-JSON each; the same each time."""
+    for number in range(first, first + count):
+        yield _run(number)
+
+
+def _run(number: int) -> MessageActionTrace:
+    chance = random.Random(number)  # the same runs each time are the point
+    steps = tuple(
+        Step(
+            index,
+            f"{number:08x}{index + 1:08x}",
+            _CAST[index % len(_CAST)],
+            content=" ".join(chance.choices(_WORDS, k=_WORDS_PER_STEP)),
+            inputs=(index - 1,) if index else (),
+            start_ns=_START_NS + (number * 100 + index) * 1_000_000_000,
+            end_ns=_START_NS + (number * 100 + index + 1) * 1_000_000_000,
+        )
+        for index in range(_STEPS)
+    )
+    agents = tuple(Agent(name) for name in _CAST)
+    return MessageActionTrace(
+        f"{number:032x}", "find the price and add it up", steps, agents, "failed", {"service.name": "bench"}
+    )
+
+
+def _json(spans: list[Span]) -> bytes:
+    return request_to_json(_request(spans)).encode() + b"\n"
+
+
+def _proto(spans: list[Span]) -> bytes:
+    data = TracesData(resource_spans=spans_to_proto(spans)).SerializeToString()
+    return len(data).to_bytes(4, "big") + data
+
+
+def _v3(spans: list[Span]) -> bytes:
+    return b'{"result":' + json.dumps(json.loads(request_to_json(_request(spans)))).encode() + b"}\n"
+
+
+def _request(spans: list[Span]) -> ExportTraceServiceRequest:
+    return ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
+
+
+FORMATS: dict[str, tuple[str, Callable[[list[Span]], bytes]]] = {
+    "otlp-json": ("jsonl", _json),
+    "otlp-json, zstd": ("jsonl.zst", _json),
+    "otlp-proto": ("binpb", _proto),
+    "jaeger-v3": ("json", _v3),
+}
+"""By name: how files of it end, and how it writes a run."""
+
+
+def write_file(path: Path, name: str, count: int, *, first: int = 1) -> int:
+    """Write so many runs to one file; give how many bytes they are before compression."""
+    size = 0
+    pack = FORMATS[name][1]
+    with path.open("wb") as raw:
+        file = zstandard.ZstdCompressor().stream_writer(raw, closefd=False) if path.suffix == ".zst" else raw
+        for run in runs(count, first=first):
+            data = pack(emit(run))
+            size += len(data)
+            file.write(data)
+        if file is not raw:
+            file.close()
+    return size
+
+
+def write_archive(folder: Path, size_bytes: int, *, files: int) -> int:
+    """Fill a folder with so much OTLP-JSON, quickly: the same spans again under other ids; give the number of runs."""
+    folder.mkdir(parents=True)
+    kinds = [_json(emit(replace(run, trace_id=_PLACE))).decode() for run in runs(64)]
+    each = size_bytes // files
+    number = 0
+    for place in range(files):
+        written = 0
+        with (folder / f"{place:04d}.jsonl").open("w", encoding="utf-8") as file:
+            while written < each:
+                number += 1
+                written += file.write(_renumbered(kinds, number))
+    return number
+
+
+_PLACE = "f" * 31 + "0"
+
+
+def _renumbered(kinds: Sequence[str], number: int) -> str:
+    return kinds[number % len(kinds)].replace(_PLACE, f"{number:032x}")

@@ -1,0 +1,1 @@
+"""Language models as tracers: any causal model of Hugging Face reads a run and names agent, step and mode."""

@@ -1,0 +1,162 @@
+"""A run as a language model's prompts, and the model's possible answers as tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from blamespan.taxonomy import AEGIS
+from blamespan_tracer.causal.formats import CLOSE, END, MODE_OF, OPEN, TO_MODE, StepAnswer
+from blamespan_tracer.causal.loading import Tokenizer
+from blamespan_tracer.causal.prompts import Excerpt, Message, Question, excerpts, messages
+from blamespan_tracer.causal.trie import TokenTrie
+from blamespan_tracer.rendering import ANSWER_TAGS, RenderedRun
+
+__all__ = ["Part", "Reader"]
+
+_NOBODY = "0|0"
+_DONE = "</answer>"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A prompt about a run or a part of it.
+
+    Attributes:
+        tokens: Of the whole prompt.
+        opens_thought: Whether it opens the thought itself, as some chat templates do.
+        shown: What it shows.
+    """
+
+    tokens: list[int]
+    opens_thought: bool
+    shown: Excerpt
+
+
+class Reader:
+    """Turns runs into prompts and answers into tokens, for one tokenizer.
+
+    The pieces of a reply are cut into tokens one by one and joined, here and in training, so that what is taught is
+    what is scored; in byte-level vocabularies these are also the tokens of the whole text.
+
+    Args:
+        tokenizer: With a chat template.
+        context: Most tokens of prompt and reply.
+        max_new_tokens: Most of them for a thought. `room`: for the answer beside it.
+        question: What is asked.
+        is_brief: See `messages`.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        context: int,
+        max_new_tokens: int,
+        question: Question,
+        *,
+        is_brief: bool = False,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self.question: Question = question
+        self.max_new_tokens = max_new_tokens
+        self._is_brief = is_brief
+        self.room = len(self._joined(CLOSE, "0000|0000", TO_MODE, " FM-1.1", END)) + 2
+        self._most_tokens = context - max_new_tokens - self.room
+        added = map(str, tokenizer.get_added_vocab())
+        self._marks = sorted({*added, *map(str, tokenizer.all_special_tokens)})
+
+    def parts(self, run: RenderedRun) -> list[Part]:
+        """Ask about *run*, in as few parts as it takes; none if it does not fit."""
+        return [self._part(each) for each in self._excerpts(run)]
+
+    def whole(self, run: RenderedRun) -> tuple[list[Message], Part] | None:
+        """Ask about *run* in one piece, for training; None if it does not fit."""
+        found = self._excerpts(run)
+        return (self._messages(found[0].text), self._part(found[0])) if len(found) == 1 else None
+
+    def tokens(self, text: str) -> list[int]:
+        """Cut one piece of a prompt or a reply into tokens."""
+        found: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return found
+
+    def before_answer(self, part: Part, thought: str = "") -> list[int]:
+        """Lay out a prompt with its closed thought, up to the numbers of the answer."""
+        return [*self.opened(part), *self._joined(f"{thought.strip()}\n", CLOSE)]
+
+    def opened(self, part: Part) -> list[int]:
+        """Lay out a prompt with its thought opened."""
+        return [*part.tokens, *self.tokens("\n" if part.opens_thought else f"{OPEN}\n")]
+
+    def not_in_thoughts(self) -> list[int]:
+        """List the tokens that would end a reply, or spoil its format, in the middle of a thought."""
+        tags = [self.tokens(tag) for tag in ANSWER_TAGS if tag != "</think>"]
+        return sorted({self.end, int(self._tokenizer.pad_token_id), *(one for one, *more in tags if not more)})
+
+    def before_mode(self, part: Part, thought: str, agent: int, step: int) -> list[int]:
+        """Lay out the same up to the mode of an answer."""
+        return [*self.before_answer(part, thought), *self._joined(f"{agent}|{step}", TO_MODE)]
+
+    def taught_step(self, part: Part, answer: StepAnswer, thought: str = "") -> list[int]:
+        """Lay out prompt and reply as they are taught, with the token that ends it."""
+        numbers = f"{answer.agent}|{answer.step}"
+        rest = self._joined(numbers, _DONE) if answer.mode is None else self._joined(numbers, *_mode(answer.mode))
+        return [*self.before_answer(part, thought), *rest, self.end]
+
+    def taught_pairs(self, part: Part, pairs: Iterable[tuple[int, str]], thought: str = "") -> list[int]:
+        """Lay out the same for pairs of agents and modes."""
+        lines = [piece for agent, code in pairs for piece in (f"\n{agent}|", code)]
+        return [*self.before_answer(part, thought), *self._joined(*lines, f"\n{_DONE}"), self.end]
+
+    @property
+    def end(self) -> int:
+        """The token that ends a reply."""
+        return int(self._tokenizer.eos_token_id)
+
+    def steps(self, part: Part) -> TokenTrie:
+        """Lay out the possible numbers: those of each decision of *part*, then nobody's."""
+        follows = self.tokens(TO_MODE)[:1]
+        return TokenTrie([*(self.tokens(each) + follows for each in _numbers(part)), self.tokens(_NOBODY) + follows])
+
+    def modes(self) -> TokenTrie:
+        """Lay out the modes, in the order of `MODE_OF`."""
+        return TokenTrie([self._joined(f" {code}", END) for code in MODE_OF])
+
+    def first_pairs(self, part: Part) -> TokenTrie:
+        """Lay out the first lines of an answer about pairs: every agent with every mode, modes fastest."""
+        agents = dict.fromkeys(each.agent for each in part.shown.decisions)
+        follows = self.tokens(f"\n{_DONE}")[:1]
+        return TokenTrie([self._joined(f"\n{agent}|", code) + follows for agent in agents for code in AEGIS])
+
+    def replies(self, part: Part) -> TokenTrie:
+        """Lay out all that may follow the end of a thought: every decision with every mode, and nobody."""
+        before = CLOSE.removeprefix("</think>")
+        answers = [(each, *_mode(code)) for each in _numbers(part) for code in MODE_OF]
+        return TokenTrie([self._joined(before, *each) for each in [*answers, (_NOBODY, _DONE)]])
+
+    def _joined(self, *pieces: str) -> list[int]:
+        return [token for piece in pieces for token in self.tokens(piece)]
+
+    def _excerpts(self, run: RenderedRun) -> list[Excerpt]:
+        def n_tokens(text: str) -> int:
+            return len(self.tokens(self._asked(text)))
+
+        return excerpts(run, n_tokens, self._most_tokens, marks=self._marks)
+
+    def _part(self, shown: Excerpt) -> Part:
+        asked = self._asked(shown.text)
+        return Part(self.tokens(asked), asked.rstrip().endswith(OPEN), shown)
+
+    def _messages(self, text: str) -> list[Message]:
+        return messages(text, self.question, is_brief=self._is_brief)
+
+    def _asked(self, text: str) -> str:
+        asked = self._messages(text)
+        return str(self._tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
+
+
+def _numbers(part: Part) -> list[str]:
+    return [f"{each.agent}|{each.step}" for each in part.shown.decisions]
+
+
+def _mode(code: str) -> tuple[str, str, str]:
+    return TO_MODE, f" {code}", END

@@ -1,0 +1,136 @@
+"""Log-probabilities of every possible answer after a prompt.
+
+Dims: B prompts of a batch, L tokens of the longest, T nodes of the largest trie, S sequences of a trie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from blamespan_tracer.causal.loading import Model
+from blamespan_tracer.causal.trie import TokenTrie
+
+__all__ = ["can_share_prefix", "padded", "score_one_by_one", "score_tries"]
+
+_MOST_NODES = 256
+"""Nodes of a trie that are read in one pass: their logits cost 4 bytes for each word of the vocabulary."""
+
+Floats = NDArray[np.float64]
+
+
+def can_share_prefix(model: Model) -> bool:
+    """Tell whether every layer attends to everything before: only then may answers share one reading of the prompt."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    is_full = all(kind == "full_attention" for kind in kinds) if kinds else window is None
+    return is_full and not getattr(model, "_is_stateful", False) and config._attn_implementation in ("sdpa", "eager")
+
+
+@torch.inference_mode()
+def score_tries(model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int) -> list[Floats]:
+    """Find the log-probability of every sequence of each prompt's trie, given the prompt.
+
+    A prompt is read once; then the nodes of its trie, each seeing the prompt and what leads to it.
+
+    Args:
+        model: With attention that sees everything before; see `can_share_prefix`.
+        prompts: (B,) tokens.
+        tries: (B,) the possible answers.
+        pad: The padding token; prompts are padded on the left.
+
+    Returns:
+        (B,) each (S,), natural logarithms.
+    """
+    ids, is_real, places = padded(prompts, pad, model.device)
+    read = model(input_ids=ids, attention_mask=is_real, position_ids=places, use_cache=True, logits_to_keep=1)
+    cache = read.past_key_values
+    added = [np.zeros(len(trie)) for trie in tries]
+    for row, trie in enumerate(tries):
+        _note(added[row], trie, [-1], read.logits[row, -1:])
+    tokens, depths, sees = _laid_out(tries, pad, model.device)
+    for start in range(0, tokens.shape[1], _MOST_NODES):
+        end = min(start + _MOST_NODES, tokens.shape[1])
+        seen = torch.cat([is_real[:, None, :].bool().expand(-1, end - start, -1), sees[:, start:end, :end]], dim=2)
+        read = model(
+            input_ids=tokens[:, start:end],
+            attention_mask=seen[:, None],
+            position_ids=places[:, -1:] + 1 + depths[:, start:end],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        for row, trie in enumerate(tries):
+            nodes = list(range(start, min(end, len(trie))))
+            _note(added[row], trie, nodes, read.logits[row, : len(nodes)])
+    return [_summed(trie, each) for trie, each in zip(tries, added, strict=True)]
+
+
+@torch.inference_mode()
+def score_one_by_one(
+    model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int
+) -> list[Floats]:
+    """Do what `score_tries` does, for any model: each answer is read with its prompt anew, some at a time."""
+    rows = [
+        (number, [*prompt, *sequence], len(sequence))
+        for number, (prompt, trie) in enumerate(zip(prompts, tries, strict=True))
+        for sequence in trie.sequences()
+    ]
+    found: list[list[float]] = [[] for _ in prompts]
+    for start in range(0, len(rows), len(prompts)):
+        some = rows[start : start + len(prompts)]
+        ids, is_real, places = padded([row for _, row, _ in some], pad, model.device)
+        most = max(length for _, _, length in some)
+        logits = model(
+            input_ids=ids, attention_mask=is_real, position_ids=places, logits_to_keep=most + 1
+        ).logits.float()
+        chances = logits[:, :-1].log_softmax(dim=-1).gather(2, ids[:, -most:, None])[..., 0]  # (B, most)
+        for (number, _, length), row in zip(some, chances, strict=True):
+            found[number].append(float(row[most - length :].double().sum()))
+    return [np.array(each) for each in found]
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Lay rows out on the right of (B, L): tokens, 1 where they are real, and their places from 0."""
+    length = max(map(len, rows))
+    ids = torch.tensor([[pad] * (length - len(row)) + list(row) for row in rows], device=device)
+    is_real = torch.tensor([[0] * (length - len(row)) + [1] * len(row) for row in rows], device=device)
+    return ids, is_real, (is_real.cumsum(dim=1) - 1).clamp(min=0)
+
+
+def _laid_out(tries: Sequence[TokenTrie], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Lay the nodes of all tries out: (B, T) tokens, (B, T) depths, (B, T, T) what each sees; padding sees itself."""
+    n_nodes = max(map(len, tries))
+    tokens = torch.full((len(tries), n_nodes), pad)
+    depths = torch.zeros((len(tries), n_nodes), dtype=torch.long)
+    sees = torch.eye(n_nodes, dtype=torch.bool).repeat(len(tries), 1, 1)
+    for row, trie in enumerate(tries):
+        tokens[row, : len(trie)] = torch.tensor(trie.tokens)
+        depths[row, : len(trie)] = torch.tensor(trie.depths)
+        sees[row, : len(trie), : len(trie)] = torch.from_numpy(trie.sees())
+    return tokens.to(device), depths.to(device), sees.to(device)
+
+
+def _note(added: Floats, trie: TokenTrie, nodes: Sequence[int], logits: Tensor) -> None:
+    """Note the log-probability of all that follows *nodes*, whose (N, V) logits are given."""
+    following = [(row, child) for row, node in enumerate(nodes) for child in trie.children(node)]
+    if not following:
+        return
+    rows = torch.tensor([row for row, _ in following], device=logits.device)
+    tokens = torch.tensor([trie.tokens[child] for _, child in following], device=logits.device)
+    totals = torch.stack([row.float().logsumexp(dim=-1) for row in logits])  # row by row: a float copy of all is large
+    chances = logits[rows, tokens].float() - totals[rows]
+    added[[child for _, child in following]] = chances.double().cpu().numpy()
+
+
+def _summed(trie: TokenTrie, added: Floats) -> Floats:
+    total = added.copy()
+    for node, parent in enumerate(trie.parents):
+        if parent >= 0:
+            total[node] += total[parent]
+    found: Floats = total[trie.ends]
+    return found

@@ -1,0 +1,317 @@
+"""The causal tracer: a language model reads a run, and the probabilities of its answers are the verdict.
+
+Dims: N decisions of a run, the last score for nobody; K modes.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from blamespan import __version__
+from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.taxonomy import AEGIS
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.causal.formats import MODE_OF, OPEN, StepAnswer, read_step, thought_of
+from blamespan_tracer.causal.loading import (
+    Model,
+    Tokenizer,
+    base_of,
+    device_of,
+    digest_of,
+    load_model,
+    load_tokenizer,
+    with_adapter,
+)
+from blamespan_tracer.causal.reading import Part, Reader
+from blamespan_tracer.causal.scoring import can_share_prefix, score_one_by_one, score_tries
+from blamespan_tracer.causal.settings import CausalSettings, Learnt
+from blamespan_tracer.causal.trie import TokenTrie
+from blamespan_tracer.causal.writing import AnswerConstraint, write_replies
+from blamespan_tracer.network.calibrating import shares_of
+from blamespan_tracer.rendering import RenderedRun, render_run
+from blamespan_tracer.silence import why_silent
+
+__all__ = ["CausalTracer", "Judged"]
+
+_MOST_CONTEXT = 32_768
+"""Tokens of prompt and reply where nobody said how many: a cache of some 5 GB in a model of 8B."""
+
+_MAX_MODES = 3
+_LEAST_MODE = 0.2
+"""A mode is named from this probability on; the likeliest always is."""
+
+_TOO_LONG = "the run is too long: {steps} steps do not fit into {context} tokens, cut and in parts"
+_UNREADABLE = "the model's reply is not in the format, or names no decision of the run"
+_NO_MEMORY = "out of memory on one run alone ({device}): set BLAMESPAN_CAUSAL_CONTEXT below {context}"
+
+Floats = NDArray[np.float64]
+_Item = TypeVar("_Item")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the model says of one run.
+
+    Attributes:
+        run: As it was shown.
+        scores: (N + 1,) log-probability of each decision of the run, and of nobody; up to a constant.
+        modes: (K,) probabilities of the kinds of error of the likeliest decision, by code.
+    """
+
+    run: RenderedRun
+    scores: Floats
+    modes: dict[str, float]
+
+
+class CausalTracer:
+    """Attributes runs by the probabilities of a language model's answers; see docs/llm.md.
+
+    - A decision's share of the blame is how likely the model names it if it names somebody; of all answers that are
+      possible each is scored, none is sampled.
+    - `failure_score` is how likely it names somebody. Below `Learnt.alarm` there is no verdict, unless the run is
+      known to have failed.
+
+    Runs are read some at a time. What shares a batch changes how sums are rounded and nothing else: scores differ by
+    some 1e-5 in float32 and 1e-2 in bfloat16, as padding is masked and positions do not count it. With
+    `BLAMESPAN_CAUSAL_BATCH=1` a verdict is the same whatever shares the call.
+    """
+
+    def __init__(
+        self, model: Model, tokenizer: Tokenizer, settings: CausalSettings, learnt: Learnt, digest: str = ""
+    ) -> None:
+        said = settings.max_new_tokens if settings.max_new_tokens is not None else learnt.thinks
+        own = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or _MOST_CONTEXT)
+        self._context = min(settings.context or learnt.context or _MOST_CONTEXT, own)
+        self._model = model
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._learnt = learnt
+        self._reader = Reader(tokenizer, self._context, said, learnt.question, is_brief=learnt.is_brief)
+        self._batch = settings.batch
+        self._score = score_tries if can_share_prefix(model) else score_one_by_one
+        self._identity = TracerIdentity("causal", __version__, digest)
+
+    @classmethod
+    def from_environment(cls) -> CausalTracer:
+        """Load what the environment names; see `CausalSettings`.
+
+        Raises:
+            ConfigError: if a variable is wrong or missing.
+            TracerUnavailable: if model, tokenizer or adapter cannot be loaded.
+        """
+        return cls.load(CausalSettings.from_environment())
+
+    @classmethod
+    def load(cls, settings: CausalSettings) -> CausalTracer:
+        """Load what *settings* name.
+
+        Raises:
+            TracerUnavailable: if model, tokenizer or adapter cannot be loaded.
+        """
+        name = settings.model or base_of(settings.adapter)
+        learnt = Learnt.load(Path(settings.adapter or name))
+        tokenizer = load_tokenizer(name)
+        model = load_model(name, device_of(settings.device))
+        if settings.adapter:
+            model = with_adapter(model, settings.adapter, base=learnt.base)
+        return cls(model, tokenizer, settings, learnt, digest_of(*filter(None, (name, settings.adapter))))
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """Name, version and weights digest."""
+        return self._identity
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run; one verdict per trace, in order."""
+        silent = [why_silent(trace) for trace in traces]
+        judged = iter(self.judge([trace for trace, why in zip(traces, silent, strict=True) if why is None]))
+        return [
+            self._verdict(trace, next(judged)) if why is None else Attribution.abstain(trace, why, self._identity)
+            for trace, why in zip(traces, silent, strict=True)
+        ]
+
+    def judge(self, traces: Sequence[MessageActionTrace]) -> list[Judged | str]:
+        """Score each run; where that cannot be, say why not. Each must have a decision of an agent."""
+        runs = [render_run(trace) for trace in traces]
+        parts = [self._reader.parts(run) for run in runs]
+        flat = iter(self._in_batches([part for each in parts for part in each]))
+        found: list[Judged | str] = []
+        for run, each in zip(runs, parts, strict=True):
+            scored = [next(flat) for _ in each]
+            found.append(self._joined(run, each, scored))
+        return found
+
+    def _joined(
+        self, run: RenderedRun, parts: Sequence[Part], scored: Sequence[tuple[Floats, dict[str, float]] | str]
+    ) -> Judged | str:
+        """Put the parts of a run together: each says how much likelier than nobody its decisions are."""
+        if not parts:
+            return _TOO_LONG.format(steps=len(run), context=self._context)
+        scores: list[float] = []
+        best, modes = -math.inf, dict[str, float]()
+        for each in scored:
+            if isinstance(each, str):
+                return each
+            odds = each[0][:-1] - each[0][-1]
+            scores += odds.tolist()
+            if odds.max() > best:
+                best, modes = float(odds.max()), each[1]
+        return Judged(run, np.array([*scores, 0.0]), modes)
+
+    def _in_batches(self, parts: Sequence[Part]) -> Iterator[tuple[Floats, dict[str, float]] | str]:
+        """Score prompts some at a time, of like length; after an out-of-memory fewer at a time."""
+        order = sorted(range(len(parts)), key=lambda place: -len(parts[place].tokens))
+        found: dict[int, tuple[Floats, dict[str, float]] | str] = {}
+        while order:
+            some, order = order[: self._batch], order[self._batch :]
+            try:
+                found.update(zip(some, self._scored([parts[place] for place in some]), strict=True))
+            except torch.OutOfMemoryError:
+                _free(self._model)
+                if len(some) == 1:
+                    device = self._model.device
+                    found[some[0]] = _NO_MEMORY.format(device=device, context=len(parts[some[0]].tokens))
+                    continue
+                order = some + order
+                self._batch = len(some) // 2
+                _log.warning("out of memory with %d runs at a time: going on with %d", len(some), self._batch)
+        return iter([found[place] for place in range(len(parts))])
+
+    def _scored(self, parts: Sequence[Part]) -> list[tuple[Floats, dict[str, float]] | str]:
+        thoughts = self._thoughts(parts)
+        known = [(part, thought) for part, thought in zip(parts, thoughts, strict=True) if thought is not None]
+        if self._reader.question == "pairs":
+            scored = iter(self._scored_pairs(known))
+        else:
+            scored = iter(self._scored_steps(known))
+        return [_UNREADABLE if thought is None else next(scored) for thought in thoughts]
+
+    def _scored_steps(self, parts: Sequence[tuple[Part, str]]) -> Iterable[tuple[Floats, dict[str, float]]]:
+        before = [self._reader.before_answer(part, thought) for part, thought in parts]
+        scores = self._chances(before, [self._reader.steps(part) for part, _ in parts])
+        best = [part.shown.decisions[int(row[:-1].argmax())] for (part, _), row in zip(parts, scores, strict=True)]
+        before = [
+            self._reader.before_mode(part, thought, decision.agent, decision.step)
+            for (part, thought), decision in zip(parts, best, strict=True)
+        ]
+        modes = self._chances(before, [self._reader.modes()] * len(before))
+        return [
+            (row, dict(zip(MODE_OF, _softmax(each).tolist(), strict=True)))
+            for row, each in zip(scores, modes, strict=True)
+        ]
+
+    def _scored_pairs(self, parts: Sequence[tuple[Part, str]]) -> Iterable[tuple[Floats, dict[str, float]]]:
+        """Share each agent's chance evenly over its decisions: such an answer names no step, and never nobody."""
+        before = [self._reader.before_answer(part, thought) for part, thought in parts]
+        found = self._chances(before, [self._reader.first_pairs(part) for part, _ in parts])
+        return [_spread(part, row) for (part, _), row in zip(parts, found, strict=True)]
+
+    def _chances(self, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie]) -> list[Floats]:
+        return self._score(self._model, prompts, tries, self._tokenizer.pad_token_id) if prompts else []
+
+    def _thoughts(self, parts: Sequence[Part]) -> list[str | None]:
+        """Let the model think, where it may; None where it did not come to a readable answer."""
+        most = self._reader.max_new_tokens
+        if not most:
+            return [""] * len(parts)
+        constraint = None
+        if self._settings.is_constrained and self._reader.question == "step":
+            closing = self._reader.tokens("\n</think>")
+            tries = [self._reader.replies(part) for part in parts]
+            constraint = AnswerConstraint(
+                self._tokenizer,
+                tries,
+                closing,
+                most_thought=max(most - len(closing), 1),
+                banned=self._reader.not_in_thoughts(),
+            )
+        prompts = [self._reader.opened(part) for part in parts]
+        written = write_replies(
+            self._model, self._tokenizer, prompts, constraint=constraint, max_new_tokens=most + self._reader.room
+        )
+        return [self._thought(part, row) for part, row in zip(parts, written, strict=True)]
+
+    def _thought(self, part: Part, tokens: Sequence[int]) -> str | None:
+        text = str(self._tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
+        reply = f"{OPEN}\n{text}"
+        if self._reader.question == "pairs":
+            return thought_of(reply)
+        answer = read_step(reply)
+        return thought_of(reply) if answer is not None and _is_possible(answer, part) else None
+
+    def _verdict(self, trace: MessageActionTrace, judged: Judged | str) -> Attribution:
+        if isinstance(judged, str):
+            return Attribution.abstain(trace, judged, self._identity)
+        by_decision, failed = shares_of(judged.scores, self._learnt.temperature)
+        if failed < self._learnt.alarm and trace.outcome != "failed":
+            reason = f"probably sound: failure score {failed:.2f} is below {self._learnt.alarm:.2f}"
+            return Attribution.abstain(trace, reason, self._identity)
+        shares = np.zeros(len(trace.steps))
+        lands_on = [each.lands_on for each in judged.run.decisions]
+        np.add.at(shares, lands_on, by_decision)
+        agent = trace.steps[lands_on[int(by_decision.argmax())]].agent
+        return Attribution.of(
+            trace,
+            shares.tolist(),
+            failure_score=failed,
+            tracer=self._identity,
+            modes=self._named(judged.modes, agent, judged.run),
+            coverage=self._learnt.set_mass,
+        )
+
+    def _named(self, modes: dict[str, float], agent: str, run: RenderedRun) -> list[ModeBlame]:
+        ranked = sorted(modes.items(), key=lambda item: -item[1])[:_MAX_MODES]
+        named = [(key, chance) for place, (key, chance) in enumerate(ranked) if not place or chance >= _LEAST_MODE]
+        if self._reader.question == "step":
+            return [ModeBlame(MODE_OF[code], agent, chance) for code, chance in named]
+        pairs = [(key.partition("|"), chance) for key, chance in named]
+        return [ModeBlame(AEGIS[code], run.names[int(number) - 1], chance) for (number, _, code), chance in pairs]
+
+
+_NEVER = -100.0
+"""Stands for the log-probability of an answer that the question does not know."""
+
+
+def _is_possible(answer: StepAnswer, part: Part) -> bool:
+    pairs = {(each.agent, each.step) for each in part.shown.decisions}
+    return (answer.agent, answer.step) in pairs or (answer.agent, answer.step) == (0, 0)
+
+
+def _spread(part: Part, scores: Floats) -> tuple[Floats, dict[str, float]]:
+    decisions = part.shown.decisions
+    agents = list(dict.fromkeys(each.agent for each in decisions))
+    chances = _softmax(scores).reshape(len(agents), len(AEGIS))
+    steps = {agent: sum(each.agent == agent for each in decisions) for agent in agents}
+    by_agent = dict(zip(agents, chances.sum(axis=1).tolist(), strict=True))
+    shares = np.array([by_agent[each.agent] / steps[each.agent] for each in decisions])
+    modes = {
+        f"{agent}|{code}": float(chances[row, column])
+        for row, agent in enumerate(agents)
+        for column, code in enumerate(AEGIS)
+    }
+    return np.array([*np.log(np.maximum(shares, 1e-12)).tolist(), _NEVER]), modes
+
+
+def _softmax(scores: Floats) -> Floats:
+    powers = np.exp(scores - scores.max())
+    chances: Floats = powers / powers.sum()
+    return chances
+
+
+def _free(model: Model) -> None:
+    """Give back what a failed pass left behind."""
+    gc.collect()
+    if model.device.type == "cuda":
+        torch.cuda.empty_cache()

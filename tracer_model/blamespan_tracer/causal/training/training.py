@@ -1,0 +1,242 @@
+"""Train a language model by a recipe: runs, model, stages, calibration, and what the tracer needs to load it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from blamespan.errors import ConfigError
+from blamespan_tracer.causal.loading import Model, Tokenizer, fingerprint, load_model, load_tokenizer
+from blamespan_tracer.causal.prompts import messages
+from blamespan_tracer.causal.reading import Reader
+from blamespan_tracer.causal.settings import CausalSettings, Learnt
+from blamespan_tracer.causal.tracer import CausalTracer, Judged
+from blamespan_tracer.causal.training.examples import Example, read_examples
+from blamespan_tracer.causal.training.recipe import CausalRecipe
+from blamespan_tracer.causal.training.scratch import build_model, build_tokenizer
+from blamespan_tracer.causal.training.stages import METRICS, StageFigures, run_grpo, run_sft
+from blamespan_tracer.metrics import percent
+from blamespan_tracer.network.calibrating import Pointed, alarm_for, mass_for, temperature_of
+from blamespan_tracer.network.examples import SOUND
+
+__all__ = ["HeldOut", "Trained", "train_causal", "train_causal_on"]
+
+_BASE, _MODEL, _ADAPTER = "base", "model", "adapter"
+"""Folders of a run: a model built from nothing, the trained model, the trained adapter."""
+
+_MOST_HELD = 400
+"""Runs that calibration and figures are taken from: more cost time and change little."""
+
+_STAGES = {"sft": run_sft, "grpo": run_grpo}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Figures on held-out tasks; calibration saw the same runs, which flatters.
+
+    Attributes:
+        n: Failed runs.
+        step: Percent whose decisive step is the likeliest answer; NaN for the question `pairs`.
+        agent: Percent whose likeliest agent is one at fault.
+        chance: Percent that an answer drawn evenly from the decisions would get of `step`, or of `agent` for `pairs`.
+    """
+
+    n: int
+    step: float
+    agent: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training made, and how it went."""
+
+    folder: Path
+    is_adapter: bool
+    stages: tuple[StageFigures, ...]
+    held_out: HeldOut
+
+
+def train_causal(recipe: CausalRecipe, data: Path, out: Path) -> Trained:
+    """Train by *recipe* on the runs under *data*; leave recipe, metrics, checkpoints and weights in *out*.
+
+    Stopped and started again with the same *out*, it goes on from its last checkpoint.
+
+    Raises:
+        ConfigError: if the data is missing or too small, or *out* holds another recipe's run.
+        TracerUnavailable: if the base cannot be loaded.
+        BlamespanError: if it does not fit into memory.
+    """
+    if len(recipe.stages) > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            f"expected one stage at a time on several devices, got {list(recipe.stages)!r}. Train the first alone, "
+            "then the second with what it left as base"
+        )
+    _claim(out, recipe)
+    return train_causal_on(*read_examples(recipe, data), recipe, out)
+
+
+def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: CausalRecipe, out: Path) -> Trained:
+    """Train on runs in memory, *held* ones kept for calibration and figures."""
+    start_s = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
+    model, tokenizer, base = _start(recipe, fitted, out)
+    reader = Reader(tokenizer, recipe.data.context, _thinks(recipe), recipe.question, is_brief=recipe.data.is_brief)
+    base_print = fingerprint(model)
+    if recipe.lora.rank:
+        model = _with_lora(model, recipe, base)
+    figures: list[StageFigures] = []
+    for stage in recipe.stages:
+        trainer, found = _STAGES[stage](recipe, model, tokenizer, reader, fitted, out)
+        model = trainer.model
+        _log.info("%s", found)
+        figures.append(found)
+    learnt = Learnt(
+        question=recipe.question,
+        is_brief=recipe.data.is_brief,
+        thinks=_thinks(recipe),
+        context=recipe.data.context,
+        base=base_print if recipe.lora.rank else "",
+    )
+    learnt, held_out = _calibrated(model, tokenizer, learnt, recipe, held)
+    folder = out / (_ADAPTER if recipe.lora.rank else _MODEL)
+    trainer.save_model(str(folder))  # by all processes: each may hold a part of the weights
+    if _is_first():
+        learnt.save(folder)
+        wall_s = round(time.perf_counter() - start_s, 1)
+        about = {"held_out": asdict(held_out), "stages": [asdict(each) for each in figures], "wall_s": wall_s}
+        with (out / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(about) + "\n")
+    return Trained(folder, bool(recipe.lora.rank), tuple(figures), held_out)
+
+
+def _thinks(recipe: CausalRecipe) -> int:
+    """Tell how many tokens of thought a tracer should allow: as GRPO did, unless SFT taught to have none."""
+    taught_none = recipe.stages[0] == "sft" and recipe.sft.thought == "none"
+    return 0 if taught_none else recipe.grpo.max_new_tokens
+
+
+def _claim(out: Path, recipe: CausalRecipe) -> None:
+    """Take *out* over, for this recipe alone."""
+    about = json.dumps(asdict(recipe), indent=1)
+    path = out / "recipe.json"
+    try:
+        if path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("recipe") != json.loads(about):
+            raise ConfigError(
+                f"expected --out to be new, empty or a run of this recipe, got {str(out)!r} with another. "
+                "Name another folder"
+            )
+        if _is_first():
+            out.mkdir(parents=True, exist_ok=True)
+            packages = ("torch", "transformers", "trl", "peft", "blamespan")
+            versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
+            path.write_text(json.dumps({"recipe": json.loads(about), "versions": versions}) + "\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"expected --out as a folder that can be written, got {error}. Name another") from error
+
+
+def _start(recipe: CausalRecipe, fitted: Sequence[Example], out: Path) -> tuple[Model, Tokenizer, str]:
+    """Load the base, or build it; gives model, tokenizer and where the base lies."""
+    if recipe.base:
+        dtype = torch.bfloat16 if recipe.lora.rank and torch.cuda.is_available() else torch.float32
+        return load_model(recipe.base, dtype=dtype), load_tokenizer(recipe.base), recipe.base
+    folder = out / _BASE
+    if not (folder / "model.safetensors").is_file():
+        texts = (messages(each.run.text(), recipe.question, is_brief=recipe.data.is_brief) for each in fitted)
+        asked = (one["content"] for text in texts for one in text)
+        tokenizer = build_tokenizer(asked, recipe.scratch, recipe.data.context)
+        model = build_model(tokenizer, recipe.scratch, recipe.data.context, recipe.seed)
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        _log.info(
+            "a model of %.1f million parameters was built", sum(each.numel() for each in model.parameters()) / 1e6
+        )
+    return load_model(str(folder), dtype=torch.float32), load_tokenizer(str(folder)), str(folder)
+
+
+def _with_lora(model: Model, recipe: CausalRecipe, base: str) -> Model:
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(recipe.seed)
+    lora = recipe.lora
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+        base_model_name_or_path=base,
+    )
+    return get_peft_model(model, config)
+
+
+def _calibrated(
+    model: Model, tokenizer: Tokenizer, learnt: Learnt, recipe: CausalRecipe, held: Sequence[Example]
+) -> tuple[Learnt, HeldOut]:
+    """Ask about held-out runs, and make the probabilities mean what they say there."""
+    model.eval()
+    some = held[:_MOST_HELD]
+    tracer = CausalTracer(model, tokenizer, CausalSettings(batch=max(recipe.sft.device_runs, 1)), learnt)
+    judged = tracer.judge([each.trace for each in some])
+    known = [(each, found) for each, found in zip(some, judged, strict=True) if isinstance(found, Judged)]
+    held_out = _measured(known)
+    if learnt.question == "pairs" or not known:
+        return learnt, held_out
+    pointed = [Pointed(found.scores, _place(each)) for each, found in known]
+    temperature = temperature_of(pointed)
+    return replace(
+        learnt,
+        temperature=temperature,
+        set_mass=mass_for(pointed, temperature, recipe.coverage),
+        alarm=alarm_for(pointed, temperature, recipe.max_false_alarms),
+    ), held_out
+
+
+def _place(example: Example) -> int:
+    assert example.step is not None  # the question is about steps
+    return SOUND if example.is_sound else example.decisions.index((example.step.agent, example.step.step))
+
+
+def _measured(known: Sequence[tuple[Example, Judged]]) -> HeldOut:
+    steps, agents, chances = [], [], []
+    for example, found in known:
+        if example.is_sound:
+            continue
+        decisions, powers = example.decisions, np.exp(found.scores[:-1] - found.scores[:-1].max())
+        by_agent: dict[int, float] = {}
+        for (agent, _), power in zip(decisions, powers.tolist(), strict=True):
+            by_agent[agent] = by_agent.get(agent, 0.0) + power
+        worst = max(by_agent, key=lambda agent: by_agent[agent])
+        own = [place for place, (agent, _) in enumerate(decisions) if agent == worst]
+        if example.step is not None:
+            steps.append(
+                decisions[max(own, key=lambda place: powers[place])] == (example.step.agent, example.step.step)
+            )
+            agents.append(worst == example.step.agent)
+            chances.append(1 / len(decisions))
+        else:
+            guilty = {agent for agent, _ in example.pairs or ()}
+            agents.append(worst in guilty)
+            chances.append(len(guilty) / len(by_agent))
+    nan = float("nan")
+    chance = 100 * sum(chances) / len(chances) if chances else nan
+    return HeldOut(len(agents), percent(steps) if steps else nan, percent(agents), chance)
+
+
+def _is_first() -> bool:
+    """Whether this process, of however many, is the one that writes."""
+    return int(os.environ.get("RANK", "0")) == 0

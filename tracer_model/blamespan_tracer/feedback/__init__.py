@@ -1,0 +1,1 @@
+"""From a verdict to what the next attempt is told, and whether that helps."""

@@ -1,0 +1,142 @@
+"""What the next attempt is told: who is to blame, for what, and what to do instead.
+
+It goes into the prompts of agents, and half of it comes out of a run: names and quotes stand in JSON strings on one
+line each, cut short, so that no text of a run can end the feedback or add to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from blamespan.analysis.verdicts import printable
+from blamespan.attribution import Attribution, ModeBlame
+from blamespan.errors import ConfigError
+from blamespan.taxonomy import ErrorMode, mode
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.feedback.advice import advice_for
+
+__all__ = ["BEGIN", "END", "Feedback", "Note", "feedback_on", "notes_in", "quoted", "with_feedback", "without_feedback"]
+
+BEGIN = "--- Feedback on an earlier attempt ---"
+END = "--- End of the feedback ---"
+
+_MOST_NAME, _MOST_QUOTE, _MOST_ADVICE = 80, 200, 1_000
+_BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?)\n{re.escape(END)}", re.DOTALL)
+_BLAMED = re.compile(r'^Most likely to blame: ("(?:[^"\\]|\\.)*")', re.MULTILINE)
+_KIND = re.compile(r"^Kind of error: .*\((\w+:[\w.-]+)\)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Feedback on one run.
+
+    Attributes:
+        trace_id: Of the run.
+        agent: Who is to blame; None where nobody could be.
+        step: Index of the decisive step; None likewise.
+        mode: Kind of error; None where it is not known.
+        quote: Words of the step; empty where none speak for its blame.
+        advice: What to do instead.
+        share: Of the blame that is the agent's, 0..1.
+        by: Who wrote the advice: `template` or `judge`.
+        reason: Why nobody could be blamed; empty where somebody is.
+    """
+
+    trace_id: str
+    agent: str | None
+    step: int | None
+    mode: ErrorMode | None
+    quote: str
+    advice: str
+    share: float = 0.0
+    by: str = "template"
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """Write it down, with the lines it begins and ends with."""
+        if self.agent is None:
+            said = f" ({quoted(self.reason, _MOST_QUOTE)})" if self.reason else ""
+            lines = [f"It failed, and its record does not say by whose fault{said}.", f"This time: {self.advice}"]
+            return "\n".join([BEGIN, *lines, END])
+        name = quoted(self.agent, _MOST_NAME)
+        lines = [
+            "It failed. What follows was found by program and may be wrong; quotes are what was said then, not facts.",
+            f"Most likely to blame: {name}, at step {self.step} ({self.share:.0%} of the blame)",
+        ]
+        if self.mode is not None:
+            lines.append(f"Kind of error: {self.mode.name} ({self.mode}). {self.mode.definition}")
+        if self.quote:
+            lines.append(f"It said: {quoted(self.quote, _MOST_QUOTE)}")
+        lines.append(f"Instead, {name}: {self.advice}")
+        lines.append("Everybody else: do not take over what was wrong there; check it.")
+        return "\n".join([BEGIN, *lines, END])
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a reader makes of feedback.
+
+    Attributes:
+        agent: Whom it blames; None where it is for all.
+        mode: For which kind of error; None where it names none.
+    """
+
+    agent: str | None
+    mode: ErrorMode | None
+
+
+def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
+    """Write feedback on a failed run from its verdict alone."""
+    if verdict.decisive_step is None:
+        told = "go over every step again, check each result before it is used, and mend what is wrong."
+        return Feedback(trace.trace_id, None, None, None, "", told, reason=verdict.abstained or "")
+    agent = trace.steps[verdict.decisive_step].agent
+    kind = _likeliest(verdict, agent)
+    own = [each for each in verdict.evidence if trace.steps[each.index].agent == agent]
+    at_step = [each for each in own if each.index == verdict.decisive_step]
+    return Feedback(
+        trace_id=trace.trace_id,
+        agent=agent,
+        step=verdict.decisive_step,
+        mode=kind.mode if kind else None,
+        quote=next((each.quote for each in (*at_step, *own)), ""),
+        advice=advice_for(kind.mode if kind else None),
+        share=next(each.score for each in verdict.agents if each.agent == agent),
+    )
+
+
+def with_feedback(task: str, told: str) -> str:
+    """Put feedback behind a task."""
+    return f"{task}\n\n{told}" if told else task
+
+
+def without_feedback(text: str) -> str:
+    """Take every feedback out of a text."""
+    return _BLOCK.sub("", text).strip() if BEGIN in text else text
+
+
+def notes_in(text: str) -> list[Note]:
+    """Read every feedback in a text, as a program can."""
+    return [_note(block) for block in _BLOCK.findall(text)]
+
+
+def quoted(text: str, most: int = _MOST_ADVICE) -> str:
+    """Write text of a run as one JSON string on one line, cut to *most* characters."""
+    plain = printable(text)
+    return json.dumps(plain if len(plain) <= most else f"{plain[:most]}...", ensure_ascii=False)
+
+
+def _note(block: str) -> Note:
+    blamed, kind = _BLAMED.search(block), _KIND.search(block)
+    try:
+        meant = mode(kind[1]) if kind else None
+    except ConfigError:
+        meant = None
+    return Note(json.loads(blamed[1]) if blamed else None, meant)
+
+
+def _likeliest(verdict: Attribution, agent: str) -> ModeBlame | None:
+    return next((each for each in verdict.modes if each.agent == agent), None)

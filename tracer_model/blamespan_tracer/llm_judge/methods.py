@@ -1,0 +1,209 @@
+"""Ways to ask for the decisive step: one question or many, each with the run as it is rendered for all of them.
+
+Source: all-at-once, step-by-step and binary search are those of Who&When (arXiv 2505.00212); error-first asks as
+VerifyMAS does: which error occurs, then who made it; hypotheses are proposed, then tested one by one by asking what
+would have become of the run. We differ: merged and annotated decisions in JSON, chances instead of bare answers, and
+several suspects where a method allows for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from blamespan_tracer.llm_judge import prompts
+from blamespan_tracer.llm_judge.answers import (
+    Finding,
+    Suspect,
+    chance,
+    decision,
+    fields,
+    modes,
+    one_mode,
+    quote,
+    records,
+    suspects,
+    truth,
+)
+from blamespan_tracer.llm_judge.asking import Ask, Question
+from blamespan_tracer.llm_judge.protocol import Answer, Unreadable
+from blamespan_tracer.llm_judge.rendering import Case, Decision
+from blamespan_tracer.llm_judge.settings import MethodName
+
+__all__ = ["METHOD_OF", "Method", "first_document"]
+
+Method: TypeAlias = Callable[[Case, Ask, Sequence[str]], Finding]
+"""Examines a run by asking; is given the codes of the modes that are offered."""
+
+_MOST_TESTED = 4
+_MOST_ERRORS = 3
+
+
+def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+    """Ask one question about the whole run; of a long one, about each part, and then about what they name."""
+    parts = case.parts()
+    if len(parts) == 1:
+        return _verdict(case, parts[0], ask, offered)
+    found = [_verdict(case, part, ask, offered, prompts.NOMINATE) for part in parts]
+    named = [each for one in found for each in one.suspects]
+    if not named:
+        return Finding(max(one.chance_failed for one in found))
+    last = [one for one in case.decisions if one.label in {each.decision.label for each in named} | _ends(case)]
+    return _verdict(case, last, ask, offered)
+
+
+def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+    """Ask of each decision, with what came before it, whether it is the decisive one; the first yes counts."""
+    for place, examined in enumerate(case.decisions):
+        if not examined.can_be_blamed:
+            continue
+        question = _about(case, case.decisions[: place + 1], examined, prompts.EXAMINE)
+        is_decisive, suspect = ask(question, _examined(examined, offered, "is_decisive"))
+        if is_decisive:
+            return Finding(suspect.weight, (suspect,))
+    return Finding(0.0)
+
+
+def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+    """Ask in which half of the decisions the decisive one is, until one is left; then what is wrong with it."""
+    left = list(case.suspects)
+    while len(left) > 1:
+        half = len(left) // 2
+        first, second = ([one.label for one in part] for part in (left[:half], left[half:]))
+        document = case.document(case.decisions, {*first, *second}, first_half=first, second_half=second)
+        left = left[:half] if ask(Question(prompts.HALVES, document), _is_first) else left[half:]
+    examined = left[0]
+    _, suspect = ask(_about(case, case.decisions, examined, prompts.DESCRIBE), _examined(examined, offered))
+    return Finding(suspect.weight, (suspect,) if suspect.weight > 0 else ())
+
+
+def hypotheses(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+    """Ask for suspects, then put each to the test by itself; those that stand count, as sure as the test is."""
+    proposed = all_at_once(case, ask, offered)
+    stood: list[Suspect] = []
+    for each in proposed.suspects[:_MOST_TESTED]:
+        question = _about(case, case.decisions, each.decision, prompts.TESTED)
+        is_supported, tested = ask(question, _examined(each.decision, offered, "is_supported"))
+        if is_supported and tested.weight > 0:
+            words = tested.quote or each.quote
+            stood.append(Suspect(each.decision, tested.weight, tested.modes or each.modes, words))
+    return Finding(proposed.chance_failed, tuple(sorted(stood, key=lambda one: -one.weight)))
+
+
+def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+    """Ask which errors occur, then for each where it was made first and by whom."""
+    chances: dict[str, float] = {}
+    chance_failed = 0.0
+    for part in case.parts():
+        question = Question(prompts.MODES, case.document(part))
+        failed, errors = ask(question, lambda answer: _errors(answer, offered))
+        chance_failed = max(chance_failed, failed)
+        for code, sure in errors.items():
+            chances[code] = max(chances.get(code, 0.0), sure)
+    found: dict[int, Suspect] = {}
+    for code in sorted(chances, key=lambda one: -chances[one])[:_MOST_ERRORS]:
+        made = _who(case, ask, code, chances[code], offered)
+        if made is None:
+            continue
+        other = found.get(made.decision.label)
+        if other is not None:
+            made = Suspect(made.decision, max(other.weight, made.weight), (*other.modes, *made.modes), other.quote)
+        found[made.decision.label] = made
+    return Finding(chance_failed, tuple(sorted(found.values(), key=lambda one: -one.weight)))
+
+
+METHOD_OF: Mapping[MethodName, Method] = MappingProxyType(
+    {
+        "all-at-once": all_at_once,
+        "step-by-step": step_by_step,
+        "binary-search": binary_search,
+        "hypotheses": hypotheses,
+        "error-first": error_first,
+    }
+)
+"""Every method by its name."""
+
+
+def first_document(case: Case) -> list[str]:
+    """Write the documents that `all_at_once` would ask about at first: what a run costs at least."""
+    return [case.document(part) for part in case.parts()]
+
+
+def _verdict(
+    case: Case, shown: Sequence[Decision], ask: Ask, offered: Sequence[str], form: prompts.Form = prompts.VERDICT
+) -> Finding:
+    def read(answer: Answer) -> Finding:
+        found = fields(answer.text)
+        named = suspects(found, case, offered)
+        hidden = {each.decision.label for each in named} - labels
+        if hidden:
+            raise Unreadable(f"it names step {min(hidden)}, which it was not shown")
+        return Finding(_chance_failed(found, answer), named)
+
+    labels = {one.label for one in shown}
+    return ask(Question(form, case.document(shown, labels)), read)
+
+
+def _chance_failed(found: Mapping[str, object], answer: Answer) -> float:
+    """Take what the tokens weigh where that is known, else what the model says."""
+    failed, sure = truth(found, "failed"), chance(found)
+    if answer.chance_failed is not None:
+        return answer.chance_failed
+    return sure if failed else 1.0 - sure
+
+
+def _ends(case: Case) -> set[int]:
+    """Show how a long run began and ended beside the suspects."""
+    return {case.decisions[0].label, case.decisions[-1].label}
+
+
+def _about(case: Case, shown: Sequence[Decision], examined: Decision, form: prompts.Form) -> Question:
+    near = {examined.label, *examined.builds_on, *examined.objects_to}
+    return Question(form, case.document(shown, near, examined=examined.label))
+
+
+def _examined(
+    examined: Decision, offered: Sequence[str], claim: str | None = None
+) -> Callable[[Answer], tuple[bool, Suspect]]:
+    def read(answer: Answer) -> tuple[bool, Suspect]:
+        found = fields(answer.text)
+        suspect = Suspect(examined, chance(found), modes(found, offered), quote(found))
+        return (True if claim is None else truth(found, claim)), suspect
+
+    return read
+
+
+def _is_first(answer: Answer) -> bool:
+    said = fields(answer.text).get("half")
+    if not isinstance(said, str) or said.strip().casefold() not in ("first", "second"):
+        raise Unreadable("'half' must be first or second")
+    return said.strip().casefold() == "first"
+
+
+def _errors(answer: Answer, offered: Sequence[str]) -> tuple[float, dict[str, float]]:
+    found = fields(answer.text)
+    chances: dict[str, float] = {}
+    for each in records(found, "errors"):
+        named = one_mode(each.get("mode"), offered)
+        if named is None:
+            raise Unreadable("it names an error that is not of the list")
+        chances[str(named)] = max(chances.get(str(named), 0.0), chance(each))
+    return _chance_failed(found, answer), chances
+
+
+def _who(case: Case, ask: Ask, code: str, sure: float, offered: Sequence[str]) -> Suspect | None:
+    """Find where an error was made: the surest of what each part gives, the earliest where two are as sure."""
+
+    def read(answer: Answer) -> Suspect | None:
+        found = fields(answer.text)
+        if not truth(found, "is_found"):
+            return None
+        weight = sure * chance(found)
+        made = one_mode(code, offered)
+        assert made is not None  # it was read by the same list
+        return Suspect(decision(found, case), weight, (made,), quote(found)) if weight > 0 else None
+
+    asked = [ask(Question(prompts.WHO, case.document(part, error=code)), read) for part in case.parts()]
+    found = [each for each in asked if each is not None]
+    return max(found, key=lambda one: (one.weight, -one.decision.label), default=None)

@@ -1,0 +1,174 @@
+"""How the judge is set: by `BLAMESPAN_JUDGE_*` variables alone, so that every driver can set it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, Self, TypeAlias, get_args
+
+from blamespan.errors import ConfigError
+from blamespan_tracer.endpoint import JUDGE, Endpoint
+
+__all__ = ["METHODS", "JudgeSettings", "JudgeTaxonomy", "MethodName"]
+
+MethodName: TypeAlias = Literal["all-at-once", "step-by-step", "binary-search", "hypotheses", "error-first"]
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
+"""Ways to ask; `cascade` or `cascade:METHOD` asks only where the embedded tracer is unsure."""
+
+JudgeTaxonomy: TypeAlias = Literal["mast", "aegis"]
+"""Which modes are offered beside the extension: MAST and AEGIS share codes with other meanings, so never both."""
+_TAXONOMIES: tuple[JudgeTaxonomy, ...] = get_args(JudgeTaxonomy)
+
+_CASCADE = "cascade"
+_DEADLINE_OF_DRIVER = "BLAMESPAN_TRACER_DEADLINE_S"
+"""Set by a driver that gives up on a tracer after some time, as the collector does."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """Whom to ask, how, and how much of it.
+
+    Attributes:
+        endpoint: Whom.
+        method: How.
+        taxonomy: Which modes are offered.
+        embedded: Name of the tracer that a cascade asks first; None where every run goes to the endpoint.
+        sure_from: Share of the most blamed agent, 0..1, from which a cascade takes the embedded tracer's word.
+        concurrency: Most questions under way at once.
+        context_tokens: Most tokens of a question, by our own estimate.
+        answer_tokens: Most tokens of an answer.
+        budget_tokens: Most tokens of all questions and answers of this process; None without a bound.
+        budget_money: Likewise in money, in whatever currency the prices are.
+        price_in: Of a million tokens of questions.
+        price_out: Of a million tokens of answers.
+        cache: Folder of kept answers; None without any.
+        deadline_s: Seconds that one call of `attribute` may take, over which runs go without a verdict; None without.
+    """
+
+    endpoint: Endpoint
+    method: MethodName = "all-at-once"
+    taxonomy: JudgeTaxonomy = "mast"
+    embedded: str | None = None
+    sure_from: float = 0.6
+    concurrency: int = 4
+    context_tokens: int = 32_000
+    answer_tokens: int = 4_096
+    budget_tokens: int | None = None
+    budget_money: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+    cache: Path | None = None
+    deadline_s: float | None = None
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Read the `BLAMESPAN_JUDGE_*` variables.
+
+        Raises:
+            ConfigError: if one is missing or wrong.
+        """
+        method, embedded = _method()
+        found = cls(
+            endpoint=Endpoint.from_environment(JUDGE),
+            method=method,
+            taxonomy=_taxonomy(),
+            embedded=embedded,
+            sure_from=_number("SURE_FROM", 0.6, most=1.0) or 0.0,
+            concurrency=_whole("CONCURRENCY", 4, least=1, most=256),
+            context_tokens=_whole("CONTEXT_TOKENS", 32_000, least=4_000),
+            answer_tokens=_whole("ANSWER_TOKENS", 4_096, least=64),
+            budget_tokens=_whole("BUDGET_TOKENS", 0) or None,
+            budget_money=_number("BUDGET_MONEY"),
+            price_in=_number("PRICE_IN", 0.0) or 0.0,
+            price_out=_number("PRICE_OUT", 0.0) or 0.0,
+            cache=_cache(),
+            deadline_s=_number("DEADLINE_S") or _deadline_of_driver(),
+        )
+        if found.budget_money is not None and not (found.price_in or found.price_out):
+            raise ConfigError(
+                f"{JUDGE}_BUDGET_MONEY needs prices to count by, got none. Set {JUDGE}_PRICE_IN and {JUDGE}_PRICE_OUT "
+                "to what a million tokens cost, or set a bound on tokens by BLAMESPAN_JUDGE_BUDGET_TOKENS"
+            )
+        return found
+
+
+def _said(name: str) -> str:
+    return os.environ.get(f"{JUDGE}_{name}", "").strip()
+
+
+def _method() -> tuple[MethodName, str | None]:
+    said = _said("METHOD") or METHODS[0]
+    first, _, second = said.partition(":")
+    name = (second or METHODS[0]) if first == _CASCADE else said
+    for each in METHODS:
+        if each == name:
+            return each, _embedded() if first == _CASCADE else None
+    known = [*METHODS, _CASCADE, *(f"{_CASCADE}:{each}" for each in METHODS)]
+    near = get_close_matches(said, known, n=1, cutoff=0.0)[0]
+    raise ConfigError(
+        f"{JUDGE}_METHOD must be one of {', '.join(METHODS)}, {_CASCADE} or {_CASCADE}:METHOD, got {said!r}. "
+        f"Did you mean {near!r}?"
+    )
+
+
+def _embedded() -> str:
+    said = _said("EMBEDDED") or "lexical"
+    if said == "judge":
+        raise ConfigError(
+            f"{JUDGE}_EMBEDDED must be a tracer to ask first, got 'judge' itself. Leave it out for lexical"
+        )
+    return said
+
+
+def _taxonomy() -> JudgeTaxonomy:
+    said = _said("TAXONOMY") or "mast"
+    for each in _TAXONOMIES:
+        if each == said:
+            return each
+    raise ConfigError(f"{JUDGE}_TAXONOMY must be mast or aegis, got {said!r}. Leave it out for mast")
+
+
+def _number(name: str, default: float | None = None, *, most: float = float("inf")) -> float | None:
+    said = _said(name)
+    if not said:
+        return default
+    try:
+        value = float(said)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= most or value == float("inf"):
+        bound = f"a number from 0 to {most:g}" if most < float("inf") else "a number of at least 0"
+        raise ConfigError(f"{JUDGE}_{name} must be {bound}, got {said!r}. Leave it out for the default")
+    return value
+
+
+def _whole(name: str, default: int, *, least: int = 0, most: int = 10**12) -> int:
+    said = _said(name)
+    if not said:
+        return default
+    value = int(said) if said.isascii() and said.isdigit() else -1
+    if not least <= value <= most:
+        raise ConfigError(
+            f"{JUDGE}_{name} must be a whole number from {least} to {most}, got {said!r}. Leave it out for {default}"
+        )
+    return value
+
+
+def _deadline_of_driver() -> float | None:
+    try:
+        value = float(os.environ.get(_DEADLINE_OF_DRIVER, ""))
+    except ValueError:
+        return None
+    return value if 0 < value < float("inf") else None
+
+
+def _cache() -> Path | None:
+    said = _said("CACHE")
+    if said.casefold() in ("off", "none", "no", "false", "0"):
+        return None
+    if said:
+        return Path(said).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "blamespan" / "judge"

@@ -1,0 +1,136 @@
+"""The judge as a tracer: an LLM behind an OpenAI-compatible endpoint says who is to blame, or why it cannot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Self, TypeVar
+
+from blamespan import __version__
+from blamespan.attribution import Attribution, TracerIdentity
+from blamespan.trace import MessageActionTrace
+from blamespan.tracers import Tracer, load_tracer
+from blamespan_tracer.llm_judge.asking import Asker, Deadline, Question
+from blamespan_tracer.llm_judge.methods import METHOD_OF, first_document
+from blamespan_tracer.llm_judge.prompts import VERDICT, instructions, offered_modes
+from blamespan_tracer.llm_judge.protocol import Answer
+from blamespan_tracer.llm_judge.rendering import Case
+from blamespan_tracer.llm_judge.settings import JudgeSettings
+from blamespan_tracer.llm_judge.spending import Unanswered, estimated_tokens
+from blamespan_tracer.llm_judge.verdicts import attribution_of
+from blamespan_tracer.silence import why_silent
+
+__all__ = ["JudgeTracer"]
+
+_log = logging.getLogger(__name__)
+_SHORT_ANSWER_TOKENS = 200
+"""Counted as saved with a question that was not asked: an answer with one suspect and a sentence."""
+
+T = TypeVar("T")
+
+
+class JudgeTracer:
+    """Attributes runs by asking an LLM; see `blamespan_tracer.llm_judge.methods` for how.
+
+    - A run whose answer does not come, cannot be read, or does not fit in the budget or the time gets no verdict, and
+      the abstention says why.
+    - `failure_score` is how sure the model is that the run failed by an agent's fault: by the weight of its tokens
+      where the server tells that, else by what it says. Neither is calibrated.
+    - In a cascade, runs that the embedded tracer is sure of keep its verdict, under its name.
+
+    As deterministic as the model behind it: it is asked for temperature 0, and kept answers are given again.
+    """
+
+    def __init__(self, settings: JudgeSettings, embedded: Tracer | None = None, *, pause_s: float = 0.5) -> None:
+        self._settings = settings
+        self._embedded = embedded
+        self._asker = Asker(settings, pause_s=pause_s)
+        self._offered = offered_modes(settings.taxonomy)
+        method = f"cascade:{settings.method}" if embedded is not None else settings.method
+        self._identity = TracerIdentity("judge", f"{__version__} {method} {settings.endpoint.model}")
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Set it up by the `BLAMESPAN_JUDGE_*` variables.
+
+        Raises:
+            ConfigError: if one is missing or wrong.
+        """
+        settings = JudgeSettings.from_environment()
+        return cls(settings, load_tracer(settings.embedded) if settings.embedded is not None else None)
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """Name, and as the version ours, the method and the model; there are no weights of ours."""
+        return self._identity
+
+    @property
+    def account(self) -> str:
+        """Say in one line what was asked and what it cost."""
+        purse = self._asker.purse
+        count = purse.counts
+        parts = [f"{count['questions']:,} questions to {self._settings.endpoint.model}"]
+        parts += [f"{count[what]:,} {said}" for what, said in _SAID.items() if count[what]]
+        guessed = f", {count['estimated']:,} of them estimated" if count["estimated"] else ""
+        parts.append(f"{count['input']:,} tokens asked and {count['output']:,} answered{guessed}")
+        if self._settings.price_in or self._settings.price_out:
+            bound = self._settings.budget_money
+            parts.append(f"cost {purse.spent:.4f}{f' of {bound:g}' if bound is not None else ''}")
+        if self._embedded is not None:
+            saved = purse.cost(count["saved_input"], count["spared"] * _SHORT_ANSWER_TOKENS)
+            parts.append(
+                f"{count['spared']} of {count['seen']} runs decided by {self._embedded.identity.name}, which saved at "
+                f"least {count['saved_input']:,} tokens{f' or {saved:.4f}' if saved else ''}"
+            )
+        return "; ".join(parts)
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run; one verdict per trace, in order. Returns when the deadline has passed, if one is set."""
+        deadline = Deadline.after(self._settings.deadline_s)
+        first: list[Attribution | None] = [None] * len(traces)
+        if self._embedded is not None:
+            first = [self._sure(*pair) for pair in zip(traces, self._embedded.attribute(traces), strict=True)]
+        asked = [trace for trace, verdict in zip(traces, first, strict=True) if verdict is None]
+        with ThreadPoolExecutor(max(1, min(self._settings.concurrency, len(asked)))) as threads:
+            found = threads.map(partial(self._judged, deadline=deadline), asked)
+            verdicts = [next(found) if verdict is None else verdict for verdict in first]
+        if asked:
+            _log.info("%s", self.account)
+        return verdicts
+
+    def _sure(self, trace: MessageActionTrace, verdict: Attribution) -> Attribution | None:
+        """Give the embedded tracer's verdict where it is sure of it, counting what that saves; else None."""
+        self._asker.purse.count("seen")
+        if why_silent(trace) is not None:
+            return verdict
+        if verdict.abstained is not None or verdict.agents[0].score < self._settings.sure_from:
+            return None
+        told = estimated_tokens(instructions(VERDICT, self._settings.taxonomy))
+        documents = first_document(Case.of(trace, self._settings.context_tokens))
+        self._asker.purse.count("saved_input", sum(told + estimated_tokens(each) for each in documents))
+        self._asker.purse.count("spared")
+        return verdict
+
+    def _judged(self, trace: MessageActionTrace, deadline: Deadline) -> Attribution:
+        reason = why_silent(trace)
+        if reason is not None:
+            return Attribution.abstain(trace, reason, self._identity)
+
+        def ask(question: Question, read: Callable[[Answer], T]) -> T:
+            return self._asker.ask(question, read, deadline)
+
+        try:
+            case = Case.of(trace, self._settings.context_tokens)
+            finding = METHOD_OF[self._settings.method](case, ask, self._offered)
+        except Unanswered as error:
+            return Attribution.abstain(trace, str(error), self._identity)
+        return attribution_of(trace, finding, self._identity)
+
+
+_SAID = {
+    "kept": "answered from the cache",
+    "refused": "attempts that came to nothing",
+    "unreadable": "answers that could not be read",
+}
