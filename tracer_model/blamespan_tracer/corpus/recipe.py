@@ -136,7 +136,7 @@ class Balance:
         attempts: Most runs tried for each one wanted; what is not found by then is left out and counted.
         twins_percent: Share of the failures whose clean twin is kept, as far as *shares.clean* goes.
         places: Parts of a run, from its first to its last step, that get equally many decisive steps.
-        block: Runs made together, balanced among themselves, and kept when work is interrupted.
+        block: Runs made together, and kept when work is interrupted.
     """
 
     surplus_percent: int = 50
