@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from blamespan.analysis.shown_run import ShownRun
+from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.errors import UnreadableInput
 from blamespan_collector.options import local_store
 from blamespan_collector.page.trace_view import TraceView, trace_view

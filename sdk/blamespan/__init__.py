@@ -24,7 +24,7 @@ from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 from blamespan.tracers import Tracer, load_tracer
 
 if TYPE_CHECKING:
-    from blamespan.analysis.results import Result, Results, analyze
+    from blamespan.analysis.analyze import Result, Results, analyze
 
 __all__ = [
     "Agent",
@@ -61,6 +61,6 @@ _LAZY = ("Result", "Results", "analyze")
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from blamespan.analysis import results
+    from blamespan.analysis import analyze
 
-    return getattr(results, name)
+    return getattr(analyze, name)

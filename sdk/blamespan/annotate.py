@@ -19,10 +19,41 @@ from blamespan.spans import Attributes, Scope, Span, SpanLink
 from blamespan.taxonomy import mode
 from blamespan.trace import AttributeValue, MessageActionTrace
 
-__all__ = ["annotate", "cut", "is_verdict", "read_verdict", "step_numbers", "verdict_attributes", "verdict_span"]
+__all__ = [
+    "annotate",
+    "cut",
+    "is_verdict",
+    "read_verdict",
+    "step_numbers",
+    "verdict_attributes",
+    "verdict_span",
+    "without_verdict",
+]
 
 
 _NO_ID_YET = "f" * 16
+_WRITTEN = frozenset(
+    {
+        words.ABSTAINED,
+        words.BLAME_AGENT,
+        words.BLAME_DECISIVE,
+        words.BLAME_RANK,
+        words.BLAME_SCORE,
+        words.BLAME_SPAN_ID,
+        words.BLAME_STEP,
+        words.ERROR_MODE,
+        words.ERROR_NAME,
+        words.ERROR_SCORE,
+        words.ERROR_TAXONOMY,
+        words.EVIDENCE,
+        words.FAILURE_SCORE,
+        words.REVISION,
+        words.TRACER_NAME,
+        words.TRACER_VERSION,
+        words.TRACER_WEIGHTS,
+    }
+)
+"""What a verdict says on the spans of its run, but for the numbers of steps, which may be the source's."""
 _IDENTITY = (words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS)
 
 
@@ -42,6 +73,13 @@ def annotate(run: Run, attribution: Attribution) -> list[Span]:
     """
     by_span = verdict_attributes(run, attribution)
     return [span.with_attributes(by_span.get(span.span_id, {})) for span in run.spans]
+
+
+def without_verdict(span: Span) -> Span:
+    """Copy a span without what an earlier verdict wrote on it; a span that stands for one stays as it is."""
+    if is_verdict(span) or not any(key in _WRITTEN for key in span.attributes):
+        return span
+    return replace(span, attributes={key: value for key, value in span.attributes.items() if key not in _WRITTEN})
 
 
 def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attributes]:
@@ -156,7 +194,7 @@ def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> di
         if step.index in ranks:
             said[words.BLAME_RANK] = ranks[step.index]
             said[words.BLAME_DECISIVE] = step.index == attribution.decisive_step
-            said |= {**_error(_mode_of(attribution, step.agent)), **_evidence(attribution, step.index)}
+            said |= {**_error(attribution.mode_of(step.agent)), **_evidence(attribution, step.index)}
         found[step.span_id] = said
     return found
 
@@ -178,7 +216,7 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
             words.BLAME_AGENT: cut(decisive.agent),
             words.BLAME_STEP: numbers.get(decisive.span_id, decisive.index),
             words.BLAME_SPAN_ID: decisive.span_id,
-            **_error(_mode_of(attribution, decisive.agent)),
+            **_error(attribution.mode_of(decisive.agent)),
         }
     return found
 
@@ -193,10 +231,6 @@ def _decisive_span(attribution: Attribution) -> str | None:
     if attribution.decisive_step is None:
         return attribution.steps[0].span_id if attribution.steps else None
     return attribution.steps[attribution.decisive_step].span_id
-
-
-def _mode_of(attribution: Attribution, agent: str) -> ModeBlame | None:
-    return next((blame for blame in attribution.modes if blame.agent == agent), None)
 
 
 def _error(blame: ModeBlame | None) -> Mapping[str, AttributeValue]:

@@ -140,6 +140,10 @@ class Attribution:
             tracer=tracer,
         )
 
+    def mode_of(self, agent: str | None) -> ModeBlame | None:
+        """Give the most likely error mode of *agent*; None where it is blamed for none."""
+        return next((blame for blame in self.modes if blame.agent == agent), None)
+
     @classmethod
     def abstain(cls, trace: MessageActionTrace, reason: str, tracer: TracerIdentity) -> Attribution:
         """Give no verdict on *trace*, saying why: never a default answer in a verdict's clothes."""

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from blamespan.analysis.selection import Selection, time_of
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput
 from blamespan.plugins import load_plugin, plugins
 from blamespan.recorded import RecordedRun
+from blamespan.selection import Selection, time_of
 
-__all__ = ["Address", "Backend", "Reader", "Writer", "is_backend", "open_reader", "open_writer"]
+__all__ = ["Address", "Backend", "Reader", "SpanReader", "Writer", "is_backend", "open_reader", "open_writer"]
 
 _GROUP = "blamespan.backends"
 _SECURE = "+https"
@@ -74,6 +74,15 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+        ...
+
+
+@runtime_checkable
+class SpanReader(Reader, Protocol):
+    """A back end that holds spans, and can give them along."""
+
+    def runs_with_spans(self, trace_ids: Sequence[str]) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield the runs of these traces, each with its spans (`RecordedRun.spans`)."""
         ...
 
 

@@ -136,7 +136,8 @@ def _failure(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[float | 
 def _blame(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[str, str]:
     assert verdict.decisive_step is not None
     step = verdict.steps[verdict.decisive_step]
-    mode = next((blame.mode for blame in verdict.modes if blame.agent == step.agent), None)
+    blame = verdict.mode_of(step.agent)
+    mode = blame.mode if blame else None
     quotes = [item.quote for item in verdict.evidence if item.index == step.index]
     said = f"{step.agent} at step {numbers.get(step.span_id, step.index)}" + (f": {mode.name}" if mode else "")
     return f"{mode.taxonomy}:{mode.code}" if mode else "", said + (f" “{' … '.join(quotes)}”" if quotes else "")

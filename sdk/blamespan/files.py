@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from blamespan.errors import MissingExtra, UnreadableInput
+from blamespan.reading import has_read
 
 __all__ = ["MAX_LINE_BYTES", "ZSTD_MAGIC", "head_of", "open_bytes", "read_bytes", "read_errors", "read_lines", "unzstd"]
 
@@ -167,12 +168,12 @@ def _skip_line(file: io.BufferedIOBase, piece: bytes) -> int:
 
 def _decompressed(path: Path, magic: bytes) -> io.BufferedIOBase:
     if magic.startswith(_GZIP_MAGIC):
-        return gzip.open(path, "rb")
+        return _Gzip(_buffered(_File(path)))
     if magic == _XZ_MAGIC:
-        return lzma.open(path, "rb")
+        return _Xz(_buffered(_File(path)))
     if magic.startswith(ZSTD_MAGIC):
-        return _buffered(_Zstd(path.open("rb")))
-    return path.open("rb")
+        return _buffered(_Zstd(_buffered(_File(path))))
+    return _buffered(_File(path))
 
 
 def _as_utf8(file: io.BufferedIOBase) -> io.BufferedIOBase:
@@ -195,8 +196,45 @@ def _unmarked(start: bytes) -> str | None:
     return "utf-16-be" if len(start) == 4 and start[1:2] in b"{[" and start[0] == start[2] == 0 and start[3] else None
 
 
-def _buffered(raw: io.RawIOBase) -> io.BufferedIOBase:
+def _buffered(raw: io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(raw, 1 << 18)
+
+
+class _File(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._path = path
+
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]  # typeshed: any buffer
+        count = super().readinto(buffer)
+        has_read(self._path, self.tell())
+        return count
+
+
+class _Gzip(gzip.GzipFile):
+    """A gzip file that owns the one beneath."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._beneath = file
+
+    def close(self) -> None:
+        super().close()
+        self._beneath.close()
+
+
+class _Xz(lzma.LZMAFile):
+    """An xz file that owns the one beneath."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        super().__init__(file, "rb")
+        self._beneath = file
+
+    def close(self) -> None:
+        super().close()
+        self._beneath.close()
 
 
 class _Recoded(io.RawIOBase):

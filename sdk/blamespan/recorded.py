@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from blamespan.errors import UnreadableInput
 from blamespan.plugins import load_plugin, plugins
+from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["Fault", "Importer", "Origin", "RecordedRun", "importers", "load_importer"]
+__all__ = ["Fault", "Importer", "Origin", "RecordedRun", "SpanImporter", "importers", "load_importer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class RecordedRun:
         faults: Labelled errors, a decisive one first; empty means labelled as free of errors, None not labelled.
         origin: How it came about, where it was made on purpose.
         root_id: Id of the span that stands for the run itself, where its source has one.
+        spans: What its source tells of the run, model calls and other programs' spans among it; empty where that is
+            no spans, or nobody asked for them.
     """
 
     source: str
@@ -76,6 +79,7 @@ class RecordedRun:
     faults: tuple[Fault, ...] | None = None
     origin: Origin | None = None
     root_id: str | None = None
+    spans: tuple[Span, ...] = field(default=(), repr=False)
 
 
 class Importer(Protocol):
@@ -95,6 +99,19 @@ class Importer(Protocol):
 
         Raises:
             UnreadableInput: if nothing of the file can be read.
+        """
+        ...
+
+
+@runtime_checkable
+class SpanImporter(Importer, Protocol):
+    """An importer of a format that holds spans, and can give them along."""
+
+    def read_with_spans(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Read as `read` does, each run with its spans (`RecordedRun.spans`).
+
+        Raises:
+            UnreadableInput: as `read` does.
         """
         ...
 

@@ -6,10 +6,12 @@ that takes no argument, loads what it needs and returns a `Tracer`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity
+from blamespan.errors import ConfigError
 from blamespan.plugins import load_entry, load_plugin, plugins
 from blamespan.trace import MessageActionTrace
 
@@ -40,11 +42,19 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
     """Load the tracer installed under *name*.
 
     Raises:
-        ConfigError: if no installed package offers it.
+        ConfigError: if no installed package offers it, or `BLAMESPAN_MAX_FALSE_ALARMS` asks for what it has not.
         MissingExtra: if its packages are not installed.
         TracerUnavailable: if its weights cannot be loaded.
     """
-    return cast(Tracer, load_plugin("blamespan.tracers", name)())
+    tracer = cast(Tracer, load_plugin("blamespan.tracers", name)())
+    asked = os.environ.get("BLAMESPAN_MAX_FALSE_ALARMS", "").strip()
+    if asked and not hasattr(tracer, "max_false_alarms"):
+        raise ConfigError(
+            f"expected a tracer that is calibrated on sound runs, to raise at most {asked!r} false alarms, got "
+            f"{name!r}, which is not. Leave --max-false-alarms and BLAMESPAN_MAX_FALSE_ALARMS out, or use "
+            "--tracer network"
+        )
+    return tracer
 
 
 def tracer_options() -> list[click.Parameter]:

@@ -15,10 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from blamespan.analysis.sources import Selection, pieces
+from blamespan.analysis.sources import pieces
 from blamespan.backends import open_writer
 from blamespan.errors import NotWritten
 from blamespan.recorded import RecordedRun
+from blamespan.selection import Selection
 from blamespan.spans import Span
 from tests.benchmarks.collector_servers import phoenix
 from tests.collector.fakes import request

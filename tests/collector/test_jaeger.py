@@ -16,11 +16,12 @@ import pytest
 from opentelemetry.trace import SpanKind
 
 from blamespan import conventions as words
-from blamespan.analysis.sources import Selection, pieces
+from blamespan.analysis.sources import pieces
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.rebuild import rebuild_run
 from blamespan.recorded import load_importer
 from blamespan.runs import split_runs
+from blamespan.selection import Selection
 from blamespan.spans import Span, SpanEvent
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.jaeger import jaeger_routes

@@ -1,12 +1,17 @@
 """The page in Chromium: keys, links, narrow and dark screens, a screen reader's rules, and hostile runs.
 
+So are the files of `blamespan report` and `blamespan summary --html`, opened as files.
+
 `scripts/browser` installs what these need. With BLAMESPAN_SCREENSHOTS=FOLDER pictures are written there.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,16 +21,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from click.testing import CliRunner
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from rich.console import Console
 
-from blamespan.analysis.sources import find_files, read_runs
+from blamespan.analysis.command import analyze
+from blamespan.analysis.showing.drawing import Picture
+from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.shown_run import ShownRun, found_runs
+from blamespan.analysis.sources import pieces
+from blamespan.analysis.summary.command import summary
 from blamespan.emit import emit
-from blamespan.otlp import request_from_json, spans_from_proto
+from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
 from blamespan.pipeline import annotate_traces
-from blamespan.recorded import RecordedRun, importers
+from blamespan.recorded import RecordedRun
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import load_tracer
+from blamespan_collector.page.report import report
 from blamespan_collector.store import RunQuery
 from tests.collector.documents import HOSTILE
 from tests.collector.paging import NOW_NS, annotated, serving_page, stored, trace
@@ -36,7 +51,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.whic
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no Chromium: set CHROMIUM to one")]
 
 Page = Any  # Playwright's, which need not be installed
-DESKTOP, PHONE = {"width": 1120, "height": 720}, {"width": 390, "height": 844}
+DESKTOP, PHONE, NARROWEST = {"width": 1120, "height": 720}, {"width": 390, "height": 844}, {"width": 320, "height": 640}
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +105,8 @@ def real(tmp_path_factory: pytest.TempPathFactory, recorded_runs: Path) -> Itera
     """Serve runs of Who&When as the bundled tracer judges them; gives their ids, the longest first."""
     found = [
         run.trace
-        for path in find_files([recorded_runs / "who_and_when_dev"])
-        for run in itertools.islice(read_runs(path, importers()), 20)
+        for piece in pieces([str(recorded_runs / "who_and_when_dev")])
+        for run in itertools.islice(piece.read(), 20)
         if isinstance(run, RecordedRun)
     ]
     store = stored(
@@ -133,12 +148,31 @@ def here(page: Page) -> str:
     return str(page.evaluate("document.querySelector('[data-row].here')?.id ?? ''"))
 
 
-def screenshot(page: Page, name: str) -> None:
-    """Write a picture for the documents, where asked to."""
+def barriers(page: Page) -> list[tuple[str, ...]]:
+    """Tell what axe finds that keeps people from using the page."""
+    return [
+        (found["id"], found["impact"], found["nodes"][0]["html"][:200], found["nodes"][0].get("failureSummary"))
+        for found in axe.Axe().run(page).response["violations"]
+        if found["impact"] in ("moderate", "serious", "critical")
+    ]
+
+
+def too_wide(page: Page) -> list[str]:
+    """Tell what makes the whole page scroll sideways, if it does; tables and drawings scroll by themselves."""
+    found: list[str] = page.evaluate(
+        """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]
+        .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, svg'))
+        .map(one => one.outerHTML.slice(0, 150))"""
+    )
+    return found
+
+
+def screenshot(view: Any, name: str) -> None:
+    """Write a picture of a page, or of an element of it, for the documents, where asked to."""
     folder = os.environ.get("BLAMESPAN_SCREENSHOTS")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{folder}/page-{name}.png")
+        view.screenshot(path=f"{folder}/{name}.png")
 
 
 def test_keys_lead_through_the_list_and_the_run(site: str, open_page: Callable[..., Page]) -> None:
@@ -206,7 +240,7 @@ def test_two_chosen_runs_are_compared(site: str, open_page: Callable[..., Page])
     page.wait_for_url("**/compare?*")
 
     assert "They part at line 1" in page.inner_text("main")
-    screenshot(page, "compare")
+    screenshot(page, "page-compare")
 
 
 def test_run_is_copied_as_otlp_json(site: str, open_page: Callable[..., Page]) -> None:
@@ -218,12 +252,13 @@ def test_run_is_copied_as_otlp_json(site: str, open_page: Callable[..., Page]) -
     assert page.evaluate("navigator.clipboard.readText()").startswith('{"resourceSpans": [')
 
 
+@pytest.mark.parametrize("size", [PHONE, NARROWEST])
 @pytest.mark.parametrize("path", ["", f"run/{1:032x}", f"run/{500:032x}", f"compare?run={1:032x}&run={2:032x}"])
-def test_page_fits_a_phone(site: str, open_page: Callable[..., Page], path: str) -> None:
+def test_page_fits_a_phone(site: str, open_page: Callable[..., Page], path: str, size: dict[str, int]) -> None:
     """On a phone nothing but tables and drawings scrolls sideways."""
-    page = open_page(f"{site}/{path}", size=PHONE)
+    page = open_page(f"{site}/{path}", size=size)
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert too_wide(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -232,14 +267,78 @@ def test_page_fits_a_phone(site: str, open_page: Callable[..., Page], path: str)
 )
 def test_screen_readers_find_their_way(site: str, open_page: Callable[..., Page], path: str, scheme: str) -> None:
     """axe finds nothing serious, light or dark: names, roles, order and contrast are right."""
-    results = axe.Axe().run(open_page(f"{site}/{path}", scheme=scheme))
-    bad = [
-        (found["id"], found["impact"], found["nodes"][0]["html"][:200], found["nodes"][0].get("failureSummary"))
-        for found in results.response["violations"]
-        if found["impact"] in ("moderate", "serious", "critical")
-    ]
+    assert barriers(open_page(f"{site}/{path}", scheme=scheme)) == []
 
-    assert bad == []
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Write a report and a summary of hostile runs, as their commands do; gives their URLs."""
+    folder = tmp_path_factory.mktemp("files")
+    runs = [trace(n, [*HOSTILE, text], task=text, agents=(text, "b")) for n, text in enumerate(HOSTILE, 1)]
+    requests = [ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(run))) for run in runs]
+    source, results = folder / "traces.jsonl", folder / "results.jsonl"
+    source.write_text("".join(f"{request_to_json(one)}\n" for one in requests))
+    return {
+        "report": _written(report, folder / "report.html", source, "--out"),
+        "summary": _written(summary, folder / "summary.html", _analyzed(source, results), "--html"),
+    }
+
+
+def _written(command: Any, page: Path, source: Path, option: str) -> str:
+    done = CliRunner().invoke(command, [str(source), option, str(page)])
+    assert page.is_file(), done.output
+    return page.as_uri()
+
+
+def _analyzed(source: Path, results: Path) -> Path:
+    CliRunner().invoke(analyze, [str(source), "--out", str(results)])
+    return results
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["report", "summary"])
+def test_files_are_for_everybody(files: dict[str, str], open_page: Callable[..., Page], name: str, scheme: str) -> None:
+    """A report and a summary have no barriers either, and fit the narrowest screen."""
+    page = open_page(files[name], scheme=scheme, size=NARROWEST)
+
+    assert too_wide(page) == []
+    assert barriers(page) == []
+
+
+@pytest.mark.parametrize("name", ["report", "summary"])
+def test_files_of_hostile_runs_do_nothing(files: dict[str, str], open_page: Callable[..., Page], name: str) -> None:
+    """Their text stays text in a report and a summary, which ask for nothing."""
+    asked: list[str] = []
+    page = open_page("about:blank")
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(files[name])
+
+    assert asked == [files[name]]
+    assert page.locator("main img, main iframe, main style, main base, main textarea, main svg[onload]").count() == 0
+    assert page.locator("main script:not([type='application/json'])").count() == 0
+    assert "<script>alert(1)</script>" in page.text_content("main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_verdict_is_corrected_by_keyboard(tmp_path: Path, open_page: Callable[..., Page], scheme: str) -> None:
+    """A person corrects a verdict without a mouse; what they write is text, and the form has no barriers."""
+    with serving_page(stored(tmp_path / "runs.db", *annotated(trace(1)))) as url:
+        page = open_page(f"{url}/run/{1:032x}", scheme=scheme, size=NARROWEST)
+        page.locator(".label input[type=radio]").first.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Tab")
+        page.keyboard.type("1")
+        page.get_by_label("Why").fill(HOSTILE[0])
+        page.get_by_label("Your name").fill(HOSTILE[2])
+        page.keyboard.press("Enter")
+        page.wait_for_url("**#labels")
+
+        assert "step 1, solver" in page.inner_text(".labels table")
+        assert HOSTILE[0] in page.inner_text(".labels table")
+        assert HOSTILE[2] in page.inner_text(".labels table")
+        assert page.locator("main script, main img").count() == 0
+        assert too_wide(page) == []
+        assert barriers(page) == []
 
 
 def test_hostile_runs_do_nothing(site: str, open_page: Callable[..., Page]) -> None:
@@ -287,12 +386,42 @@ def test_demo_is_shown(demo: tuple[str, list[str]], open_page: Callable[..., Pag
     url, ids = demo
     page = open_page(url)
     assert page.locator("tbody tr").count() == 4
-    screenshot(page, "runs")
-    screenshot(open_page(url, scheme="dark", size=PHONE), "runs-phone")
+    screenshot(page, "page-runs")
+    screenshot(open_page(url, scheme="dark", size=PHONE), "page-runs-phone")
     page.goto(f"{url}/run/{ids[0]}")
-    screenshot(page, "run")
+    screenshot(page, "page-run")
     page = open_page(f"{url}/run/{ids[1]}", scheme="dark")
     page.keyboard.press("d")
-    screenshot(page, "step-dark")
+    screenshot(page, "page-step-dark")
 
     assert page.locator(".step.decisive").count() == 1
+
+
+def test_pictures_of_the_documents(
+    demo: tuple[str, list[str]], tmp_path: Path, open_page: Callable[..., Page], recorded_runs: Path
+) -> None:
+    """The form for labels, a summary of recorded runs, and a run in the terminal, as the documents show them."""
+    url, ids = demo
+    page = open_page(f"{url}/run/{ids[0]}?by=ann")
+    page.get_by_label("The verdict is right").check()
+    screenshot(page.locator(".labels"), "page-label")
+    results = _analyzed(recorded_runs / "who_and_when_dev", tmp_path / "who_and_when.jsonl")
+    page = open_page(_written(summary, tmp_path / "summary.html", results, "--html"))
+    screenshot(page, "summary")
+    shown = _in_terminal(httpx.get(f"{url}/run/{ids[0]}.json").text, tmp_path)
+    if folder := os.environ.get("BLAMESPAN_SCREENSHOTS"):
+        Path(folder, "show.svg").write_text(shown)
+
+    assert page.locator("svg").count() >= 3
+    assert "most&#160;to&#160;blame" in shown
+
+
+def _in_terminal(document: str, folder: Path) -> str:
+    """Draw a run as `blamespan show` does in 80 columns; gives the picture as SVG that loads no font."""
+    (folder / "run.jsonl").write_text(json.dumps(json.loads(document)) + "\n")
+    [run] = found_runs(str(folder / "run.jsonl"), None, None)
+    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    assert isinstance(run, ShownRun)
+    [verdict] = load_tracer().attribute([run.trace])
+    Picture(console, replace(run, source="traces.jsonl"), verdict, rules_of(run.trace)).print_run(every=False)
+    return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="blamespan show"), flags=re.DOTALL)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan.analysis.legible import Piece, clean, duration, iso_time, percent, pieces, when
+from blamespan.analysis.showing.legible import Passage, clean, duration, iso_time, passages, percent, when
 from blamespan.attribution import Attribution
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.lanes import lanes_of
@@ -58,25 +58,25 @@ def test_evidence_far_down_is_seen_at_once() -> None:
     [step] = view_of(run, far).steps
 
     assert step.is_excerpt
-    assert Piece("It is so.", is_evidence=True) in step.shown
-    assert "".join(piece.text for piece in step.folded) == run.steps[0].content
+    assert Passage("It is so.", is_evidence=True) in step.shown
+    assert "".join(passage.text for passage in step.folded) == run.steps[0].content
 
 
 def test_long_text_is_folded_not_lost() -> None:
     """What is shown at once and what is folded away are the text."""
     [step] = view("word " * 2_000).steps
 
-    assert "".join(piece.text for piece in (*step.shown, *step.folded)) == "word " * 2_000
-    assert len("".join(piece.text for piece in step.shown)) == 1_500
+    assert "".join(passage.text for passage in (*step.shown, *step.folded)) == "word " * 2_000
+    assert len("".join(passage.text for passage in step.shown)) == 1_500
 
 
 @given(st.text(), st.lists(st.text(max_size=8), max_size=5))
 def test_pieces_are_the_text(text: str, quotes: list[str]) -> None:
     """Whatever is marked, nothing of the text is lost, doubled or moved."""
-    found = pieces(clean(text), quotes)
+    found = passages(clean(text), quotes)
 
-    assert "".join(piece.text for piece in found) == clean(text)
-    assert all(piece.text for piece in found)
+    assert "".join(passage.text for passage in found) == clean(text)
+    assert all(passage.text for passage in found)
 
 
 @given(st.text(alphabet=st.characters(codec=None, exclude_categories=())))
@@ -103,7 +103,7 @@ def test_clean_text_can_be_written(text: str) -> None:
 )
 def test_quotes_are_marked_where_they_stand(quotes: list[str], marked: list[str]) -> None:
     """Several quotes in one, cut ones and overlapping ones are found; what is not there is not marked."""
-    assert [piece.text for piece in pieces("one two three", quotes) if piece.is_evidence] == marked
+    assert [passage.text for passage in passages("one two three", quotes) if passage.is_evidence] == marked
 
 
 @pytest.mark.parametrize(

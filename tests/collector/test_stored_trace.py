@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from blamespan.analysis.show import show
+from blamespan.analysis.showing.command import show
 from blamespan.annotate import verdict_span
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.pipeline import attribute_traces

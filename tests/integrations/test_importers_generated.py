@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.sources import find_files, read_runs
+from blamespan.analysis.sources import runs_in
 from blamespan.emit import emit
 from blamespan.errors import UnreadableInput
 from blamespan.files import head_of
@@ -95,7 +95,7 @@ def test_run_comes_with_every_label_the_decisive_one_first(tmp_path: Path) -> No
 def test_folder_is_read_once_through_its_runs(tmp_path: Path) -> None:
     """Walking a corpus gives each run once, with its label: the labels and the description hold no run."""
     corpus(tmp_path, LABEL)
-    runs = [run for path in find_files([tmp_path]) for run in read_runs(path, importers())]
+    runs = list(runs_in([tmp_path]))
 
     assert [run.origin.purpose for run in runs if isinstance(run, RecordedRun) and run.origin] == ["faulty"]
     assert len(runs) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from blamespan.analysis.rows import row_of
+from blamespan.analysis.results.rows import row_of
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from blamespan.errors import ConfigError
+from blamespan_tracer.causal.contrastive.recipe import read_contrastive_recipe
+from blamespan_tracer.causal.training.recipe import read_causal_recipe
 from blamespan_tracer.network.recipe import read_network_recipe
 from blamespan_tracer.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
 from blamespan_tracer.toml_records import peek
@@ -55,10 +59,18 @@ def test_missing_recipe_names_the_bundled_one(tmp_path: Path) -> None:
         read_recipe(tmp_path / "none.toml")
 
 
+READERS: dict[object, Callable[[Path], Any]] = {
+    None: read_recipe,
+    "network": read_network_recipe,
+    "causal": read_causal_recipe,
+    "contrastive": read_contrastive_recipe,
+}
+
+
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.name)
 def test_every_recipe_here_can_be_read(path: Path) -> None:
     """Each says how to run it, and fits the record."""
-    read = read_network_recipe if peek(path, "model") == "network" else read_recipe
+    read = READERS[peek(path, "model")]
 
     assert f"blamespan train tracer_model/recipes/{path.name}" in path.read_text(encoding="utf-8")
     assert read(path).name == path.stem

@@ -56,15 +56,12 @@ def contracts(paths: tuple[Path, ...], files: tuple[Path, ...], wants_json: bool
 
 def _judged(paths: tuple[Path, ...], in_use: tuple[Contract, ...]) -> Iterator[tuple[Any, list[Verdict] | None]]:
     """Yield each run with its verdicts, or, with None, the error in its place."""
-    from blamespan.analysis.sources import find_files, read_runs
+    from blamespan.analysis.sources import runs_in
     from blamespan.errors import UnreadableInput
-    from blamespan.recorded import importers
     from blamespan_tracer.contracts.contract import judge
 
-    formats = list(importers())
-    for path in find_files(paths):
-        for found in read_runs(path, formats):
-            yield found, None if isinstance(found, UnreadableInput) else judge(in_use, found.trace)
+    for found in runs_in(paths):
+        yield found, None if isinstance(found, UnreadableInput) else judge(in_use, found.trace)
 
 
 def _counted(verdicts: list[Verdict]) -> dict[str, object]:
@@ -110,6 +107,6 @@ def _list(in_use: tuple[Contract, ...], *, wants_json: bool) -> None:
 
 
 def _printable(text: str) -> str:
-    from blamespan.analysis.verdicts import printable
+    from blamespan.analysis.showing.legible import printable
 
     return printable(text)

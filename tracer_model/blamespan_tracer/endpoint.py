@@ -6,8 +6,8 @@ import asyncio
 import os
 import re
 import ssl
-import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Self
@@ -80,29 +80,17 @@ class Endpoint:
         return cls(url.rstrip("/"), model, key, timeout_s)
 
     def ask(self, asked: Mapping[str, object]) -> bytes:
-        """Ask once, and wait; gives the body of the answer, read under one deadline however slowly it drips.
+        """Ask once, and wait; gives the body of the answer.
 
         Raises:
-            Refused: if there is none.
+            Refused: if there is none before the timeout, however slowly headers and body drip.
         """
-        deadline, found = time.monotonic() + self.timeout_s, bytearray()
         try:
-            with (
-                httpx.Client(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
-                client.stream("POST", self._target, json=asked) as response,
-            ):
-                if response.status_code != httpx.codes.OK:
-                    raise _refused(response, _beginning(response, deadline))
-                for part in response.iter_bytes():
-                    found += part
-                    _checked(found)
-                    if time.monotonic() > deadline:
-                        raise Refused("timeout")
-        except httpx.TimeoutException as error:
-            raise Refused("timeout") from error
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise Refused(type(error).__name__) from error
-        return bytes(found)
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.ask_async(asked))
+        with ThreadPoolExecutor(1) as thread:  # this one has a loop, which waits as its owner wants
+            return thread.submit(asyncio.run, self.ask_async(asked)).result()
 
     async def ask_async(self, asked: Mapping[str, object]) -> bytes:
         """Ask as `ask` does, without keeping the event loop."""
@@ -114,7 +102,7 @@ class Endpoint:
                 client.stream("POST", self._target, json=asked) as response,
             ):
                 if response.status_code != httpx.codes.OK:
-                    raise _refused(response)
+                    raise _refused(response, await _beginning(response))
                 async for part in response.aiter_bytes():
                     found += part
                     _checked(found)
@@ -139,7 +127,7 @@ class Refused(Exception):
         reason: In a word or two.
         is_passing: Whether asking again can help.
         status: The HTTP status, 0 where there was none.
-        said: What the server says of it, its beginning; empty where that was not read. Untrusted.
+        said: What the server says of it, its beginning; empty where there was no answer. Untrusted.
     """
 
     def __init__(
@@ -163,7 +151,7 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _refused(response: httpx.Response, said: str = "") -> Refused:
+def _refused(response: httpx.Response, said: str) -> Refused:
     status = response.status_code
     asked_for = response.headers.get("retry-after", "")
     wait_s = float(asked_for) if re.fullmatch(r"\d{1,6}", asked_for) else 0.0
@@ -171,12 +159,12 @@ def _refused(response: httpx.Response, said: str = "") -> Refused:
     return Refused(f"HTTP {status}", wait_s=wait_s, is_passing=is_passing, status=status, said=said)
 
 
-def _beginning(response: httpx.Response, deadline: float) -> str:
+async def _beginning(response: httpx.Response) -> str:
     """Read the beginning of what a server says beside a status that is no answer."""
     found = bytearray()
-    for part in response.iter_bytes():
+    async for part in response.aiter_bytes():
         found += part
-        if len(found) >= _MOST_REFUSAL_BYTES or time.monotonic() > deadline:
+        if len(found) >= _MOST_REFUSAL_BYTES:
             break
     return found[:_MOST_REFUSAL_BYTES].decode("utf-8", "replace")
 

@@ -8,7 +8,7 @@ that can be blamed, in order of first speaking, and how many those are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.tokens import Hashes, Places, Tokens, joint_hash, ranges, tokens_of
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, Places, Tokens, joint_hash, ranges, tokens_of
 
-__all__ = ["AgentFeatures", "Reading", "WordFeatures", "agent_features", "read_batch"]
+__all__ = ["AgentFeatures", "Reading", "WordFeatures", "agent_features", "in_batches", "read_batch"]
 
 _WORD, _SEATED_WORD, _OWN_WORD, _OPENING_WORD, _CONSTANT_WORD = 1, 2, 3, 4, 5
 """Namespaces of text features, kept apart under one hash: a word; a word said in this seat; a word nobody else
@@ -28,6 +28,9 @@ says; a word of the agent's first step; a word of every step it takes, if it tak
 
 _MAX_SEAT, _MAX_AGENTS, _MAX_STEPS = 7, 8, 20
 """Larger runs share the last class: AEGIS holds too few of them to tell apart."""
+
+_BATCH_CHARS = 500_000
+"""Texts read together: past it nothing is gained, and a million characters take some 100 MB."""
 
 Keys: TypeAlias = NDArray[np.uint64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -145,6 +148,16 @@ def read_batch(traces: Sequence[MessageActionTrace]) -> Reading:
                 )
             )
     return Reading(found, said, batch.first_step, words)
+
+
+def in_batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageActionTrace]]:
+    """Part *traces* so that numpy has long arrays to work on and memory stays bounded."""
+    start = n_chars = 0
+    for end, trace in enumerate(traces, 1):
+        n_chars += sum(min(len(step.content), MAX_TEXT_CHARS) for step in trace.steps)
+        if n_chars >= _BATCH_CHARS or end == len(traces):
+            yield traces[start:end]
+            start, n_chars = end, 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from blamespan.analysis.rows import row_of
+from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.summary.facts import Fact, Judge, Row, fact_of
 from blamespan.errors import ConfigError
 from blamespan.people_labels import PersonLabel, step_of

@@ -52,22 +52,19 @@ def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, n
 
 def labelled_runs_of(paths: Sequence[Path]) -> Iterator[RecordedRun]:
     """Yield the recorded runs of *paths*; say on stderr what cannot be read."""
-    from blamespan.analysis.sources import find_files, read_runs
-    from blamespan.analysis.verdicts import printable
+    from blamespan.analysis.showing.legible import printable
+    from blamespan.analysis.sources import runs_in
     from blamespan.errors import UnreadableInput
-    from blamespan.recorded import importers
 
-    formats = importers()
-    for path in find_files(paths):
-        for item in read_runs(path, formats):
-            if isinstance(item, UnreadableInput):
-                click.echo(f"blamespan: {printable(str(item))}", err=True)
-            else:
-                yield item
+    for item in runs_in(paths):
+        if isinstance(item, UnreadableInput):
+            click.echo(f"blamespan: {printable(str(item))}", err=True)
+        else:
+            yield item
 
 
 def _labels(path: Path, refused: list[UnreadableInput]) -> list[PersonLabel]:
-    from blamespan.analysis.verdicts import printable
+    from blamespan.analysis.showing.legible import printable
     from blamespan.errors import UnreadableInput
     from blamespan.labels_file import read_labels
 
@@ -83,7 +80,7 @@ def _joined(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, Joine
     """Read results where they are some, else judge traces."""
     from itertools import chain, islice
 
-    from blamespan.analysis.rows import read_rows
+    from blamespan.analysis.results.rows import read_rows
     from blamespan.errors import UnreadableInput
     from blamespan_tracer.command import _tracer
     from blamespan_tracer.labelled_verdicts import joined_results, joined_runs
@@ -118,7 +115,7 @@ def _unmatched(joined: Joined, labels: Labels) -> dict[str, int]:
 
 
 def _print(judge: str, found: LabelFigures, unmatched: dict[str, int]) -> None:
-    from blamespan.analysis.verdicts import printable
+    from blamespan.analysis.showing.legible import printable
     from blamespan_tracer.command import _print_table
 
     people = ", ".join(f"{printable(who)} {count}" for who, count in found["people"].items())

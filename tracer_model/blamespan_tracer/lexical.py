@@ -17,11 +17,10 @@ from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.decision import Thresholds, decide, sigmoid
 from blamespan_tracer.evidence import heaviest_windows
-from blamespan_tracer.features import AgentFeatures, Reading, read_batch
+from blamespan_tracer.features import AgentFeatures, Reading, in_batches, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
 from blamespan_tracer.silence import NO_TEXT, why_silent
-from blamespan_tracer.tokens import MAX_TEXT_CHARS
 
 __all__ = ["LexicalTracer"]
 
@@ -35,9 +34,6 @@ _LEAST = 1e-6
 
 _EDGES = " \t\r\n,.;:!?'\"`*_-"
 """What a quote need not begin or end with."""
-
-_BATCH_CHARS = 500_000
-"""Texts read together: past it nothing is gained, and a million characters take some 100 MB."""
 
 _NO_IDEA = 0.5
 """Failure score of a run of one agent: AEGIS's lone agents are all at fault, so nothing tells a sound one."""
@@ -154,7 +150,7 @@ class LexicalTracer:
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        return [verdict for batch in _batches(traces) for verdict in self._attribute(batch)]
+        return [verdict for batch in in_batches(traces) for verdict in self._attribute(batch)]
 
     def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         reading = read_batch(traces)
@@ -219,13 +215,3 @@ class LexicalTracer:
         windows = heaviest_windows(tokens, weights)
         for (_, case, step), window in zip(wanted, windows, strict=True):
             yield case.trace.steps[step].content[slice(*window)].strip(_EDGES)
-
-
-def _batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageActionTrace]]:
-    """Part *traces* so that numpy has long arrays to work on and memory stays bounded."""
-    start = n_chars = 0
-    for end, trace in enumerate(traces, 1):
-        n_chars += sum(min(len(step.content), MAX_TEXT_CHARS) for step in trace.steps)
-        if n_chars >= _BATCH_CHARS or end == len(traces):
-            yield traces[start:end]
-            start, n_chars = end, 0

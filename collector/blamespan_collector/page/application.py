@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from blamespan.analysis.judges import has_rules
-from blamespan.analysis.legible import clean
+from blamespan.analysis.showing.judges import has_rules
+from blamespan.analysis.showing.legible import clean
 from blamespan.errors import ConfigError
 from blamespan.otlp.json import request_to_document
 from blamespan.people_labels import MAX_NAME_CHARS

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from blamespan.analysis.labelling.choices import MODES
 from blamespan.analysis.labelling.dialogue import said_by
-from blamespan.analysis.legible import clean
+from blamespan.analysis.showing.legible import clean
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
 from blamespan.labels_file import LABELS_FILE, LabelsFile

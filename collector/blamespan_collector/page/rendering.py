@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from blamespan._version import __version__
-from blamespan.analysis import legible
+from blamespan.analysis.showing import legible
 from blamespan_collector.page.lanes import lanes_of
 
 __all__ = ["ASSETS", "asset", "asset_policy", "render"]

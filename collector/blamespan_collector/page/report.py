@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +12,14 @@ import click
 from markupsafe import Markup
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.judges import rules_of
-from blamespan.analysis.sources import find_files, read_runs
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
 from blamespan.emit import emit
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.recorded import RecordedRun, importers, load_importer
+from blamespan.recorded import RecordedRun
 from blamespan.runs import split_runs
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 from blamespan_collector.page.rendering import asset_policy, render
@@ -87,20 +86,13 @@ def _read(paths: tuple[Path, ...], format_name: str | None) -> tuple[list[Record
     """Read every run; what cannot be read is told and counted."""
     found: list[RecordedRun] = []
     refused = 0
-    for item in _runs(paths, format_name):
+    for item in runs_in(paths, format_name=format_name):
         if isinstance(item, UnreadableInput):
             refused += 1
-            click.echo(f"blamespan: {printable(str(item))}", err=True)
+            notice(item)
         else:
             found.append(item)
     return found, refused
-
-
-def _runs(paths: tuple[Path, ...], format_name: str | None) -> Iterator[RecordedRun | UnreadableInput]:
-    chosen = load_importer(format_name) if format_name else None
-    formats = importers()
-    for path in find_files(paths):
-        yield from chosen.read(path) if chosen else read_runs(path, formats)
 
 
 def _reported(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blamespan import conventions as words
-from blamespan.analysis.judges import rules_of
-from blamespan.analysis.legible import clean
+from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.legible import clean
 from blamespan.annotate import is_verdict
 from blamespan.errors import BlamespanError
 from blamespan.rebuild import rebuild_run

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from blamespan.analysis.judges import BrokenRule
-from blamespan.analysis.legible import Piece, clean, pieces
+from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.legible import Passage, clean, passages
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
 
@@ -53,8 +53,8 @@ class StepView:
     heat: int
     is_decisive: bool
     is_in_set: bool
-    shown: tuple[Piece, ...]
-    folded: tuple[Piece, ...]
+    shown: tuple[Passage, ...]
+    folded: tuple[Passage, ...]
     is_excerpt: bool
     left_out: int
     evidence: tuple[str, ...]
@@ -137,7 +137,7 @@ class RunView:
         """What the agent of the decisive step is blamed for."""
         if self.verdict is None or self.decisive is None:
             return None
-        return next((mode for mode in self.verdict.modes if mode.agent == self.decisive.step.agent), None)
+        return self.verdict.mode_of(self.decisive.step.agent)
 
 
 def view_of(
@@ -218,8 +218,8 @@ def _steps(
 class _Text:
     """A step's text, parted into what is seen at once, what is folded away, and what is left out."""
 
-    shown: tuple[Piece, ...]
-    folded: tuple[Piece, ...]
+    shown: tuple[Passage, ...]
+    folded: tuple[Passage, ...]
     is_excerpt: bool
     left_out: int
     chars: int
@@ -230,25 +230,25 @@ class _Text:
         most = max(_SHOWN_CHARS, min(_FOLDED_CHARS, room))
         text = clean(content[:most])
         left_out = max(0, len(content) - most)
-        every = pieces(text, quotes)
-        evidence = next((number for number, piece in enumerate(every) if piece.is_evidence), None)
-        start = sum(len(piece.text) for piece in every[:evidence]) if evidence is not None else 0
+        every = passages(text, quotes)
+        evidence = next((number for number, passage in enumerate(every) if passage.is_evidence), None)
+        start = sum(len(passage.text) for passage in every[:evidence]) if evidence is not None else 0
         if evidence is not None and start > _SHOWN_CHARS - _AROUND_CHARS:
             around = text[start - _AROUND_CHARS : start + _SHOWN_CHARS - _AROUND_CHARS]
-            return cls((Piece("… "), *pieces(around, quotes), Piece(" …")), every, True, left_out, len(text))
+            return cls((Passage("… "), *passages(around, quotes), Passage(" …")), every, True, left_out, len(text))
         shown, folded = _parted(every, _SHOWN_CHARS)
         return cls(shown, folded, False, left_out, len(text))
 
 
-def _parted(every: Sequence[Piece], at: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+def _parted(every: Sequence[Passage], at: int) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
     """Part text after *at* characters."""
-    before: list[Piece] = []
-    after: list[Piece] = []
-    for piece in every:
+    before: list[Passage] = []
+    after: list[Passage] = []
+    for passage in every:
         fits = max(0, at)
-        at -= len(piece.text)
-        before += [Piece(piece.text[:fits], piece.is_evidence)] if fits else []
-        after += [Piece(piece.text[fits:], piece.is_evidence)] if len(piece.text) > fits else []
+        at -= len(passage.text)
+        before += [Passage(passage.text[:fits], passage.is_evidence)] if fits else []
+        after += [Passage(passage.text[fits:], passage.is_evidence)] if len(passage.text) > fits else []
     return tuple(before), tuple(after)
 
 

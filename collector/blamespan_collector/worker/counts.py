@@ -132,8 +132,8 @@ class WorkerCounts:
     def _pair(self, verdict: Attribution) -> tuple[str, str]:
         """Name whom a verdict blames for what, or `other` where too many are told apart already."""
         agent = verdict.agents[0].agent
-        blamed = next((blame.mode for blame in verdict.modes if blame.agent == agent), None)
-        mode = str(blamed)[:100] if blamed else "unknown"
+        blamed = verdict.mode_of(agent)
+        mode = str(blamed.mode)[:100] if blamed else "unknown"
         pair = (agent[:100], mode)
         if pair in self.blame:
             return pair

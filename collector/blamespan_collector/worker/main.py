@@ -49,6 +49,10 @@ _ORPHAN_S = 5.0
 _KEPT_TRACES = 1_000_000
 """Released traces that late spans and duplicates are known by: about 300 bytes of disk each."""
 _FORGOTTEN_AT_ONCE = 5_000
+_TRACER_DEADLINE = "BLAMESPAN_TRACER_DEADLINE_S"
+"""Tells a tracer that waits for others, such as `judge`, when to come back: what it says later is late."""
+_TRACER_SHARE = 0.8
+"""Of `deadline_s`: what a batch waits for the one before it, and its encoding, come on top."""
 _GARBAGE = (20_000, 20, 50)
 """Objects made before Python looks for cycles among them: there are none, and spans are many objects."""
 
@@ -60,6 +64,7 @@ def run_worker(settings: CollectorSettings, link: Connection) -> None:
         settings: What to do.
         link: To whoever started us.
     """
+    os.environ.setdefault(_TRACER_DEADLINE, f"{_TRACER_SHARE * settings.deadline_s:g}")
     try:
         worker = Worker(settings)
     except (BlamespanError, sqlite3.OperationalError, OSError) as error:

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from blamespan.analysis.selection import Selection
-from blamespan.errors import UnreadableInput
+from blamespan.backends import Address
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.recorded import RecordedRun
+from blamespan.selection import Selection
 from blamespan_integrations.backends._http import Api
 from blamespan_integrations.importers._grouping import Told, rebuilt_runs
 
-__all__ = ["TraceReader"]
+__all__ = ["TraceReader", "not_writable"]
 
 TRACE_ID = "trace_id"
+
+
+def not_writable(address: Address, product: str) -> ConfigError:
+    """Say that a back end that is asked at *address* takes spans elsewhere."""
+    return ConfigError(
+        f"expected where to write verdicts, got {address.name!r}: {product} takes spans over OTLP, at another port. "
+        "Write it like --write-back http://localhost:4318"
+    )
 
 
 class TraceReader:
@@ -70,13 +79,20 @@ class TraceReader:
 
     def runs(self, trace_ids: Sequence[str]) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the runs of these traces; for a trace that cannot be read as a whole, one error."""
+        return self._runs(trace_ids, keeps_spans=False)
+
+    def runs_with_spans(self, trace_ids: Sequence[str]) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield the runs of these traces likewise, each with its spans."""
+        return self._runs(trace_ids, keeps_spans=True)
+
+    def _runs(self, trace_ids: Sequence[str], *, keeps_spans: bool) -> Iterator[RecordedRun | UnreadableInput]:
         for trace_id in trace_ids:
             try:
                 told = list(self._told(trace_id))
             except UnreadableInput as error:
                 yield UnreadableInput(f"{self._name}:{trace_id}: {error}")
                 continue
-            yield from rebuilt_runs(self._name, told)
+            yield from rebuilt_runs(self._name, told, keeps_spans=keeps_spans)
 
     def close(self) -> None:
         """Close the connections."""

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from blamespan.analysis.selection import Selection, nanoseconds_of
 from blamespan.errors import UnreadableInput
+from blamespan.selection import Selection, nanoseconds_of
 from blamespan_integrations.backends._http import TooLarge
 
 __all__ = ["DAY_NS", "LOOK_BACK_DAYS", "SECOND_NS", "Search", "found_in_range"]

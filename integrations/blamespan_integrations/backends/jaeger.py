@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from blamespan.analysis.selection import RUN_WORDS, Selection
 from blamespan.backends import Address, Reader, Writer
-from blamespan.errors import ConfigError, NotWritten, UnreadableInput
+from blamespan.errors import NotWritten, UnreadableInput
+from blamespan.selection import RUN_WORDS, Selection
 from blamespan.spans import Span
 from blamespan_integrations.backends._http import Api, Unanswered, headers_from
-from blamespan_integrations.backends._traces import TraceReader
+from blamespan_integrations.backends._traces import TraceReader, not_writable
 from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
 from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._json_values import json_objects_of
@@ -56,10 +56,7 @@ class JaegerBackend:
 
     def writer(self, address: Address, on_failure: Callable[[NotWritten], None]) -> Writer:
         """Refuse: Jaeger takes spans over OTLP."""
-        raise ConfigError(
-            f"expected where to write verdicts, got {address.name!r}: Jaeger takes spans over OTLP, at another port. "
-            "Write it like --write-back http://localhost:4318"
-        )
+        raise not_writable(address, "Jaeger")
 
 
 def _found(api: Api, service: str, selection: Selection, name: str) -> Iterator[str | UnreadableInput]:

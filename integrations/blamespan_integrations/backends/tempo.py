@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from blamespan.analysis.selection import RUN_WORDS, Selection
 from blamespan.backends import Address, Reader, Writer
-from blamespan.errors import ConfigError, NotWritten, UnreadableInput
+from blamespan.errors import NotWritten, UnreadableInput
+from blamespan.selection import RUN_WORDS, Selection
 from blamespan_integrations.backends._http import Api, Unanswered, headers_from, listed, text_of
-from blamespan_integrations.backends._traces import TraceReader
+from blamespan_integrations.backends._traces import TraceReader, not_writable
 from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
 from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._span_values import trace_id_of
@@ -58,10 +58,7 @@ class TempoBackend:
 
     def writer(self, address: Address, on_failure: Callable[[NotWritten], None]) -> Writer:
         """Refuse: Tempo takes spans over OTLP."""
-        raise ConfigError(
-            f"expected where to write verdicts, got {address.name!r}: Tempo takes spans over OTLP, at another port. "
-            "Write it like --write-back http://localhost:4318"
-        )
+        raise not_writable(address, "Tempo")
 
 
 def traceql(filters: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import click
 from rich.console import Console
 
-from blamespan.analysis.tables import print_run
+from blamespan.analysis.showing.tables import print_run
 from blamespan.annotate import read_verdict
 from blamespan.errors import BlamespanError
 from blamespan.files import read_lines

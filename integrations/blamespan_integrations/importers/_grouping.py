@@ -19,9 +19,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
+from blamespan.reading import held_share
 from blamespan.rebuild import rebuild_run
 from blamespan.recorded import RecordedRun
-from blamespan.runs import split_runs
+from blamespan.runs import Run, split_runs
 from blamespan.spans import Scope, Span, SpanEvent
 
 __all__ = ["Told", "rebuilt_runs", "told_by_records"]
@@ -29,8 +30,6 @@ __all__ = ["Told", "rebuilt_runs", "told_by_records"]
 Told: TypeAlias = Span | EventsOfSpans | UnreadableInput
 """What a file tells: a span, events of spans told of elsewhere, or that something cannot be read."""
 
-_HELD_CHARACTERS = 48 * 1024 * 1024
-"""Text held in memory before the spans go to disk; with all around it about ten times as many bytes."""
 _MAX_TRACE_BYTES = 128 * 1024 * 1024
 """A larger trace is refused: a run is rebuilt in memory."""
 _SPAN_CHARACTERS = 500
@@ -39,7 +38,7 @@ _SPANS, _EVENTS = 0, 1
 
 
 def rebuilt_runs(
-    path: Path | str, told: Iterable[Told], *, held_characters: int = _HELD_CHARACTERS
+    path: Path | str, told: Iterable[Told], *, held_characters: int | None = None, keeps_spans: bool = False
 ) -> Iterator[RecordedRun | UnreadableInput]:
     """Yield what cannot be read, in its place, and then every run, in the order in which their traces begin.
 
@@ -49,9 +48,10 @@ def rebuilt_runs(
         path: The file, or what else is read, for messages.
         told: What it tells. An `UnreadableInput` raised on the way ends it, as where a file breaks off; what was
             told before is still rebuilt.
-        held_characters: How much text is held in memory.
+        held_characters: How much text is held in memory before spans go to disk; else this process's share.
+        keeps_spans: Whether each run comes with its spans; what belongs to no run of a trace comes with its first.
     """
-    with closing(_Spool(held_characters)) as spool:
+    with closing(_Spool(held_share() if held_characters is None else held_characters)) as spool:
         try:
             for item in told:
                 if isinstance(item, UnreadableInput):
@@ -62,10 +62,10 @@ def rebuilt_runs(
             yield error
         except sqlite3.Error as error:
             yield _no_room(path, error)
-        yield from _rebuilt(path, spool)
+        yield from _rebuilt(path, spool, keeps_spans=keeps_spans)
 
 
-def _rebuilt(path: Path | str, spool: _Spool) -> Iterator[RecordedRun | UnreadableInput]:
+def _rebuilt(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[RecordedRun | UnreadableInput]:
     try:
         for trace_id, spans in spool.traces():
             source = f"{path}:{trace_id}"
@@ -76,12 +76,23 @@ def _rebuilt(path: Path | str, spool: _Spool) -> Iterator[RecordedRun | Unreadab
                 continue
             yield from _contradictions(source, spans)
             try:
-                for run in split_runs(spans):
-                    yield RecordedRun(source, rebuild_run(run), root_id=run.root.span_id if run.root else None)
+                runs = split_runs(spans)
+                left = _outside(runs, spans) if keeps_spans else ()
+                for run in runs:
+                    recorded = RecordedRun(source, rebuild_run(run), root_id=run.root.span_id if run.root else None)
+                    yield replace(recorded, spans=(*run.spans, *left)) if keeps_spans else recorded
+                    left = ()
             except (BlamespanError, RecursionError) as error:
                 yield UnreadableInput(f"{source}: {error}")
     except sqlite3.Error as error:
         yield _no_room(path, error)
+
+
+def _outside(runs: Iterable[Run], spans: Iterable[Span]) -> tuple[Span, ...]:
+    """List the spans of a trace that belong to no run of it, each once."""
+    inside = {span.span_id for run in runs for span in run.spans}
+    outside = {span.span_id: span for span in reversed(list(spans)) if span.span_id not in inside}
+    return tuple(reversed(outside.values()))
 
 
 def _no_room(path: Path | str, error: sqlite3.Error) -> UnreadableInput:

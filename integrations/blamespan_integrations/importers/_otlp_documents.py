@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
-from blamespan.otlp import request_from_json, spans_from_proto
-from blamespan.otlp.logs import logs_from_json, message_events
+from blamespan.otlp.json import request_from_document
+from blamespan.otlp.logs import logs_from_document, message_events
+from blamespan.otlp.proto import spans_from_proto
 from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._span_values import span_id_of, trace_id_of
 
-__all__ = ["told_by_document", "told_by_groups", "told_by_text"]
+__all__ = ["told_by_document", "told_by_groups", "told_by_otlp"]
 
 _GROUPS = ("resourceSpans", "resource_spans", "batches")
 _SCOPED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
@@ -29,12 +29,11 @@ _IDS = {
 }
 
 
-def told_by_text(text: str, document: object, place: str) -> Iterator[Told]:
+def told_by_otlp(document: object, place: str) -> Iterator[Told]:
     """Yield what one OTLP-JSON document tells: spans, or events of log records. Metrics tell nothing of a run.
 
     Args:
-        text: The document.
-        document: The same, parsed.
+        document: The document, parsed; it may be changed.
         place: Where it stands, for messages.
     """
     keys = document.keys() if isinstance(document, dict) else ()
@@ -42,9 +41,9 @@ def told_by_text(text: str, document: object, place: str) -> Iterator[Told]:
         return
     try:
         if "resourceLogs" in keys and "resourceSpans" not in keys:
-            yield message_events(logs_from_json(text).resource_logs)
+            yield message_events(logs_from_document(document).resource_logs)
         else:
-            yield from told_by_groups(request_from_json(text).resource_spans, place)
+            yield from told_by_groups(request_from_document(document).resource_spans, place)
     except BlamespanError as error:
         yield UnreadableInput(f"{place}: {error}")
 
@@ -58,7 +57,7 @@ def told_by_document(document: Mapping[str, Any], place: str) -> Iterator[Told]:
     """
     try:
         groups = [_group(group, place) for group in _listed(document, _GROUPS, place)]
-        request = request_from_json(json.dumps({"resourceSpans": groups}))
+        request = request_from_document({"resourceSpans": groups})
         yield from told_by_groups(request.resource_spans, place)
     except BlamespanError as error:
         yield UnreadableInput(str(error) if str(error).startswith(place) else f"{place}: {error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -52,20 +52,34 @@ class GeneratedImporter:
         Raises:
             UnreadableInput: if the file or its labels cannot be opened or are cut off.
         """
-        start = head_of(path).lstrip()[:4_096]
-        if _is_beside_runs(start):
-            return
-        beside = _labels_beside(path)
-        labels, troubles = _labels(beside, beside.stat().st_mtime_ns) if beside is not None else ({}, ())
-        yield from troubles
-        for run in self._spans.read(path):
-            if isinstance(run, UnreadableInput) or run.trace.trace_id not in labels:
-                yield run
-                continue
-            try:
-                yield _labelled(run, labels[run.trace.trace_id])
-            except UnreadableInput as error:
-                yield error
+        return _with_labels(path, self._spans.read)
+
+    def read_with_spans(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Read as `read` does, each run with its spans.
+
+        Raises:
+            UnreadableInput: as `read` does.
+        """
+        return _with_labels(path, self._spans.read_with_spans)
+
+
+def _with_labels(
+    path: Path, read: Callable[[Path], Iterator[RecordedRun | UnreadableInput]]
+) -> Iterator[RecordedRun | UnreadableInput]:
+    start = head_of(path).lstrip()[:4_096]
+    if _is_beside_runs(start):
+        return
+    beside = _labels_beside(path)
+    labels, troubles = _labels(beside, beside.stat().st_mtime_ns) if beside is not None else ({}, ())
+    yield from troubles
+    for run in read(path):
+        if isinstance(run, UnreadableInput) or run.trace.trace_id not in labels:
+            yield run
+            continue
+        try:
+            yield _labelled(run, labels[run.trace.trace_id])
+        except UnreadableInput as error:
+            yield error
 
 
 def _labels_beside(path: Path) -> Path | None:

@@ -15,12 +15,12 @@ from typing import Any
 from opentelemetry.trace import SpanKind
 
 from blamespan.errors import MalformedSpan, UnreadableInput
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Scope, Span, SpanEvent, SpanLink
 from blamespan.trace import AttributeValue, StepStatus
-from blamespan_integrations.importers._grouping import Told, rebuilt_runs
+from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._json_values import json_objects
 from blamespan_integrations.importers._otlp_documents import told_by_document
+from blamespan_integrations.importers._span_format import SpanFormat
 from blamespan_integrations.importers._span_values import (
     as_attribute,
     nanoseconds,
@@ -51,7 +51,7 @@ _OWN_TAGS = {
 """Tags that stand for other fields of a span; Jaeger wrote them, not the program."""
 
 
-class JaegerImporter:
+class JaegerImporter(SpanFormat):
     """Reads the JSON that Jaeger's UI downloads."""
 
     name = "jaeger"
@@ -62,16 +62,11 @@ class JaegerImporter:
         del path
         return bool(_START.match(head)) and any(key in head for key in _KEYS)
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, _told(path))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return _told(path)
 
 
-class JaegerV3Importer:
+class JaegerV3Importer(SpanFormat):
     """Reads the chunks of Jaeger's v3 API."""
 
     name = "jaeger-v3"
@@ -82,13 +77,8 @@ class JaegerV3Importer:
         del path
         return bool(_START_V3.match(head))
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, _told_v3(path))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return _told_v3(path)
 
 
 def _told_v3(path: Path) -> Iterator[Told]:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue, StepStatus
 from blamespan_integrations.dialects._values import parsed
-from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._grouping import Told, told_by_records
 from blamespan_integrations.importers._records_in import Record, columns_of, records_in
+from blamespan_integrations.importers._span_format import SpanFormat
 from blamespan_integrations.importers._span_values import as_json, span_id_of, span_times, trace_id_of
 
 __all__ = ["OBSERVATION_ID", "TRACE_ID", "LangfuseImporter", "observations_in", "spans_of_observation"]
@@ -33,7 +33,7 @@ _PREFIX = "langfuse.observation."
 _STATUSES: Mapping[str, StepStatus] = {"ERROR": "error"}
 
 
-class LangfuseImporter:
+class LangfuseImporter(SpanFormat):
     """Reads observations exported from Langfuse."""
 
     name = "langfuse"
@@ -48,13 +48,8 @@ class LangfuseImporter:
         is_json = head.lstrip()[:1] in (b"{", b"[")
         return is_json and bool(_OBSERVATION.search(head))
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, told_by_records(_records(path), spans_of_observation))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return told_by_records(_records(path), spans_of_observation)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:

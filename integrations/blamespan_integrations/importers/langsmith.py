@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue
 from blamespan_integrations.dialects._values import parsed
-from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._grouping import Told, told_by_records
 from blamespan_integrations.importers._records_in import Record, columns_of, records_in
+from blamespan_integrations.importers._span_format import SpanFormat
 from blamespan_integrations.importers._span_values import as_attribute, as_json, span_id_of, span_times, trace_id_of
 
 __all__ = ["LangSmithImporter"]
@@ -26,7 +26,7 @@ _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=[(:])")
 _MAX_DEPTH = 8
 
 
-class LangSmithImporter:
+class LangSmithImporter(SpanFormat):
     """Reads runs exported from LangSmith."""
 
     name = "langsmith"
@@ -36,13 +36,8 @@ class LangSmithImporter:
         """Tell from a run's type."""
         return bool(head.lstrip()[:1] in (b"{", b"[") and _RUN.search(head)) or "run_type" in columns_of(path, head)
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return told_by_records(_records(path), _spans)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:

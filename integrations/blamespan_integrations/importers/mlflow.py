@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._grouping import Told, told_by_records
 from blamespan_integrations.importers._records_in import Record, records_in
+from blamespan_integrations.importers._span_format import SpanFormat
 from blamespan_integrations.importers._span_values import (
     as_attribute,
     as_json,
@@ -33,7 +33,7 @@ _MARKS = re.compile(rb'"mlflow[.](spanType|traceRequestId|spanInputs)"|"trace_in
 _START = re.compile(rb'\s*\[?\s*\{\s*"(info|spans|data|trace_info)"\s*:')
 
 
-class MLflowImporter:
+class MLflowImporter(SpanFormat):
     """Reads traces written down by MLflow."""
 
     name = "mlflow"
@@ -44,13 +44,8 @@ class MLflowImporter:
         del path
         return bool(_START.match(head)) and bool(_MARKS.search(head))
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return told_by_records(_records(path), _spans)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:

@@ -8,14 +8,14 @@ has. Lines of `{"resourceLogs": [...]}` among them are read where they hold mess
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
-from blamespan_integrations.importers._grouping import Told, rebuilt_runs
+from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._json_values import json_objects
-from blamespan_integrations.importers._otlp_documents import told_by_text
+from blamespan_integrations.importers._otlp_documents import told_by_otlp
+from blamespan_integrations.importers._span_format import SpanFormat
 
 __all__ = ["OtlpJsonImporter"]
 
@@ -24,7 +24,7 @@ _OTHERS = re.compile(rb'\s*\{\s*"(trace|result|batches|data)"')
 _SIGNALS = re.compile(rb'"resource(Spans|Logs|Metrics)"')
 
 
-class OtlpJsonImporter:
+class OtlpJsonImporter(SpanFormat):
     """Reads OTLP-JSON lines into runs."""
 
     name = "otlp-json"
@@ -36,13 +36,8 @@ class OtlpJsonImporter:
         start = head[:4_096].lstrip(b"\xef\xbb\xbf \t\r\n[")
         return start.startswith(b"{") and not _OTHERS.match(start) and bool(_SIGNALS.search(start))
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, _told(path))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return _told(path)
 
 
 def _told(path: Path) -> Iterator[Told]:
@@ -50,4 +45,4 @@ def _told(path: Path) -> Iterator[Told]:
         if isinstance(found, UnreadableInput):
             yield found
         else:
-            yield from told_by_text(found.text, found.value, found.place)
+            yield from told_by_otlp(found.value, found.place)

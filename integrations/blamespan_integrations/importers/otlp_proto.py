@@ -8,7 +8,7 @@ Source: opentelemetry-collector-contrib, `exporter/fileexporter`.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -17,9 +17,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.files import MAX_LINE_BYTES, ZSTD_MAGIC, open_bytes, read_errors, unzstd
 from blamespan.json_text import parse_json
-from blamespan.recorded import RecordedRun
-from blamespan_integrations.importers._grouping import Told, rebuilt_runs
-from blamespan_integrations.importers._otlp_documents import told_by_groups, told_by_text
+from blamespan_integrations.importers._grouping import Told
+from blamespan_integrations.importers._otlp_documents import told_by_groups, told_by_otlp
+from blamespan_integrations.importers._span_format import SpanFormat
 
 __all__ = ["OtlpProtoImporter"]
 
@@ -30,7 +30,7 @@ _GROUP_FIELDS = (0x0A, 0x12, 0x1A)
 """What a `ResourceSpans` may begin with: its resource, its scopes or its schema."""
 
 
-class OtlpProtoImporter:
+class OtlpProtoImporter(SpanFormat):
     """Reads `ExportTraceServiceRequest`, `TracesData` and Tempo's `Trace`, alone, in a row, or behind their lengths."""
 
     name = "otlp-proto"
@@ -43,13 +43,8 @@ class OtlpProtoImporter:
         del path
         return _begins_group(head) or _begins_frame(head)
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, _told(path))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return _told(path)
 
 
 def _told(path: Path) -> Iterator[Told]:
@@ -83,7 +78,7 @@ def _told_by_message(message: bytes, place: str) -> Iterator[Told]:
     try:
         plain = unzstd(message) if message.startswith(ZSTD_MAGIC) else message
         if plain.lstrip()[:1] == b"{":
-            yield from told_by_text(plain.decode("utf-8"), parse_json(plain), place)
+            yield from told_by_otlp(parse_json(plain), place)
         else:
             yield from told_by_groups(_traces(plain).resource_spans, place)
     except (BlamespanError, DecodeError, ValueError) as error:

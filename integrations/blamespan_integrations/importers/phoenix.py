@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._grouping import Told, told_by_records
 from blamespan_integrations.importers._records_in import Record, columns_of, records_in
+from blamespan_integrations.importers._span_format import SpanFormat
 from blamespan_integrations.importers._span_values import (
     flattened,
     nanoseconds,
@@ -38,7 +38,7 @@ _ROW = re.compile(rb'"context[.](trace_id|span_id)"')
 _IDS = {"context.trace_id", "context.span_id"}
 
 
-class PhoenixImporter:
+class PhoenixImporter(SpanFormat):
     """Reads spans exported from Phoenix."""
 
     name = "phoenix"
@@ -52,13 +52,8 @@ class PhoenixImporter:
         is_json = start[:1] in (b"{", b"[")
         return is_json and bool(_ROW.search(start) or (_REST.match(start) and b'"span_kind"' in start))
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, told_by_records(_records(path), spans_of_row))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return told_by_records(_records(path), spans_of_row)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:

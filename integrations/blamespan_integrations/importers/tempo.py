@@ -6,22 +6,22 @@ Its protobuf answers are read by `otlp-proto`. Source: Tempo 2 and 3, `/api/trac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
-from blamespan_integrations.importers._grouping import Told, rebuilt_runs
+from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._json_values import json_objects
 from blamespan_integrations.importers._otlp_documents import told_by_document
+from blamespan_integrations.importers._span_format import SpanFormat
 
 __all__ = ["TempoImporter", "told_by_tempo"]
 
 _START = re.compile(rb'\s*\[?\s*\{\s*("batches"\s*:|"trace"\s*:\s*\{\s*"(batches|resourceSpans|resource_spans)")')
 
 
-class TempoImporter:
+class TempoImporter(SpanFormat):
     """Reads Tempo's trace JSON."""
 
     name = "tempo"
@@ -32,13 +32,8 @@ class TempoImporter:
         del path
         return bool(_START.match(head))
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, _told(path))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return _told(path)
 
 
 def _told(path: Path) -> Iterator[Told]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._grouping import rebuilt_runs, told_by_records
+from blamespan_integrations.importers._grouping import Told, told_by_records
 from blamespan_integrations.importers._records_in import Record, records_in
+from blamespan_integrations.importers._span_format import SpanFormat
 from blamespan_integrations.importers._span_values import flattened, nanoseconds, span_id_of, status_of, trace_id_of
 
 __all__ = ["TrailImporter"]
@@ -27,7 +27,7 @@ _AGENT = "graph.node.id"
 _RUN = ".run"
 
 
-class TrailImporter:
+class TrailImporter(SpanFormat):
     """Reads TRAIL's traces."""
 
     name = "trail"
@@ -38,13 +38,8 @@ class TrailImporter:
         del path
         return bool(_START.match(head)) and b'"span_attributes"' in head
 
-    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
-        """Yield what cannot be read, then every run, in the order in which the traces begin.
-
-        Raises:
-            UnreadableInput: if the file cannot be opened.
-        """
-        return rebuilt_runs(path, told_by_records(_records(path), _spans))
+    def _told(self, path: Path) -> Iterable[Told]:
+        return told_by_records(_records(path), _spans)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:

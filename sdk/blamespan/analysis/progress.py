@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -22,7 +24,9 @@ from rich.progress import (
 from rich.text import Text
 
 from blamespan.analysis.engines.outcomes import Done, Finished, Outcome
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.sources import Piece
+from blamespan.reading import watched_reading
 
 __all__ = ["Watched", "watched"]
 
@@ -32,21 +36,40 @@ _NAME_CHARACTERS = 32
 class Watched:
     """Tells a progress bar of outcomes."""
 
-    def __init__(self, progress: Progress, bar: TaskID) -> None:
+    def __init__(self, progress: Progress, bar: TaskID, pieces: Iterable[Piece]) -> None:
         self._progress = progress
         self._bar = bar
         self._runs = 0
-        self._bytes = 0
+        self._finished_bytes = 0
+        self._sizes = {piece.path: piece.size or 0 for piece in pieces if piece.path is not None}
+        self._read: dict[Path, int] = {}
+        self._lock = threading.Lock()
 
     def saw(self, outcome: Outcome) -> None:
         """Count an outcome."""
         if isinstance(outcome, Done):
             self._runs += 1
         elif isinstance(outcome, Finished):
-            self._bytes += outcome.piece.size or 0
-            name = printable(outcome.piece.name)[-_NAME_CHARACTERS:]
-            self._progress.update(self._bar, description=name, completed=self._bytes)
+            with self._lock:
+                self._finished_bytes += outcome.piece.size or 0
+                if outcome.piece.path is not None:
+                    self._sizes.pop(outcome.piece.path, None)
+                    self._read.pop(outcome.piece.path, None)
+            self._show(outcome.piece.name)
         self._progress.update(self._bar, runs=self._runs)
+
+    def has_read(self, path: Path, size_bytes: int) -> None:
+        """Count what has been read of a file that is not finished; any thread may say so."""
+        with self._lock:
+            if path not in self._sizes:
+                return  # what lies beside a piece, labels for example
+            self._read[path] = min(size_bytes, self._sizes[path])
+        self._show(str(path))
+
+    def _show(self, name: str) -> None:
+        with self._lock:
+            completed = self._finished_bytes + sum(self._read.values())
+        self._progress.update(self._bar, description=printable(name)[-_NAME_CHARACTERS:], completed=completed)
 
     def stop(self) -> None:
         """Take the bar away."""
@@ -54,16 +77,18 @@ class Watched:
 
 
 @contextmanager
-def watched(pieces: object, *, is_wanted: bool = True) -> Iterator[Watched]:
+def watched(pieces: Iterable[Piece]) -> Iterator[Watched]:
     """Show a bar while the block runs: bytes and time left where all sizes are known, runs and their rate always.
+
+    A file counts by what has been read of it; the other machines of a cluster do not tell that before its end.
 
     Args:
         pieces: What is analyzed; a sequence where all of it is known.
-        is_wanted: Whether to show it at all.
     """
     console = Console(stderr=True)
-    is_shown = is_wanted and console.is_terminal
-    total = sum(piece.size or 0 for piece in pieces) if is_shown and isinstance(pieces, Sequence) else None
+    is_shown = console.is_terminal
+    known_pieces = pieces if is_shown and isinstance(pieces, Sequence) else ()
+    total = sum(piece.size or 0 for piece in known_pieces)
     known = (BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn()) if total else ()
     columns: tuple[ProgressColumn, ...] = (
         SpinnerColumn(),
@@ -73,7 +98,10 @@ def watched(pieces: object, *, is_wanted: bool = True) -> Iterator[Watched]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
-        yield Watched(progress, progress.add_task("", total=total or None, runs=0, since=time.monotonic()))
+        bar = progress.add_task("", total=total or None, runs=0, since=time.monotonic())
+        found = Watched(progress, bar, known_pieces)
+        with watched_reading(found.has_read) if total else nullcontext():
+            yield found
 
 
 class _Runs(ProgressColumn):

@@ -9,10 +9,10 @@ import click
 from rich.console import Console
 
 from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Result
-from blamespan.analysis.journal import Journal
-from blamespan.analysis.repeats import RepeatedRun
-from blamespan.analysis.tables import RunTable, print_run
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.results.journal import Journal
+from blamespan.analysis.results.repeats import RepeatedRun
+from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.tables import RunTable, print_run
 from blamespan.backends import open_writer
 from blamespan.errors import BlamespanError, UnreadableInput
 
@@ -54,24 +54,24 @@ class Tally:
         """Count an outcome."""
         if isinstance(outcome, RepeatedRun):
             self.repeated += 1
-            _say(str(outcome))
+            notice(outcome)
         elif isinstance(outcome, UnreadableInput):
             self.refuse(outcome)
         elif isinstance(outcome, Done) and outcome.error is not None:
             self.failed += 1
-            _say(f"{outcome.source}: {outcome.error}")
+            notice(f"{outcome.source}: {outcome.error}")
         elif isinstance(outcome, Done):
             self.runs += 1
 
     def refuse(self, error: UnreadableInput) -> None:
         """Count and name what could not be read."""
         self.unreadable += 1
-        _say(str(error))
+        notice(error)
 
     def not_written(self, error: BlamespanError) -> None:
         """Count and name what a back end did not take."""
         self.unwritten += 1
-        _say(str(error))
+        notice(error)
 
     def take_over(self, journal: Journal) -> None:
         """Count what was done before."""
@@ -91,7 +91,7 @@ class Tally:
     def told(self) -> int:
         """Say what went wrong, if something did, and give the exit code."""
         if self.skipped:
-            _say(f"{self.skipped} pieces were done before, and are in the output")
+            notice(f"{self.skipped} pieces were done before, and are in the output")
         troubles = (
             (self.unreadable, "could not be read"),
             (self.repeated, "stood in several places"),
@@ -100,7 +100,7 @@ class Tally:
         )
         if not any(count for count, _ in troubles):
             return 0
-        _say(", ".join([f"{self.runs} runs attributed", *(f"{count} {what}" for count, what in troubles if count)]))
+        notice(", ".join([f"{self.runs} runs attributed", *(f"{count} {what}" for count, what in troubles if count)]))
         return 1
 
 
@@ -178,7 +178,3 @@ class WrittenBack:
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._writer.write((result.run, result.verdict) for result in waiting)
-
-
-def _say(text: str) -> None:
-    click.echo(f"blamespan: {printable(text)}", err=True)

@@ -21,7 +21,7 @@ from blamespan.errors import MalformedSpan
 from blamespan.otlp.proto import mapping
 from blamespan.spans import Span, SpanEvent
 
-__all__ = ["EventsOfSpans", "are_logs", "logs_from_json", "message_events", "with_events"]
+__all__ = ["EventsOfSpans", "are_logs", "logs_from_document", "logs_from_json", "message_events", "with_events"]
 
 EventsOfSpans = Mapping[tuple[str, str], Sequence[SpanEvent]]
 """Events by the trace's and the span's id."""
@@ -41,11 +41,23 @@ def logs_from_json(document: bytes | str) -> ExportLogsServiceRequest:
     """
     try:
         read = json.loads(document)
-        for record in _records(read):
+    except (ValueError, RecursionError) as error:
+        raise MalformedSpan(f"expected OTLP-JSON log records, got no JSON: {error}") from error
+    return logs_from_document(read)
+
+
+def logs_from_document(document: Any) -> ExportLogsServiceRequest:
+    """Read one OTLP-JSON document of log records that was parsed; it may be changed.
+
+    Raises:
+        MalformedSpan: if it is no such document.
+    """
+    try:
+        for record in _records(document):
             for key in ("traceId", "spanId"):
                 if record.get(key):
                     record[key] = base64.b64encode(bytes.fromhex(record[key])).decode()
-        return json_format.ParseDict(read, ExportLogsServiceRequest(), ignore_unknown_fields=True)
+        return json_format.ParseDict(document, ExportLogsServiceRequest(), ignore_unknown_fields=True)
     except (json_format.ParseError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise MalformedSpan(f"expected OTLP-JSON log records, got something else: {error}") from error
 

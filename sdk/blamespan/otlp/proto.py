@@ -208,11 +208,12 @@ def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
     if span.attributes is before:
         return origin.span
     changed = {key: value for key, value in span.attributes.items() if key not in before or before[key] != value}
-    if not changed:
+    gone = before.keys() - span.attributes.keys()
+    if not changed and not gone:
         return origin.span
     copy = trace_pb2.Span()
     copy.CopyFrom(origin.span)
-    kept = [item for item in copy.attributes if item.key not in changed]
+    kept = [item for item in copy.attributes if item.key not in changed and item.key not in gone]
     del copy.attributes[:]
     copy.attributes.extend(kept)
     copy.attributes.extend(write_attributes(changed))

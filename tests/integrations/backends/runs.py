@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from blamespan.analysis.selection import nanoseconds_of
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.emit import emit
 from blamespan.recorded import RecordedRun
+from blamespan.selection import nanoseconds_of
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step

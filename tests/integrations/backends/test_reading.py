@@ -13,9 +13,10 @@ import pytest
 
 pytest.importorskip("httpx")
 
-from blamespan.analysis.sources import Selection, pieces
+from blamespan.analysis.sources import pieces
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.recorded import RecordedRun
+from blamespan.selection import Selection
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends import _http
 from blamespan_integrations.backends.tempo import traceql

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
-from blamespan.analysis.sources import read_runs
+from blamespan.analysis import sources
 from blamespan.errors import UnreadableInput
 from blamespan.files import head_of
 from blamespan.otlp import request_from_json
@@ -115,7 +115,7 @@ def _with_ok(line: str) -> str:
 
 def read(path: Path) -> list[RecordedRun | UnreadableInput]:
     """Read a file as `blamespan analyze` does: by the first importer that knows it."""
-    return list(read_runs(path, IMPORTERS))
+    return list(sources.runs_in([path]))
 
 
 def runs_in(path: Path) -> list[RecordedRun]:

@@ -13,9 +13,8 @@ pytest.importorskip("aiohttp")
 
 import fsspec
 
-from blamespan.analysis import remote
-from blamespan.analysis.remote import public_url
-from blamespan.analysis.sources import pieces
+from blamespan.analysis.sources import pieces, remote
+from blamespan.analysis.sources.remote import public_url
 from blamespan.errors import ConfigError, MissingExtra
 from tests.integrations.backends.servers import Answer, Asked, served
 from tests.sdk.analysis.test_sources import errors_in, line, numbers_in

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from blamespan.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode
+from blamespan_tracer.causal.formats import StepAnswer
 from blamespan_tracer.causal.training.examples import Example, examples_of
 from blamespan_tracer.causal.training.recipe import CausalData, CausalRecipe
 from tests.tracer_model.runs import trace
@@ -48,6 +50,19 @@ def examples(recipe: CausalRecipe, n_runs: int, *, seed: int = 0, n_steps: int =
     """The same, as a model learns from them."""
     runs = planted(n_runs, seed=seed, n_steps=n_steps)
     return list(examples_of(map(in_aegis, runs) if recipe.question == "pairs" else runs, recipe))
+
+
+def with_drawn_answers(given: Sequence[Example], share: float, *, seed: int = 0) -> list[Example]:
+    """The same with the answer of some, a *share* of all, drawn from those that are possible: labels with noise."""
+    draw, found = random.Random(seed), []
+    for each in given:
+        if draw.random() < share:
+            agent, step = draw.choice([*each.decisions, (0, 0)])
+            code = draw.choice(list(SAYS)) if agent else None
+            found.append(replace(each, step=StepAnswer(agent, step, code)))
+        else:
+            found.append(each)
+    return found
 
 
 def recipe(**changes: object) -> CausalRecipe:

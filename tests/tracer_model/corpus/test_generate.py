@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from blamespan.analysis.sources import find_files, read_runs
+from blamespan.analysis.sources import runs_in
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan.recorded import RecordedRun, importers
+from blamespan.recorded import RecordedRun
 from blamespan_tracer.corpus.generate import generate_corpus
 from blamespan_tracer.corpus.recipe import Balance, CorpusRecipe, HeldOut, Teams
 from blamespan_tracer.corpus.storage import CorpusFolder, MadeBlock, read_corpus
@@ -123,7 +123,7 @@ def test_order_of_runs_says_nothing(tiny: Path) -> None:
 
 def test_analyze_reads_a_corpus(tiny: Path) -> None:
     """Walking the folder gives every run once and nothing that cannot be read."""
-    runs = [run for path in find_files([tiny]) for run in read_runs(path, importers())]
+    runs = list(runs_in([tiny]))
 
     assert len(runs) == len(labels_of(tiny))
     assert all(isinstance(run, RecordedRun) and run.origin is not None for run in runs)

@@ -85,6 +85,12 @@ SUM = run(
 """A run in which step 2 is wrong."""
 
 
+def runs(count: int) -> list[MessageActionTrace]:
+    """Make so many that differ in their last words."""
+    texts = [(step.agent, step.content) for step in SUM.steps]
+    return [run([*texts[:-1], ("writer", f"Number {n}.")], number=n) for n in range(1, count + 1)]
+
+
 def verdict(step: object = 2, agent: object = "solver", **more: object) -> dict[str, Any]:
     """Write an answer to the one question about a run."""
     suspect = {"step": step, "agent": agent, "confidence": 0.9, "modes": ["mast:FM-2.6"], "quote": WRONG, **more}

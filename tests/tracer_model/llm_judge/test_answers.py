@@ -11,8 +11,8 @@ from blamespan.taxonomy import mode
 from blamespan_tracer.llm_judge.answers import chance, fields, modes, suspects, truth
 from blamespan_tracer.llm_judge.prompts import offered_modes
 from blamespan_tracer.llm_judge.protocol import Answer, Unreadable, answer_of, usage_of
-from blamespan_tracer.llm_judge.rendering import Case
 from blamespan_tracer.llm_judge.spending import Usage
+from blamespan_tracer.rendering import Case
 from tests.tracer_model.llm_judge.serving import SUM, run, verdict
 
 OFFERED = offered_modes("mast")

@@ -10,8 +10,8 @@ import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.llm_judge import prompts
-from blamespan_tracer.llm_judge.rendering import Case, as_data
-from blamespan_tracer.llm_judge.spending import BudgetSpent, Purse, estimated_tokens
+from blamespan_tracer.llm_judge.spending import BudgetSpent, Purse
+from blamespan_tracer.rendering import Case, as_data, estimated_tokens
 from tests.tracer_model.llm_judge.serving import WRONG, judge, run, served, verdict
 
 HOSTILE = [

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.llm_judge.settings import METHODS
-from tests.tracer_model.llm_judge.serving import SUM, WRONG, Fixed, judge, run, served, verdict
+from tests.tracer_model.llm_judge.serving import SUM, WRONG, Fixed, judge, run, runs, served, verdict
 
 GOOD = {"say": verdict()}
-
-
-def runs(count: int) -> list[MessageActionTrace]:
-    texts = [(step.agent, step.content) for step in SUM.steps]
-    return [run([*texts[:-1], ("writer", f"Number {n}.")], number=n) for n in range(1, count + 1)]
 
 
 def reason(*answers: dict[str, Any], **more: Any) -> str:
@@ -186,6 +183,27 @@ def test_deadline_holds_for_all_runs_together() -> None:
         "the judge's time was over before it could answer",
     }
     assert found[-1].abstained == "the judge's time was over before it could answer"
+
+
+def test_dripping_headers_do_not_stretch_the_deadline() -> None:
+    """A server that keeps sending a little, before any body, is waited for no longer than one that sends nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        threading.Thread(target=drip, args=(listening,), daemon=True).start()
+        began_s = time.monotonic()
+        [found] = judge(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", deadline_s=1.5).attribute([SUM])
+
+    assert time.monotonic() - began_s < 30
+    assert found.abstained is not None
+
+
+def drip(listening: socket.socket) -> None:
+    with suppress(OSError):
+        answering, _ = listening.accept()
+        with answering:
+            answering.recv(65_536)
+            for byte in b"HTTP/1.1 200 OK\r\nx: " + b"y" * 600:
+                answering.send(bytes([byte]))
+                time.sleep(0.2)
 
 
 @pytest.mark.parametrize(

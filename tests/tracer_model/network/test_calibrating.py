@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blamespan_tracer.network.calibrating import Pointed, alarm_for, mass_for, shares_of, temperature_of
+from blamespan_tracer.network.calibrating import (
+    BUDGETS,
+    Pointed,
+    alarm_for,
+    alarms_for,
+    mass_for,
+    shares_of,
+    temperature_of,
+)
 from blamespan_tracer.network.examples import SOUND, UNKNOWN
 
 RNG = np.random.default_rng(0)
@@ -60,3 +68,25 @@ def test_unlabelled_runs_decide_nothing() -> None:
     assert temperature_of(more) == temperature_of(runs)
     assert mass_for(more, 1.0, 90.0) == mass_for(runs, 1.0, 90.0)
     assert alarm_for(more, 1.0, 5.0) == alarm_for(runs, 1.0, 5.0)
+
+
+def test_alarms_keep_every_budget_in_every_part() -> None:
+    """Of each part no more sound runs than allowed are called failed; a larger budget has no higher alarm."""
+    parts = [drawn(2_000, sharpness=1.0), drawn(2_000, sharpness=1.5)]
+
+    alarms = alarms_for(parts, 1.0)
+
+    assert [percent for percent, _ in alarms] == list(BUDGETS)
+    assert [alarm for _, alarm in alarms] == sorted((alarm for _, alarm in alarms), reverse=True)
+    for part in parts:
+        sound = [shares_of(run.scores, 1.0)[1] for run in part if run.decisive == SOUND]
+        for percent, alarm in alarms:
+            assert sum(chance >= alarm for chance in sound) <= len(sound) * percent / 100
+
+
+@pytest.mark.parametrize(("n_sound", "least"), [(0, None), (4, None), (5, 20.0), (60, 2.0), (199, 1.0), (200, 0.5)])
+def test_budgets_that_too_few_runs_bear_out_are_not_offered(n_sound: int, least: float | None) -> None:
+    """Of 60 sound runs none can tell what half a percent is."""
+    alarms = alarms_for([[Pointed(np.array([0.0, place / 9]), SOUND) for place in range(n_sound)]], 1.0)
+
+    assert min((percent for percent, _ in alarms), default=None) == least

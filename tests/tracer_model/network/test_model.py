@@ -10,14 +10,15 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.inputs import run_inputs
 from blamespan_tracer.network.model import StepInputs, mean_scores, scores_of
-from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+from blamespan_tracer.network.readers import NumpyReader
+from tests.tracer_model.network.networks import drawn_network, random_team
 
 
 def test_torch_and_numpy_say_the_same() -> None:
     """What was trained in one is what runs in the other."""
     network = drawn_network()
     run = run_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.shape.n_buckets)[0]
-    judged = tracer_with()._scores(run)
+    judged = NumpyReader(network).scores([run])[0]
     members = [{name: torch.from_numpy(value) for name, value in each.items()} for each in network.members]
     padded = pad([run])
     padded.features.copy_(torch.from_numpy(network.scaled(run.features)))

@@ -11,7 +11,8 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.tracer import WINDOW, NetworkTracer
+from blamespan_tracer.network.inputs import WINDOW
+from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network, is_network
 from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team

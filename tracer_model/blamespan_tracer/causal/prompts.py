@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from blamespan.taxonomy import AEGIS, ErrorMode
 from blamespan_tracer.causal.formats import MODE_OF
-from blamespan_tracer.rendering import Decision, RenderedRun
+from blamespan_tracer.rendering import Candidate, RenderedRun
 
 __all__ = ["QUESTIONS", "Excerpt", "Message", "Question", "excerpts", "messages"]
 
@@ -60,7 +60,7 @@ class Excerpt:
     """A run, or a part of it, as it is shown; and the decisions in it that may be blamed."""
 
     text: str
-    decisions: tuple[Decision, ...]
+    decisions: tuple[Candidate, ...]
 
 
 def messages(text: str, question: Question, *, is_brief: bool = False) -> list[Message]:

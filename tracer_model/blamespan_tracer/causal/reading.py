@@ -17,6 +17,9 @@ __all__ = ["Part", "Reader"]
 _NOBODY = "0|0"
 _DONE = "</answer>"
 
+_BEFORE, _AFTER, _NEAR_CHARS = 4, 2, 2_000
+"""What is shown beside a decision whose words are tried one by one: each trial costs a reading."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -73,6 +76,13 @@ class Reader:
         """Ask about *run* in one piece, for training; None if it does not fit."""
         found = self._excerpts(run)
         return (self._messages(found[0].text), self._part(found[0])) if len(found) == 1 else None
+
+    def around(self, run: RenderedRun, place: int, said: str) -> Part | None:
+        """Ask about a decision with *said* in place of its words, and a few around it; None if they do not fit."""
+        near = range(max(place - _BEFORE, 0), min(place + _AFTER + 1, len(run)))
+        text = run.text(most_chars=_NEAR_CHARS, part=near, marks=self._marks, instead={place: said})
+        part = self._part(Excerpt(text, tuple(each for each in run.decisions if each.step in near)))
+        return part if len(part.tokens) <= self._most_tokens else None
 
     def tokens(self, text: str) -> list[int]:
         """Cut one piece of a prompt or a reply into tokens."""

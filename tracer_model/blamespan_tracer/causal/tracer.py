@@ -9,7 +9,8 @@ import gc
 import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from blamespan import __version__
-from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.causal.formats import MODE_OF, OPEN, StepAnswer, read_step, thought_of
@@ -32,6 +33,7 @@ from blamespan_tracer.causal.loading import (
     load_tokenizer,
     with_adapter,
 )
+from blamespan_tracer.causal.quotes import heaviest_sentence
 from blamespan_tracer.causal.reading import Part, Reader
 from blamespan_tracer.causal.scoring import can_share_prefix, score_one_by_one, score_tries
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
@@ -82,6 +84,7 @@ class CausalTracer:
       possible each is scored, none is sampled.
     - `failure_score` is how likely it names somebody. Below `Learnt.alarm` there is no verdict, unless the run is
       known to have failed.
+    - Of the decisive step the sentence is quoted without which the model blames it least.
 
     Runs are read some at a time. What shares a batch changes how sums are rounded and nothing else: scores differ by
     some 1e-5 in float32 and 1e-2 in bfloat16, as padding is masked and positions do not count it. With
@@ -262,7 +265,7 @@ class CausalTracer:
         lands_on = [each.lands_on for each in judged.run.decisions]
         np.add.at(shares, lands_on, by_decision)
         agent = trace.steps[lands_on[int(by_decision.argmax())]].agent
-        return Attribution.of(
+        verdict = Attribution.of(
             trace,
             shares.tolist(),
             failure_score=failed,
@@ -270,6 +273,37 @@ class CausalTracer:
             modes=self._named(judged.modes, agent, judged.run),
             coverage=self._learnt.set_mass,
         )
+        return replace(verdict, evidence=tuple(self._evidence(trace, judged.run, verdict)))
+
+    def _evidence(self, trace: MessageActionTrace, run: RenderedRun, verdict: Attribution) -> Iterator[Evidence]:
+        """Quote the decisive step; nothing where answers name no step, or there is no memory left for it."""
+        step = verdict.decisive_step
+        if step is None or self._reader.question == "pairs":
+            return
+        place = next(each.step for each in run.decisions if each.lands_on == step)
+        try:
+            quote = heaviest_sentence(trace.steps[step].content, partial(self._blame, run, place))
+        except torch.OutOfMemoryError:
+            _free(self._model)
+            return
+        if quote:
+            yield Evidence(step, quote, verdict.steps[step].score)
+
+    def _blame(self, run: RenderedRun, place: int, texts: Sequence[str]) -> list[float]:
+        """Find how likely the decision at *place* is named, among those around it, with each of *texts* for its own."""
+        parts = [self._reader.around(run, place, text) for text in texts]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return [0.0] * len(parts)
+        found: list[float] = []
+        for start in range(0, len(known), self._batch):
+            some = known[start : start + self._batch]
+            prompts = [self._reader.before_answer(part) for part in some]
+            scores = self._chances(prompts, [self._reader.steps(part) for part in some])
+            for part, row in zip(some, scores, strict=True):
+                own = [each.step for each in part.shown.decisions].index(place)
+                found.append(float(np.log(_softmax(row)[own])))
+        return found
 
     def _named(self, modes: dict[str, float], agent: str, run: RenderedRun) -> list[ModeBlame]:
         ranked = sorted(modes.items(), key=lambda item: -item[1])[:_MAX_MODES]

@@ -83,15 +83,11 @@ def _judged() -> JudgedAdvice:
 
 
 def _runs(path: Path, format_name: str | None, trace_id: str) -> Iterator[RecordedRun | UnreadableInput]:
-    from blamespan.analysis.sources import find_files, read_runs
-    from blamespan.recorded import importers, load_importer
+    from blamespan.analysis.sources import runs_in
 
-    formats = [load_importer(format_name)] if format_name else list(importers())
-    for file in find_files([path]):
-        runs = formats[0].read(file) if format_name else read_runs(file, formats)
-        for run in runs:
-            if isinstance(run, UnreadableInput) or run.trace.trace_id.startswith(trace_id.lower()):
-                yield run
+    for run in runs_in([path], format_name=format_name):
+        if isinstance(run, UnreadableInput) or run.trace.trace_id.startswith(trace_id.lower()):
+            yield run
 
 
 def _worded(made: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
@@ -127,7 +123,7 @@ def _print(run: RecordedRun, made: Feedback, wants_json: bool, *, is_first: bool
 
 
 def _say(text: str) -> None:
-    from blamespan.analysis.verdicts import printable
+    from blamespan.analysis.showing.legible import printable
 
     click.echo(f"blamespan: {printable(text)}", err=True)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.feedback.writing import Feedback
 from blamespan_tracer.llm_judge.answers import fields
 from blamespan_tracer.llm_judge.asking import Asker, Deadline, Question
 from blamespan_tracer.llm_judge.prompts import Form
 from blamespan_tracer.llm_judge.protocol import Answer, Unreadable
-from blamespan_tracer.llm_judge.rendering import Case
 from blamespan_tracer.llm_judge.settings import JudgeSettings
+from blamespan_tracer.rendering import Case
 
 __all__ = ["JudgedAdvice"]
 

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode

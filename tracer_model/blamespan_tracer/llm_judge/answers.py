@@ -16,7 +16,7 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan_tracer.faults.catalogue import KINDS
 from blamespan_tracer.llm_judge.protocol import Unreadable
-from blamespan_tracer.llm_judge.rendering import Case, Decision
+from blamespan_tracer.rendering import Case, Decision
 
 __all__ = [
     "Finding",

@@ -15,7 +15,8 @@ from blamespan_tracer.llm_judge.kept_answers import KeptAnswers, question_key
 from blamespan_tracer.llm_judge.prompts import AGAIN, Form, instructions
 from blamespan_tracer.llm_judge.protocol import Answer, Unreadable, answer_of, usage_of
 from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.llm_judge.spending import Purse, Unanswered, estimated_tokens
+from blamespan_tracer.llm_judge.spending import Purse, Unanswered
+from blamespan_tracer.rendering import estimated_tokens
 
 __all__ = ["Ask", "Asker", "Deadline", "Question"]
 
@@ -105,7 +106,7 @@ class Asker:
         self._pause_s = pause_s
         self._silence = _Silence()
         self.purse = Purse(
-            settings.budget_tokens, settings.budget_money, price_in=settings.price_in, price_out=settings.price_out
+            settings.budget_tokens, settings.budget_money, settings.price_in, settings.price_out, settings.account
         )
 
     def ask(self, question: Question, read: Callable[[Answer], T], deadline: Deadline) -> T:

@@ -28,8 +28,8 @@ from blamespan_tracer.llm_judge.answers import (
 )
 from blamespan_tracer.llm_judge.asking import Ask, Question
 from blamespan_tracer.llm_judge.protocol import Answer, Unreadable
-from blamespan_tracer.llm_judge.rendering import Case, Decision
 from blamespan_tracer.llm_judge.settings import MethodName
+from blamespan_tracer.rendering import Case, Decision
 
 __all__ = ["METHOD_OF", "Method", "first_document"]
 
@@ -159,7 +159,7 @@ def _ends(case: Case) -> set[int]:
 
 
 def _about(case: Case, shown: Sequence[Decision], examined: Decision, form: prompts.Form) -> Question:
-    near = {examined.label, *examined.builds_on, *examined.objects_to}
+    near = case.linked(examined)
     return Question(form, case.document(shown, near, examined=examined.label))
 
 

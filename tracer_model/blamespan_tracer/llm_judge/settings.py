@@ -39,11 +39,12 @@ class JudgeSettings:
         concurrency: Most questions under way at once.
         context_tokens: Most tokens of a question, by our own estimate.
         answer_tokens: Most tokens of an answer.
-        budget_tokens: Most tokens of all questions and answers of this process; None without a bound.
+        budget_tokens: Most tokens of all questions and answers that the account holds; None without a bound.
         budget_money: Likewise in money, in whatever currency the prices are.
         price_in: Of a million tokens of questions.
         price_out: Of a million tokens of answers.
         cache: Folder of kept answers; None without any.
+        account: File in which several processes count together; None for counts of one tracer alone.
         deadline_s: Seconds that one call of `attribute` may take, over which runs go without a verdict; None without.
     """
 
@@ -60,6 +61,7 @@ class JudgeSettings:
     price_in: float = 0.0
     price_out: float = 0.0
     cache: Path | None = None
+    account: Path | None = None
     deadline_s: float | None = None
 
     @classmethod
@@ -84,6 +86,7 @@ class JudgeSettings:
             price_in=_number("PRICE_IN", 0.0) or 0.0,
             price_out=_number("PRICE_OUT", 0.0) or 0.0,
             cache=_cache(),
+            account=Path(_said("ACCOUNT")).expanduser() if _said("ACCOUNT") else None,
             deadline_s=_number("DEADLINE_S") or _deadline_of_driver(),
         )
         if found.budget_money is not None and not (found.price_in or found.price_out):

@@ -1,32 +1,38 @@
-"""What questions cost: estimated before they are asked, counted by the server's figures after, bounded by a budget."""
+"""What questions cost: estimated before they are asked, counted by the server's figures after, bounded by a budget.
+
+Counts stand in an account, a SQLite database: one in memory, or a file that several processes share.
+"""
 
 from __future__ import annotations
 
-import string
+import atexit
+import logging
+import os
+import sqlite3
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["BudgetSpent", "Purse", "Reserved", "Unanswered", "Usage", "estimated_tokens"]
+from blamespan.errors import ConfigError
+from blamespan_tracer.endpoint import JUDGE
 
-_SMALL = (string.ascii_lowercase + " ").encode()
-_CAPITAL = string.ascii_uppercase.encode()
-_ASCII = bytes(range(128))
+__all__ = ["ACCOUNT", "BudgetSpent", "Purse", "Reserved", "Unanswered", "Usage", "shared_account"]
 
+ACCOUNT = f"{JUDGE}_ACCOUNT"
+"""Names the file in which this process and those it starts count together."""
 
-def estimated_tokens(text: str) -> int:
-    """Estimate from above how many tokens *text* is, without any model's tokenizer.
+_APPLICATION_ID = 0x626A6163
+_WAIT_S = 30.0
+"""For others that write."""
 
-    A small letter or blank counts a third, a capital and a byte beyond ASCII a half, every digit and sign one. For
-    prose and JSON of the common tokenizers that is 20 to 60 % too many.
-    """
-    data = text.encode("utf-8", "replace")
-    small = len(data) - len(data.translate(None, _SMALL))
-    capital = len(data) - len(data.translate(None, _CAPITAL))
-    beyond = len(data.translate(None, _ASCII))
-    return small // 3 + (capital + beyond) // 2 + (len(data) - small - capital - beyond) + 1
+_made: dict[int, str] = {}
+"""The account that a process made last, by its id: its next tracer begins a new one, while a child takes part in it."""
+
+_log = logging.getLogger(__name__)
 
 
 class Unanswered(Exception):
@@ -64,38 +70,50 @@ class Reserved:
 
 @dataclass
 class Purse:
-    """What may be spent and what was, for many threads at once.
+    """What may be spent and what was, for many threads at once, and for all processes that share its account.
+
+    What a question may cost is held back in the account while it is asked. Of a process that was killed it stays held
+    back: it may have been paid for.
 
     Attributes:
         budget_tokens: Most tokens in all; None without a bound.
         budget_money: Most money in all; None without a bound.
         price_in: Of a million tokens of questions.
         price_out: Of a million tokens of answers.
-        counts: `questions`, `input`, `output` and `estimated` tokens, and whatever else is counted.
+        account: File that is shared; None for one that nobody else sees.
+
+    Raises:
+        ConfigError: if the file cannot be used.
     """
 
     budget_tokens: int | None = None
     budget_money: float | None = None
     price_in: float = 0.0
     price_out: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
-    _held_in: int = 0
-    _held_out: int = 0
+    account: Path | None = None
+    _database: sqlite3.Connection = field(init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self._database = _opened(self.account)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         """Price tokens."""
         return (input_tokens * self.price_in + output_tokens * self.price_out) / 1e6
 
     @property
-    def spent(self) -> float:
-        """Money spent so far."""
-        return self.cost(self.counts["input"], self.counts["output"])
+    def counts(self) -> Counter[str]:
+        """Read `questions`, `input`, `output` and `estimated` tokens, and whatever else is counted, of all processes.
+
+        Nothing where the account cannot be read.
+        """
+        with self._lock, suppress(sqlite3.Error):
+            return self._read()
+        return Counter()
 
     def count(self, what: str, how_many: int = 1) -> None:
         """Count something."""
-        with self._lock:
-            self.counts[what] += how_many
+        self._add({what: how_many})
 
     @contextmanager
     def reserved(self, input_tokens: int, output_tokens: int) -> Iterator[Reserved]:
@@ -105,34 +123,108 @@ class Purse:
 
         Raises:
             BudgetSpent: if that could go over the budget.
+            Unanswered: if the account cannot be kept.
         """
         self._hold(input_tokens, output_tokens)
         held = Reserved(input_tokens, output_tokens)
         try:
             yield held
         finally:
-            self._settle(held)
+            self._settle(held, {"held_input": -input_tokens, "held_output": -output_tokens})
 
     def _hold(self, input_tokens: int, output_tokens: int) -> None:
-        with self._lock:
-            tokens_in = self.counts["input"] + self._held_in + input_tokens
-            tokens_out = self.counts["output"] + self._held_out + output_tokens
-            if self.budget_tokens is not None and tokens_in + tokens_out > self.budget_tokens:
-                raise BudgetSpent(f"the budget of {self.budget_tokens:,} tokens is spent")
-            if self.budget_money is not None and self.cost(tokens_in, tokens_out) > self.budget_money:
-                raise BudgetSpent(f"the budget of {self.budget_money:g} is spent")
-            self._held_in += input_tokens
-            self._held_out += output_tokens
+        try:
+            with self._lock, _transaction(self._database):
+                counts = self._read()
+                tokens_in = counts["input"] + counts["held_input"] + input_tokens
+                tokens_out = counts["output"] + counts["held_output"] + output_tokens
+                if self.budget_tokens is not None and tokens_in + tokens_out > self.budget_tokens:
+                    raise BudgetSpent(f"the budget of {self.budget_tokens:,} tokens is spent")
+                if self.budget_money is not None and self.cost(tokens_in, tokens_out) > self.budget_money:
+                    raise BudgetSpent(f"the budget of {self.budget_money:g} is spent")
+                self._write({"held_input": input_tokens, "held_output": output_tokens})
+        except sqlite3.Error as error:
+            raise Unanswered(f"the judge's account cannot be kept: {error}") from error
 
-    def _settle(self, held: Reserved) -> None:
-        with self._lock:
-            self._held_in -= held.input_tokens
-            self._held_out -= held.output_tokens
-            if not held.is_answered:
-                return
+    def _settle(self, held: Reserved, found: dict[str, int]) -> None:
+        if held.is_answered:
             used = held.used or Usage(held.input_tokens, held.output_tokens)
-            self.counts["questions"] += 1
-            self.counts["input"] += used.input_tokens
-            self.counts["output"] += used.output_tokens
+            found = {**found, "questions": 1, "input": used.input_tokens, "output": used.output_tokens}
             if held.used is None:
-                self.counts["estimated"] += used.input_tokens + used.output_tokens
+                found["estimated"] = used.input_tokens + used.output_tokens
+        self._add(found)
+
+    def _add(self, found: dict[str, int]) -> None:
+        try:
+            with self._lock, _transaction(self._database):
+                self._write(found)
+        except sqlite3.Error as error:  # nothing that is under way should end for it; what comes next will
+            _log.warning("the judge's account cannot be kept: %s", error)
+
+    def _read(self) -> Counter[str]:
+        return Counter(dict(self._database.execute("SELECT what, number FROM counts")))
+
+    def _write(self, found: dict[str, int]) -> None:
+        self._database.executemany(
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number",
+            found.items(),
+        )
+
+
+def shared_account() -> Path | None:
+    """Find the account that processes share: the file that is named, or one made for this process and those it starts.
+
+    None where no file can be made: then every process counts for itself, and a warning says so.
+    """
+    named = os.environ.get(ACCOUNT, "").strip()
+    if named and named != _made.get(os.getpid()):
+        return Path(named).expanduser()
+    try:
+        handle, name = tempfile.mkstemp(prefix="blamespan-judge-", suffix=".account")
+    except OSError as error:
+        _log.warning("every process counts for itself what the judge costs, as no file can be made: %s", error)
+        return None
+    os.close(handle)
+    os.environ[ACCOUNT] = name
+    _made[os.getpid()] = name
+    atexit.register(_removed, name, os.getpid())
+    return Path(name)
+
+
+def _removed(name: str, process: int) -> None:
+    if os.getpid() == process:
+        Path(name).unlink(missing_ok=True)
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    database: sqlite3.Connection | None = None
+    try:
+        database = sqlite3.connect(path or ":memory:", _WAIT_S, isolation_level=None, check_same_thread=False)
+        with _transaction(database):
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if application != _APPLICATION_ID and tables != (0,):
+                raise sqlite3.DatabaseError("it is another program's database")
+            database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            database.execute("CREATE TABLE IF NOT EXISTS counts (what TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID")
+        database.execute("PRAGMA synchronous = OFF")  # a power cut may cost the last counts, a kill none
+        return database
+    except sqlite3.Error as error:
+        if database is not None:
+            database.close()
+        raise ConfigError(
+            f"{ACCOUNT} must be a file that the judge can count in, got {str(path)!r} ({error}). Name another, or "
+            "leave it out"
+        ) from error
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            database.execute("ROLLBACK")
+        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Self, TypeVar
 
@@ -16,10 +17,10 @@ from blamespan_tracer.llm_judge.asking import Asker, Deadline, Question
 from blamespan_tracer.llm_judge.methods import METHOD_OF, first_document
 from blamespan_tracer.llm_judge.prompts import VERDICT, instructions, offered_modes
 from blamespan_tracer.llm_judge.protocol import Answer
-from blamespan_tracer.llm_judge.rendering import Case
 from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.llm_judge.spending import Unanswered, estimated_tokens
+from blamespan_tracer.llm_judge.spending import Unanswered, shared_account
 from blamespan_tracer.llm_judge.verdicts import attribution_of
+from blamespan_tracer.rendering import Case, estimated_tokens
 from blamespan_tracer.silence import why_silent
 
 __all__ = ["JudgeTracer"]
@@ -53,12 +54,12 @@ class JudgeTracer:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Set it up by the `BLAMESPAN_JUDGE_*` variables.
+        """Set it up by the `BLAMESPAN_JUDGE_*` variables; processes that this one starts count into the same account.
 
         Raises:
             ConfigError: if one is missing or wrong.
         """
-        settings = JudgeSettings.from_environment()
+        settings = replace(JudgeSettings.from_environment(), account=shared_account())
         return cls(settings, load_tracer(settings.embedded) if settings.embedded is not None else None)
 
     @property
@@ -68,21 +69,24 @@ class JudgeTracer:
 
     @property
     def account(self) -> str:
-        """Say in one line what was asked and what it cost."""
+        """Say in one line what was asked and what it cost, in all processes that share the account."""
         purse = self._asker.purse
         count = purse.counts
+        spent = purse.cost(count["input"], count["output"])
         parts = [f"{count['questions']:,} questions to {self._settings.endpoint.model}"]
         parts += [f"{count[what]:,} {said}" for what, said in _SAID.items() if count[what]]
         guessed = f", {count['estimated']:,} of them estimated" if count["estimated"] else ""
         parts.append(f"{count['input']:,} tokens asked and {count['output']:,} answered{guessed}")
         if self._settings.price_in or self._settings.price_out:
             bound = self._settings.budget_money
-            parts.append(f"cost {purse.spent:.4f}{f' of {bound:g}' if bound is not None else ''}")
+            parts.append(f"cost {spent:.4f}{f' of {bound:g}' if bound is not None else ''}")
+        if held := count["held_input"] + count["held_output"]:
+            parts.append(f"{held:,} tokens held back for questions whose end is not known")
         if self._embedded is not None:
             saved = purse.cost(count["saved_input"], count["spared"] * _SHORT_ANSWER_TOKENS)
             parts.append(
-                f"{count['spared']} of {count['seen']} runs decided by {self._embedded.identity.name}, which saved at "
-                f"least {count['saved_input']:,} tokens{f' or {saved:.4f}' if saved else ''}"
+                f"{count['spared']:,} of {count['seen']:,} runs decided by {self._embedded.identity.name}, which saved "
+                f"at least {count['saved_input']:,} tokens{f' or {saved:.4f}' if saved else ''}"
             )
         return "; ".join(parts)
 

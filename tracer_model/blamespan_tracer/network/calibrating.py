@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN
 
-__all__ = ["Pointed", "alarm_for", "mass_for", "shares_of", "temperature_of"]
+__all__ = ["BUDGETS", "Pointed", "alarm_for", "alarms_for", "mass_for", "shares_of", "temperature_of"]
 
 Floats = NDArray[np.float64]
+
+BUDGETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+"""False alarms that users may ask for, percent of sound runs."""
 
 _MORE = 1e-6
 """Lifts the mass over a sum that it must exceed, well above rounding."""
@@ -67,6 +70,21 @@ def alarm_for(runs: Sequence[Pointed], temperature: float, max_false_alarms: flo
         return 0.5
     allowed = int(len(sound) * max_false_alarms / 100)
     return float(np.nextafter(sound[len(sound) - 1 - allowed], 1.0))
+
+
+def alarms_for(parts: Sequence[Sequence[Pointed]], temperature: float) -> tuple[tuple[float, float], ...]:
+    """Find the alarm for each of `BUDGETS`, as `alarm_for` does: one that keeps it in every one of *parts*.
+
+    Returns:
+        Pairs of percent and alarm, ascending, of the budgets that each part can bear out: those in which at least one
+        of its sound runs may raise an alarm. Of fewer runs nothing is known.
+    """
+    sound = min((sum(run.decisive == SOUND for run in part) for part in parts), default=0)
+    return tuple(
+        (percent, max(alarm_for(part, temperature, percent) for part in parts))
+        for percent in BUDGETS
+        if int(sound * percent / 100) >= 1
+    )
 
 
 def mass_for(runs: Sequence[Pointed], temperature: float, coverage: float) -> float:

@@ -13,12 +13,23 @@ from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import CONTRACTS, Verdict, judge, verdict_features
-from blamespan_tracer.features import agent_features
+from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
 from blamespan_tracer.tokens import tokens_of
 
-__all__ = ["RELATIONS", "RunInputs", "feature_names", "read_runs", "relations_of", "run_inputs", "words_of"]
+__all__ = [
+    "RELATIONS",
+    "WINDOW",
+    "RunInputs",
+    "feature_names",
+    "read_runs",
+    "relations_of",
+    "run_inputs",
+    "windows",
+    "words_of",
+    "words_without",
+]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -32,6 +43,9 @@ RELATIONS = (
     "itself",
 )
 """What can hold between two steps, by number: edges both ways, order, and whose they are."""
+
+WINDOW = 512
+"""Most steps that attend to each other: longer runs are read in as many parts as it takes, so time stays linear."""
 
 _N_EDGES = len(EDGE_TYPES)
 
@@ -102,7 +116,7 @@ def read_runs(
         lexicon: Says what the words speak of; its scores are features.
         n_buckets: Rows of the word table.
     """
-    agents = [agent_features(trace) for trace in traces]
+    agents = [of_run for batch in in_batches(traces) for of_run in read_batch(batch).agents]
     scores = iter(lexicon.score_all([agent for run in agents for agent in run]))
     found = []
     for trace, run in zip(traces, agents, strict=True):
@@ -134,6 +148,33 @@ def relations_of(run: RunInputs) -> Floats:
     table[2 * _N_EDGES + 2] = run.agent[:, None] == run.agent[None, :]
     table[2 * _N_EDGES + 3] = np.eye(n_steps, dtype=np.float32)
     return table
+
+
+def windows(run: RunInputs) -> list[RunInputs]:
+    """Part a long run, so that attention stays within each part."""
+    if len(run) <= WINDOW:
+        return [run]
+    parts = []
+    for start in range(0, len(run), WINDOW):
+        end = min(start + WINDOW, len(run))
+        kind, source, target = run.edges
+        inside = (source >= start) & (source < end) & (target >= start) & (target < end)
+        first, last = run.first_word[start], run.first_word[end]
+        parts.append(
+            RunInputs(
+                features=run.features[start:end],
+                words=run.words[first:last],
+                first_word=run.first_word[start : end + 1] - first,
+                edges=np.stack([kind, source - start, target - start])[:, inside],
+                edge_weights=run.edge_weights[inside],
+                agent=run.agent[start:end],
+                can_be_blamed=run.can_be_blamed[start:end],
+                origins=run.origins[start:end],
+                lands_on=run.lands_on[start:end],
+                n_steps=run.n_steps,
+            )
+        )
+    return parts
 
 
 def _inputs(
@@ -169,11 +210,25 @@ def _inputs(
 
 def words_of(task: str, texts: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
     """Hash each step's distinct words into buckets; the task's words tell what a run is about, not what went wrong."""
-    tokens = tokens_of([task, *texts])
-    known = np.unique(tokens.hashes[: tokens.sizes[0]])
-    step = tokens.texts[tokens.sizes[0] :] - 1
-    hashes = tokens.hashes[tokens.sizes[0] :]
-    fresh = ~np.isin(hashes, known)
-    distinct = np.unique((step[fresh] << 32) | hashes[fresh].astype(np.int64))
+    step, hashes = _fresh_words(task, texts)
+    distinct = np.unique((step << 32) | hashes)
     step, buckets = distinct >> 32, (distinct & 0xFFFFFFFF) % n_buckets
     return buckets, np.searchsorted(step, np.arange(len(texts) + 1))
+
+
+def words_without(task: str, sentences: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
+    """Give what `words_of` gives for so many texts: all *sentences* but the first, all but the second, and so on."""
+    sentence, hashes = _fresh_words(task, sentences)
+    words, column = np.unique(hashes, return_inverse=True)
+    has = np.zeros((len(sentences), len(words)), np.int64)
+    has[sentence, column] = 1
+    row, column = np.nonzero(has.sum(axis=0) - has)
+    return words[column] % n_buckets, np.searchsorted(row, np.arange(len(sentences) + 1))
+
+
+def _fresh_words(task: str, texts: Sequence[str]) -> tuple[Ints, Ints]:
+    """List the words of *texts* that the task has not: which text each is of, ascending, and its hash."""
+    tokens = tokens_of([task, *texts])
+    text, hashes = tokens.texts[tokens.sizes[0] :] - 1, tokens.hashes[tokens.sizes[0] :]
+    fresh = ~np.isin(hashes, np.unique(tokens.hashes[: tokens.sizes[0]]))
+    return text[fresh], hashes[fresh].astype(np.int64)

@@ -94,7 +94,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """Runs, side by side.
+    """Runs, side by side. What all of them share may stand there once, with B = 1, but for `bags`.
 
     Attributes:
         features: (B, S, F) scaled to about -3..3.
@@ -139,20 +139,21 @@ def scores_of(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array 
 
     Source: pre-norm transformer (arXiv 2002.04745) with relation biases (arXiv 1803.02155, scalar per head).
     """
-    xp = arrays.array_namespace(steps.features)
-    states = steps.features @ weights["in.features"] + steps.bags @ weights["in.bags"] + weights["in.bias"]
+    xp = _library_of(steps.features)
+    states = _through(steps.features, weights["in.features"]) + _through(steps.bags, weights["in.bags"])
+    states = states + weights["in.bias"]
     hidden = xp.astype(~steps.is_real, states.dtype)[:, None, None, :] * _NEVER  # (B, 1, 1, S)
     for layer in range(shape.n_layers):
         said = _attention(weights, shape, layer, states, steps.relations, hidden)
         states = states + (said if keep is None else said * keep)
         states = states + _thought(weights, layer, states)
     states = _normed(states, weights["out.scale"], weights["out.shift"])
-    pointer = (states @ weights["out.pointer"])[..., 0]
+    pointer = _through(states, weights["out.pointer"])[..., 0]
     pointer = xp.where(steps.can_be_blamed, pointer, _NEVER)
     return Scores(
         pointer=xp.concat([pointer, _soundness(weights, states, steps.is_real)], axis=1),
-        fault=(states @ weights["out.fault"])[..., 0] + weights["out.fault_bias"],
-        modes=states @ weights["out.modes"] + weights["out.modes_bias"],
+        fault=_through(states, weights["out.fault"])[..., 0] + weights["out.fault_bias"],
+        modes=_through(states, weights["out.modes"]) + weights["out.modes_bias"],
         states=states,
     )
 
@@ -173,28 +174,48 @@ def mean_scores(scores: Sequence[Scores]) -> Scores:
     )
 
 
+_LIBRARIES: dict[type, Any] = {}
+
+
+def _library_of(array: Array) -> Any:
+    """Give the array API of an array's library; asked for some eighty times a run, so it is looked up by type."""
+    kind = type(array)
+    if kind not in _LIBRARIES:
+        _LIBRARIES[kind] = arrays.array_namespace(array)
+    return _LIBRARIES[kind]
+
+
 def _attention(weights: Weights, shape: Shape, layer: int, states: Array, relations: Array, hidden: Array) -> Array:
-    xp = arrays.array_namespace(states)
+    xp = _library_of(states)
     runs, steps, width = states.shape
     size = width // shape.n_heads
     normed = _normed(states, weights[f"{layer}.attend.scale"], weights[f"{layer}.attend.shift"])
-    mixed = xp.reshape(normed @ weights[f"{layer}.attend.in"], (runs, steps, 3, shape.n_heads, size))
+    mixed = xp.reshape(_through(normed, weights[f"{layer}.attend.in"]), (runs, steps, 3, shape.n_heads, size))
     asks, offers, says = (xp.permute_dims(mixed[:, :, part], (0, 2, 1, 3)) for part in range(3))  # (B, H, S, D / H)
-    flat = xp.reshape(relations, (runs, shape.n_relations, steps * steps))
-    shifts = xp.reshape(weights[f"{layer}.attend.relations"] @ flat, (runs, shape.n_heads, steps, steps))
+    flat = xp.reshape(relations, (relations.shape[0], shape.n_relations, steps * steps))
+    shifts = xp.reshape(weights[f"{layer}.attend.relations"] @ flat, (flat.shape[0], shape.n_heads, steps, steps))
     logits = asks @ xp.permute_dims(offers, (0, 1, 3, 2)) / math.sqrt(size) + shifts + hidden
     heard = _softmax(logits) @ says  # (B, H, S, D / H)
-    return xp.reshape(xp.permute_dims(heard, (0, 2, 1, 3)), (runs, steps, width)) @ weights[f"{layer}.attend.out"]
+    heard = xp.reshape(xp.permute_dims(heard, (0, 2, 1, 3)), (runs, steps, width))
+    return _through(heard, weights[f"{layer}.attend.out"])
 
 
 def _thought(weights: Weights, layer: int, states: Array) -> Array:
     normed = _normed(states, weights[f"{layer}.think.scale"], weights[f"{layer}.think.shift"])
-    return _gelu(normed @ weights[f"{layer}.think.in"] + weights[f"{layer}.think.bias"]) @ weights[f"{layer}.think.out"]
+    wide = _gelu(_through(normed, weights[f"{layer}.think.in"]) + weights[f"{layer}.think.bias"])
+    return _through(wide, weights[f"{layer}.think.out"])
+
+
+def _through(values: Array, matrix: Array) -> Array:
+    """Multiply (B, S, X) by (X, Y), as one product: NumPy would make one of each run."""
+    runs, steps, width = values.shape
+    xp = _library_of(values)
+    return xp.reshape(xp.reshape(values, (runs * steps, width)) @ matrix, (runs, steps, matrix.shape[1]))
 
 
 def _soundness(weights: Weights, states: Array, is_real: Array) -> Array:
     """Score "it did not fail" by the mean and the maximum over the steps: (B, 1)."""
-    xp = arrays.array_namespace(states)
+    xp = _library_of(states)
     real = is_real[..., None]
     count = xp.sum(xp.astype(real, states.dtype), axis=1)
     mean = xp.sum(xp.where(real, states, 0.0), axis=1) / count
@@ -203,25 +224,25 @@ def _soundness(weights: Weights, states: Array, is_real: Array) -> Array:
 
 
 def _normed(states: Array, scale: Array, shift: Array) -> Array:
-    xp = arrays.array_namespace(states)
+    xp = _library_of(states)
     centred = states - xp.mean(states, axis=-1, keepdims=True)
     spread = xp.mean(centred * centred, axis=-1, keepdims=True)
     return centred / xp.sqrt(spread + _EPSILON) * scale + shift
 
 
 def _softmax(logits: Array) -> Array:
-    xp = arrays.array_namespace(logits)
+    xp = _library_of(logits)
     powers = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return powers / xp.sum(powers, axis=-1, keepdims=True)
 
 
 def _log_softmax(logits: Array) -> Array:
-    xp = arrays.array_namespace(logits)
+    xp = _library_of(logits)
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
 
 def _gelu(values: Array) -> Array:
     """Source: arXiv 1606.08415, by the hyperbolic tangent."""
-    xp = arrays.array_namespace(values)
+    xp = _library_of(values)
     return 0.5 * values * (1.0 + xp.tanh(0.7978845608 * (values + 0.044715 * values * values * values)))

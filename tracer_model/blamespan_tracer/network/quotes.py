@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.evidence import MAX_QUOTE_CHARS
 from blamespan_tracer.network.inputs import RunInputs
 
-__all__ = ["evidence_of"]
+__all__ = ["Quotes", "quotes_of"]
 
 _MAX_STEPS = 3
 _MAX_SENTENCES = 12
@@ -31,46 +31,66 @@ _LEAST_SHARE = 0.02
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def evidence_of(
-    trace: MessageActionTrace,
-    run: RunInputs,
-    shares: Sequence[float],
-    verdicts: Sequence[Verdict],
-    score: Callable[[int, Sequence[str]], Sequence[float]],
-) -> list[Evidence]:
-    """Quote the most blamed steps: what breaks a contract, and of the first at least its heaviest sentence.
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """What a run is quoted with, but for the choice of a sentence, which needs the network.
+
+    Attributes:
+        steps: The original steps to quote, the most blamed first, each with its share and its words; of the first
+            these may be open.
+        place: The merged step that the first is part of.
+        sentences: Of the first, to choose from, two or more; empty where nothing is open.
+    """
+
+    steps: tuple[tuple[int, float, str], ...]
+    place: int
+    sentences: tuple[str, ...]
+
+    def evidence(self, scores: Sequence[float]) -> list[Evidence]:
+        """Quote the steps.
+
+        Args:
+            scores: For each of `sentences` the step's pointer score without it: quoted is the one without which it
+                looks least wrong, the first of several alike.
+        """
+        chosen = self.sentences[int(np.argmin(scores))][:MAX_QUOTE_CHARS].strip() if self.sentences else ""
+        quoted = [(step, share, quote or chosen * (not rank)) for rank, (step, share, quote) in enumerate(self.steps)]
+        return [Evidence(step, quote, share) for step, share, quote in quoted if quote]
+
+
+def quotes_of(
+    trace: MessageActionTrace, run: RunInputs, shares: Sequence[float], verdicts: Sequence[Verdict]
+) -> Quotes:
+    """Choose what to quote of the most blamed steps: what breaks a contract, and of the first at least a sentence.
 
     Args:
         trace: The run.
         run: What the network read of it.
         shares: Of the original steps.
         verdicts: Of the contracts: words that break one are quoted first.
-        score: For a merged step and texts in place of its own: its pointer score with each.
     """
     broken = {
         verdict.step: verdict.quote for verdict in reversed(verdicts) if verdict.outcome == "fail" and verdict.quote
     }
-    place = {step: number for number, steps in enumerate(run.origins) for step in steps}
     ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
-    found = []
-    for rank, step in enumerate(ranked):
-        if shares[step] < _LEAST_SHARE:
-            break
-        quote = broken.get(step)
-        if not quote and rank == 0:
-            most = max(2, min(_MAX_SENTENCES, _MAX_READINGS // len(run)))
-            quote = _heaviest(trace.steps[step].content, most, partial(score, place[step]))
-        if quote:
-            found.append(Evidence(step, quote, shares[step]))
-    return found
+    first = ranked[0]
+    sentences = () if broken.get(first) else _sentences(trace.steps[first].content, _MAX_READINGS // len(run))
+    quotes = {first: sentences[0][:MAX_QUOTE_CHARS].strip()} if len(sentences) == 1 else {}
+    return Quotes(
+        steps=tuple(
+            (step, shares[step], broken.get(step) or quotes.get(step, ""))
+            for step in ranked
+            if shares[step] >= _LEAST_SHARE
+        ),
+        place=next(place for place, steps in enumerate(run.origins) if first in steps),
+        sentences=sentences if len(sentences) > 1 and shares[first] >= _LEAST_SHARE else (),
+    )
 
 
-def _heaviest(text: str, most: int, score: Callable[[Sequence[str]], Sequence[float]]) -> str:
-    """Find the sentence without which the step looks least wrong, of at most *most*; the first of several alike."""
+def _sentences(text: str, most: int) -> tuple[str, ...]:
+    """Part what is read of *text* into sentences; of more than *most* the first and last ones."""
+    most = max(2, min(_MAX_SENTENCES, most))
     sentences = [part.strip() for part in _SENTENCE_END.split(text[:_MAX_READ_CHARS]) if part.strip()]
     if len(sentences) > most:
         sentences = [*sentences[: most // 2], *sentences[-(most - most // 2) :]]
-    if len(sentences) < 2:
-        return sentences[0][:MAX_QUOTE_CHARS].strip() if sentences else ""
-    without = [" ".join(sentences[:number] + sentences[number + 1 :]) for number in range(len(sentences))]
-    return sentences[int(np.argmin(score(without)))][:MAX_QUOTE_CHARS].strip()
+    return tuple(sentences)

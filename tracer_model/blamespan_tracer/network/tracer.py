@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +19,17 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, relations_of, words_of
-from blamespan_tracer.network.model import Scores, StepInputs, Weights, mean_scores, scores_of
-from blamespan_tracer.network.quotes import evidence_of
+from blamespan_tracer.network.inputs import WINDOW, RunInputs, feature_names, read_runs, windows, words_without
+from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.quotes import Quotes, quotes_of
+from blamespan_tracer.network.readers import NumpyReader, Reader, Reworded
+from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
 from blamespan_tracer.silence import why_silent
 
 __all__ = ["Judgement", "NetworkTracer"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
-
-WEIGHTS_VARIABLE = "BLAMESPAN_NETWORK_WEIGHTS"
-"""Names a file of weights to use in place of the bundled ones, as `blamespan train --labels` writes it."""
-
-WINDOW = 512
-"""Most steps that attend to each other: longer runs are read in as many parts as it takes, so time stays linear."""
 
 _MAX_MODES = 3
 _LEAST_MODE = 0.2
@@ -63,6 +57,17 @@ class Judgement:
     modes: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A run that is blamed on somebody, before its verdict: `shares` of its original steps, and what to quote."""
+
+    trace: MessageActionTrace
+    run: RunInputs
+    found: Judgement
+    shares: list[float]
+    quotes: Quotes
+
+
 class NetworkTracer:
     """Attributes runs by a network over their steps; see `blamespan_tracer.network.model`.
 
@@ -70,10 +75,19 @@ class NetworkTracer:
     - `failure_score` is the chance that the run failed by an agent's fault.
     - Where that is below `alarm`, and nobody knows the run to have failed, there is no verdict.
 
-    Deterministic on a CPU: runs are read one at a time, so what shares a call cannot change a verdict.
+    Deterministic on a CPU: runs are read one at a time, so what shares a call cannot change a verdict. On a GPU many
+    are read at once, which changes scores by some 1e-5.
+
+    Args:
+        network: What judges.
+        lexicon: The one that it was trained with.
+        reader: Who computes; NumPy where none is given.
+
+    Raises:
+        TracerUnavailable: if the network is for another lexicon or another version's features.
     """
 
-    def __init__(self, network: Network, lexicon: Lexicon) -> None:
+    def __init__(self, network: Network, lexicon: Lexicon, reader: Reader | None = None) -> None:
         if network.features != feature_names(lexicon) or network.lexicon != lexicon.digest:
             raise TracerUnavailable(
                 f"expected a network for this version and lexicon {lexicon.digest!r}, got one for "
@@ -81,6 +95,7 @@ class NetworkTracer:
             )
         self._network = network
         self._lexicon = lexicon
+        self._reader: Reader = NumpyReader(network) if reader is None else reader
         self._identity = TracerIdentity("network", __version__, network.digest)
         self._modes = tuple(mode(name) for name in network.modes)
 
@@ -95,13 +110,18 @@ class NetworkTracer:
 
     @classmethod
     def in_use(cls) -> NetworkTracer:
-        """Load the weights that `BLAMESPAN_NETWORK_WEIGHTS` names, else those that came with the package.
+        """Load what the environment asks for: weights, device, most false alarms; see `NetworkSettings`.
 
         Raises:
-            TracerUnavailable: if they are missing or damaged.
+            ConfigError: if a variable is wrong, or the weights have no alarm for so few false alarms.
+            MissingExtra: if a device is asked for and PyTorch is not installed.
+            TracerUnavailable: if weights are missing or damaged, or there is no such device.
         """
-        said = os.environ.get(WEIGHTS_VARIABLE, "").strip()
-        return cls(Network.load(Path(said).expanduser()), LexicalTracer.bundled().lexicon) if said else cls.bundled()
+        settings = NetworkSettings.from_environment(os.environ)
+        network = Network.load(settings.weights or BUNDLED)
+        if settings.max_false_alarms is not None:
+            network = network.with_alarm_for(settings.max_false_alarms)
+        return cls(network, LexicalTracer.bundled().lexicon, settings.reader(network))
 
     @property
     def identity(self) -> TracerIdentity:
@@ -118,21 +138,51 @@ class NetworkTracer:
         """What says what the words speak of."""
         return self._lexicon
 
+    @property
+    def device(self) -> str:
+        """Where it computes: `cpu`, or as PyTorch calls it."""
+        return self._reader.device
+
+    @property
+    def batch_runs(self) -> int:
+        """How many runs it wants at once."""
+        return self._reader.batch_runs
+
+    @property
+    def max_false_alarms(self) -> float:
+        """Share of sound runs that its alarm was chosen to let through, 0..1."""
+        return self._network.false_alarms
+
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        silent = [why_silent(trace) for trace in traces]
-        judged = [trace for trace, why in zip(traces, silent, strict=True) if why is None]
-        readings = iter(read_runs(judged, self._lexicon, self._network.shape.n_buckets))
-        return [
-            Attribution.abstain(trace, why, self._identity)
-            if why is not None
-            else self._verdict(trace, *next(readings))
-            for trace, why in zip(traces, silent, strict=True)
-        ]
+        verdicts = {
+            place: Attribution.abstain(trace, why, self._identity)
+            for place, trace in enumerate(traces)
+            if (why := why_silent(trace)) is not None
+        }
+        judged = [place for place in range(len(traces)) if place not in verdicts]
+        readings = read_runs([traces[place] for place in judged], self._lexicon, self._network.shape.n_buckets)
+        cases: dict[int, _Case] = {}
+        found = self.judge([run for run, _ in readings])
+        for place, (run, broken), judgement in zip(judged, readings, found, strict=True):
+            case = self._case(traces[place], run, broken, judgement)
+            if isinstance(case, _Case):
+                cases[place] = case
+            else:
+                verdicts[place] = case
+        scores = iter(self._scores_without([case for case in cases.values() if case.quotes.sentences]))
+        for place, case in cases.items():
+            verdicts[place] = self._verdict(case, next(scores) if case.quotes.sentences else ())
+        return [verdicts[place] for place in range(len(traces))]
 
-    def judge(self, run: RunInputs) -> Judgement:
-        """Read one run."""
-        parts = [self._scores(part) for part in _windows(run)]
+    def judge(self, runs: Sequence[RunInputs]) -> list[Judgement]:
+        """Read runs."""
+        parted = [windows(run) for run in runs]
+        scores = iter(self._reader.scores([part for parts in parted for part in parts]))
+        return [self._judgement(run, [next(scores) for _ in parts]) for run, parts in zip(runs, parted, strict=True)]
+
+    def _judgement(self, run: RunInputs, parts: Sequence[Scores]) -> Judgement:
+        """Put the parts of a run together."""
         pointer = np.concatenate([part.pointer[0, :-1] for part in parts]) / self._network.temperature
         sound = np.mean([part.pointer[0, -1] for part in parts]) / self._network.temperature
         highest = max(float(pointer.max()), float(sound))
@@ -146,39 +196,9 @@ class NetworkTracer:
             modes=_sigmoid(modes),
         )
 
-    def _scores(self, run: RunInputs) -> Scores:
-        return mean_scores([self._scored(weights, run, _bags(weights, run)[None]) for weights in self._network.members])
-
-    def _scores_with(self, run: RunInputs, task: str, step: int, texts: Sequence[str]) -> list[float]:
-        """Score a step, within its part of the run, as if it said other words than its own."""
-        start = step // WINDOW * WINDOW
-        part = next(islice(_windows(run), step // WINDOW, None))
-        words = words_of(task, texts, self._network.shape.n_buckets)
-        found = []
-        for weights in self._network.members:
-            changed = np.repeat(_bags(weights, part)[None], len(texts), axis=0)
-            changed[:, step - start] = _bags_of(weights, *words)
-            found.append(self._scored(weights, part, changed))
-        scores: list[float] = mean_scores(found).pointer[:, step - start].tolist()
-        return scores
-
-    def _scored(self, weights: Weights, run: RunInputs, bags: Floats) -> Scores:
-        """Read one run as often as there are *bags*: (B, N, E)."""
-
-        def times(part: NDArray[Any]) -> NDArray[Any]:
-            return np.repeat(part[None], len(bags), axis=0)
-
-        steps = StepInputs(
-            times(self._network.scaled(run.features)),
-            bags,
-            times(relations_of(run)),
-            times(np.ones(len(run), bool)),
-            times(run.can_be_blamed),
-        )
-        return scores_of(weights, self._network.shape, steps)
-
-    def _verdict(self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict]) -> Attribution:
-        found = self.judge(run)
+    def _case(
+        self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict], found: Judgement
+    ) -> _Case | Attribution:
         if found.failed < self._network.alarm and trace.outcome != "failed":
             return Attribution.abstain(
                 trace,
@@ -187,15 +207,26 @@ class NetworkTracer:
             )
         shares = np.zeros(run.n_steps)
         np.add.at(shares, run.lands_on[run.can_be_blamed], found.shares[run.can_be_blamed].astype(np.float64))
+        whole = (shares / shares.sum()).tolist()
+        return _Case(trace, run, found, shares.tolist(), quotes_of(trace, run, whole, verdicts))
+
+    def _scores_without(self, cases: Sequence[_Case]) -> list[list[float]]:
+        """Score the most blamed step of each, within its part of the run, without each of its sentences in turn."""
+        asked = []
+        for case in cases:
+            number, step = divmod(case.quotes.place, WINDOW)
+            words = words_without(case.trace.task, case.quotes.sentences, self._network.shape.n_buckets)
+            asked.append(Reworded(next(islice(windows(case.run), number, None)), step, *words))
+        return self._reader.reworded(asked)
+
+    def _verdict(self, case: _Case, scores: Sequence[float]) -> Attribution:
         return Attribution.of(
-            trace,
-            shares.tolist(),
-            failure_score=found.failed,
+            case.trace,
+            case.shares,
+            failure_score=case.found.failed,
             tracer=self._identity,
-            modes=self._blamed_modes(trace, run, found),
-            evidence=evidence_of(
-                trace, run, (shares / shares.sum()).tolist(), verdicts, partial(self._scores_with, run, trace.task)
-            ),
+            modes=self._blamed_modes(case.trace, case.run, case.found),
+            evidence=case.quotes.evidence(scores),
             coverage=self._network.set_mass,
         )
 
@@ -212,47 +243,6 @@ class NetworkTracer:
             for place, column in enumerate(ranked.tolist())
             if place == 0 or chances[column] >= _LEAST_MODE
         ]
-
-
-def _windows(run: RunInputs) -> list[RunInputs]:
-    """Part a long run, so that attention stays within each part."""
-    if len(run) <= WINDOW:
-        return [run]
-    parts = []
-    for start in range(0, len(run), WINDOW):
-        end = min(start + WINDOW, len(run))
-        kind, source, target = run.edges
-        inside = (source >= start) & (source < end) & (target >= start) & (target < end)
-        first, last = run.first_word[start], run.first_word[end]
-        parts.append(
-            RunInputs(
-                features=run.features[start:end],
-                words=run.words[first:last],
-                first_word=run.first_word[start : end + 1] - first,
-                edges=np.stack([kind, source - start, target - start])[:, inside],
-                edge_weights=run.edge_weights[inside],
-                agent=run.agent[start:end],
-                can_be_blamed=run.can_be_blamed[start:end],
-                origins=run.origins[start:end],
-                lands_on=run.lands_on[start:end],
-                n_steps=run.n_steps,
-            )
-        )
-    return parts
-
-
-def _bags(weights: Weights, run: RunInputs) -> Floats:
-    return _bags_of(weights, run.words, run.first_word)
-
-
-def _bags_of(weights: Weights, words: NDArray[np.int64], first_word: NDArray[np.int64]) -> Floats:
-    """Sum up the word vectors of each text, by the root of how many there are, as training does: (N, E)."""
-    table, counts = weights["words"], np.diff(first_word)
-    bags = np.zeros((len(counts), table.shape[1]), np.float32)
-    some = np.flatnonzero(counts)
-    if len(some):
-        bags[some] = np.add.reduceat(table[words], first_word[:-1][some], axis=0)
-    return (bags / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
 
 
 def _sigmoid(logits: Floats) -> Floats:

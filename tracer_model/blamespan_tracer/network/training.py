@@ -26,7 +26,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import percent
 from blamespan_tracer.network.agent_labels import agent_examples
-from blamespan_tracer.network.calibrating import Pointed, alarm_for, mass_for, shares_of, temperature_of
+from blamespan_tracer.network.calibrating import Pointed, alarm_for, alarms_for, mass_for, shares_of, temperature_of
 from blamespan_tracer.network.examples import MODES, SOUND, Example, examples_of
 from blamespan_tracer.network.fitting import fit_network, predict
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
@@ -161,6 +161,7 @@ def train_network_on(examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon
         coverage=recipe.coverage / 100,
         alarm=max(alarm_for(each, temperature, recipe.max_false_alarms) for each in both),
         false_alarms=recipe.max_false_alarms / 100,
+        alarms=alarms_for(both, temperature),
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
     tasks, recipes = seen.parted(len(examples.tasks))

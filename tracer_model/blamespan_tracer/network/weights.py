@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from blamespan.errors import TracerUnavailable
+from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.weights_file import digest_of, write_weights
 
@@ -23,6 +24,9 @@ FORMAT = "blamespan-network-2"
 
 LIMIT = 4.0
 """Scaled features end there: a value that training never saw must not drown the others."""
+
+_ROUNDING = 1e-9
+"""5 percent is 0.05, whichever way it is written."""
 
 Floats = NDArray[np.float32]
 
@@ -45,6 +49,7 @@ class Network:
         alarm: Probability of failure from which on a run is called failed, and
         false_alarms: the share of clean held-out runs it was chosen for.
         notes: How it was made; for people.
+        alarms: Alarms for other budgets: percent of clean held-out runs, ascending, and the alarm for it; may be empty.
         digest: First 12 hex digits of the file's SHA-256, empty before it is written.
     """
 
@@ -62,11 +67,34 @@ class Network:
     false_alarms: float = 0.05
     notes: dict[str, str] = field(default_factory=dict)
     digest: str = ""
+    alarms: tuple[tuple[float, float], ...] = ()
 
     def scaled(self, features: Floats) -> Floats:
         """Scale features as in training."""
         scaled: Floats = np.clip((features - self.mean) / self.spread, -LIMIT, LIMIT).astype(np.float32)
         return scaled
+
+    def with_alarm_for(self, max_false_alarms: float) -> Network:
+        """Give the same network with the alarm for the largest budget on file that is no more than asked for.
+
+        Args:
+            max_false_alarms: Share of sound runs that may raise an alarm, 0..1.
+
+        Raises:
+            ConfigError: if no budget on file is so small.
+        """
+        on_file = [(self.false_alarms, self.alarm), *((percent / 100, alarm) for percent, alarm in self.alarms)]
+        allowed = [pair for pair in on_file if pair[0] <= max_false_alarms + _ROUNDING]
+        if not allowed:
+            offered = ", ".join(f"{share:.3g}" for share in sorted({share for share, _ in on_file}))
+            raise ConfigError(
+                f"expected weights with an alarm for at most {max_false_alarms:.3g} false alarms, got weights "
+                f"{self.digest or '(not saved)'!r} with alarms for {offered}. Leave --max-false-alarms and "
+                "BLAMESPAN_MAX_FALSE_ALARMS out, ask for one of these, or train on more sound runs: "
+                "blamespan train tracer_model/recipes/network.toml --data DIR"
+            )
+        share, alarm = max(allowed)
+        return replace(self, alarm=alarm, false_alarms=share)
 
     def save(self, path: Path) -> str:
         """Write it to *path*, weights in 16 bits; return the digest that identifies it."""
@@ -86,6 +114,8 @@ class Network:
             "calibration": json.dumps([self.temperature, self.set_mass, self.coverage, self.alarm, self.false_alarms]),
             "notes": json.dumps(self.notes, sort_keys=True),
         }
+        if self.alarms:
+            about["alarms"] = json.dumps(self.alarms)
         return write_weights(path, tensors, about)
 
     @classmethod
@@ -121,12 +151,21 @@ class Network:
                 false_alarms,
                 json.loads(about["notes"]),
                 digest_of(path.read_bytes()),
+                _alarms(json.loads(about.get("alarms", "[]"))),
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
                 f"expected a network in {str(path)!r} (format {FORMAT}), got {error}. "
                 "Reinstall blamespan or train it again"
             ) from error
+
+
+def _alarms(pairs: Any) -> tuple[tuple[float, float], ...]:
+    """Check what a file says of alarms; it may say anything."""
+    found = tuple(sorted((float(percent), float(alarm)) for percent, alarm in pairs))
+    if not all(0 <= percent <= 100 and math.isfinite(alarm) for percent, alarm in found):
+        raise ValueError(f"alarms {pairs!r}")
+    return found
 
 
 def _member(tensors: Mapping[str, NDArray[Any]], number: int, shape: Shape) -> dict[str, Floats]:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
 from blamespan.files import read_bytes
-from blamespan.recorded import importers, load_importer
 from blamespan_tracer.replay.rerun import Rerun, read_script, recording_quietly, rerun
 from blamespan_tracer.replay.script import Script
 from blamespan_tracer.replay.user_program import Ran, load_program
@@ -59,7 +58,7 @@ def replay(
     the task. Whether an answer is right says --check, or the factory's attribute `check`.
     """
     instead = _instead(text)
-    script = read_script(path, [load_importer(format_name)] if format_name else importers(), trace_id)
+    script = read_script(path, trace_id, format_name=format_name)
     asked = task if task is not None else script.trace.task
     for framework in ("autogen_core", "autogen_agentchat"):  # what they say of a replay that is refused is no news
         logging.getLogger(framework).addHandler(logging.NullHandler())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,11 @@ from pathlib import Path
 from opentelemetry.sdk.trace import TracerProvider
 
 import blamespan
-from blamespan.analysis.sources import find_files, read_runs
+from blamespan.analysis.sources import pieces
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.files import read_lines
 from blamespan.otlp.json import request_from_json
 from blamespan.otlp.proto import spans_from_proto
-from blamespan.recorded import Importer
 from blamespan.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
@@ -55,25 +54,25 @@ class Rerun:
         return self.original.answer.strip() != self.replay.answer.strip()
 
 
-def read_script(path: Path, formats: Sequence[Importer], trace_id: str = "") -> Script:
+def read_script(path: Path, trace_id: str = "", *, format_name: str | None = None) -> Script:
     """Read the run to replay from a file that `blamespan analyze` reads.
 
     Args:
         path: The file.
-        formats: What may read it.
         trace_id: How the trace's id begins, where the file holds several runs.
+        format_name: Read it in this format instead of telling by its content.
 
     Raises:
         UnreadableInput: if there is no run in it.
         ConfigError: if it holds several runs, and not exactly one is named.
     """
     runs, errors = [], []
-    for file in find_files([path]):
-        for run in read_runs(file, formats):
+    for piece in pieces([str(path)], format_name=format_name):
+        for run in piece.read():
             if isinstance(run, UnreadableInput):
                 errors.append(run)
             elif run.trace.trace_id.startswith(trace_id.lower()):
-                runs.append((file, run.trace))
+                runs.append((Path(piece.name), run.trace))
     if not runs and errors:
         raise errors[0]
     if len(runs) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
 from blamespan_tracer.stress.campaign import Campaign
 from blamespan_tracer.stress.containment import CATCHES
 from blamespan_tracer.stress.figures import Cell, Rate, cell, cells_by

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
 from blamespan_tracer.stress.campaign import Campaign
 from blamespan_tracer.stress.figures import Cell, Rate, cell, cells_by, neutralised
 

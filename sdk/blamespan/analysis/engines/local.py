@@ -24,7 +24,6 @@ from blamespan.analysis.engines.outcomes import (
     found_in,
     made,
     outcomes_of,
-    read_piece,
     runs_of_piece,
 )
 from blamespan.analysis.engines.units import Giant, units_of, weight
@@ -127,6 +126,7 @@ class _Pool:
         self._workers = Workers(processes, sent)
         self._ahead = _AHEAD * processes
         self._tracer = tracer
+        self._batch_runs = batch_runs_of(tracer)
         self._wanted = wanted
         self._waiting: deque[tuple[Any, Answers]] = deque()
 
@@ -150,7 +150,7 @@ class _Pool:
     def read_elsewhere(self, units: Iterable[tuple[Piece, ...]]) -> Iterator[Outcome]:
         """Yield the outcomes of units that the workers read and this process attributes."""
         before = 0
-        for batch in batches(self._found(units), batch_runs_of(self._tracer)):
+        for batch in batches(self._found(units), self._batch_runs):
             yield from made(batch, self._tracer, self._wanted, before)
             before = runs_of_piece(batch, before)
 
@@ -158,9 +158,9 @@ class _Pool:
         for unit in units:
             if isinstance(unit, Giant):
                 yield from self._read(0)
-                yield from found_in(unit)
+                yield from found_in(unit, with_spans=self._wanted.spans)
             else:
-                self._ask(unit, Read(unit))
+                self._ask(unit, Read(unit, self._wanted.spans))
                 yield from self._read(self._ahead)
         yield from self._read(0)
 
@@ -193,15 +193,15 @@ class _Pool:
                 since = 0
 
     def _alone(self, work: Attributes | Read, piece: Piece) -> Iterator[Any]:
-        alone = Attributes((piece,), work.wanted) if isinstance(work, Attributes) else Read((piece,))
+        alone = Attributes((piece,), work.wanted) if isinstance(work, Attributes) else Read((piece,), work.with_spans)
         with closing(self._workers.submit(alone, tries=1)) as answers:
             yield from self._all_of(alone, answers)
 
     def _giant(self, piece: Piece) -> Iterator[Outcome]:
         """Read a piece here; its first batches are attributed here too, the others by the workers."""
         before = 0
-        found = batches(chain(read_piece(piece), [Finished(piece)]), batch_runs_of(self._tracer))
-        for number, batch in enumerate(found):
+        found = found_in([piece], with_spans=self._wanted.spans)
+        for number, batch in enumerate(batches(found, self._batch_runs)):
             if number < _WORTH_A_PROCESS_BATCHES:
                 yield from made(batch, self._tracer, self._wanted, before)
             else:

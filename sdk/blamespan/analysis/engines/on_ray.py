@@ -11,12 +11,14 @@ import pickle  # frames of our own actors
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
+from blamespan.analysis.engines.local import cores
 from blamespan.analysis.engines.outcomes import Outcome, Wanted, outcomes_of
 from blamespan.analysis.engines.units import units_of
 from blamespan.analysis.engines.worker import TracerOf
 from blamespan.analysis.sources import Piece
 from blamespan.errors import ConfigError
 from blamespan.plugins import require
+from blamespan.reading import share_memory
 from blamespan.tracers import Tracer
 
 __all__ = ["RayEngine"]
@@ -98,6 +100,7 @@ class _Attributes:
     """An actor: holds the tracer."""
 
     def __init__(self, sent: TracerOf, wanted: Wanted) -> None:
+        share_memory(cores())  # an actor for each core of this machine, at most
         self._tracer = sent.load()
         self._wanted = wanted
 

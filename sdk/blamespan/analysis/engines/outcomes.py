@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.rows import row_of
+from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.sources import Piece
-from blamespan.annotate import annotate
+from blamespan.annotate import annotate, without_verdict
 from blamespan.attribution import Attribution
 from blamespan.emit import emit
 from blamespan.errors import UnreadableInput
@@ -46,7 +46,6 @@ __all__ = [
     "found_in",
     "made",
     "outcomes_of",
-    "read_piece",
     "results_among",
     "runs_of_piece",
 ]
@@ -72,7 +71,7 @@ class Result:
     error: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """Lay the result out as plain values; see `blamespan.analysis.rows`."""
+        """Lay the result out as plain values; see `blamespan.analysis.results.rows`."""
         return row_of(self.run, self.verdict, self.error)
 
 
@@ -124,19 +123,6 @@ Found: TypeAlias = RecordedRun | UnreadableInput | Finished
 """What pieces hold, before it is attributed."""
 
 
-def read_piece(piece: Piece) -> Iterator[RecordedRun | UnreadableInput]:
-    """Yield what a piece holds; whatever its importer raises comes as an error that names the piece, and ends it."""
-    try:
-        yield from piece.read()
-    except UnreadableInput as error:
-        yield error
-    except Exception as error:  # an importer is a plugin, and what it reads may be anything
-        yield UnreadableInput(
-            f"{piece.name}: expected recorded runs, got {type(error).__name__} from its importer: {error}. "
-            "Leave it out, or tell the importer's makers"
-        )
-
-
 def outcomes_of(pieces: Iterable[Piece], tracer: Tracer, wanted: Wanted) -> Iterator[list[Outcome]]:
     """Read pieces one after the other and attribute their runs in batches, which may span pieces.
 
@@ -144,7 +130,7 @@ def outcomes_of(pieces: Iterable[Piece], tracer: Tracer, wanted: Wanted) -> Iter
         Outcomes in the order of the pieces: after those of each its `Finished`.
     """
     before = 0
-    for batch in batches(found_in(pieces), batch_runs_of(tracer)):
+    for batch in batches(found_in(pieces, with_spans=wanted.spans), batch_runs_of(tracer)):
         yield made(batch, tracer, wanted, before)
         before = runs_of_piece(batch, before)
 
@@ -228,15 +214,20 @@ def batch_runs_of(tracer: Tracer) -> int:
 
 
 def annotated_spans(result: Result) -> list[Span]:
-    """Write a run as spans with the verdict on them, as `blamespan.emit` and `blamespan.annotate` do."""
-    spans = emit(_emittable(result.run.trace))
-    return annotate(Run(spans[0], tuple(spans)), result.verdict)
+    """Give a run's spans with the verdict on them in place of an earlier one.
+
+    They are those of its source; where that has none, the ones that `blamespan.emit` makes.
+    """
+    told = result.run.spans
+    spans = [without_verdict(span) for span in told or emit(_emittable(result.run.trace))]
+    root = next((span for span in spans if span.span_id == result.run.root_id), None) if told else spans[0]
+    return annotate(Run(root, tuple(spans)), result.verdict)
 
 
-def found_in(pieces: Iterable[Piece]) -> Iterator[Found]:
+def found_in(pieces: Iterable[Piece], *, with_spans: bool) -> Iterator[Found]:
     """Read pieces one after the other; after what each holds comes its `Finished`."""
     for piece in pieces:
-        yield from read_piece(piece)
+        yield from piece.read(with_spans=with_spans)
         yield Finished(piece)
 
 

@@ -1,7 +1,7 @@
 """A worker process: gets units of work on its standard input and answers with frames on its standard output.
 
 A frame is 8 bytes of length and a pickle; both ends are ours, on one machine, connected by pipes nobody else can open.
-An empty frame ends the answers to a unit.
+An empty frame ends the answers to a unit. Between them stand notes of how far a file has been read.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 from blamespan.analysis.engines.outcomes import Found, Wanted, failed, found_in, made, outcomes_of
 from blamespan.analysis.engines.outcomes import done as done_of
 from blamespan.analysis.sources import Piece
 from blamespan.errors import TracerUnavailable
+from blamespan.reading import has_read, share_memory, watched_reading
 from blamespan.recorded import RecordedRun
 from blamespan.tracers import Tracer, load_tracer
 
 __all__ = ["Attribute", "Attributes", "Read", "TracerOf", "Unit", "main", "read_frame", "write_frame"]
 
 _LENGTH = struct.Struct("<Q")
+_NOTE = 1 << 63
+"""Set in the length of a note."""
+_NOTE_EVERY_S = 0.25
 _WATCH_S = 1.0
 _READ_AT_ONCE = 64
 
@@ -104,12 +109,13 @@ class Read:
     """Read pieces; their runs are attributed elsewhere."""
 
     pieces: tuple[Piece, ...]
+    with_spans: bool
 
     def frames(self, tracer: Tracer) -> Iterator[object]:
         """Yield lists of what is found."""
         del tracer
         held: list[Found] = []
-        for item in found_in(self.pieces):
+        for item in found_in(self.pieces, with_spans=self.with_spans):
             held.append(item)
             if len(held) >= _READ_AT_ONCE:
                 yield held
@@ -124,7 +130,8 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a tracer prints must not stand among the answers
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     try:
-        _serve(sys.stdin.buffer, answers)
+        with watched_reading(_Notes(answers)):
+            _serve(sys.stdin.buffer, answers)
     except (BrokenPipeError, EOFError):
         os._exit(0)
 
@@ -139,21 +146,49 @@ def write_frame(file: IO[bytes], value: object) -> None:
 def read_frame(file: IO[bytes]) -> bytes:
     """Read the pickle of one frame, not unpickled; empty at the end of the answers to a unit.
 
+    Notes before it go to whoever watches what this process reads (`blamespan.reading`).
+
     Raises:
         EOFError: if the other end has gone.
     """
-    head = file.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        raise EOFError("the other end has gone")
-    (size,) = _LENGTH.unpack(head)
+    while True:
+        (size,) = _LENGTH.unpack(_taken(file, _LENGTH.size))
+        data = _taken(file, size & ~_NOTE)
+        if not size & _NOTE:
+            return data
+        path, read_bytes = pickle.loads(data)  # noqa: S301  # from our own worker
+        has_read(path, read_bytes)
+
+
+def _taken(file: IO[bytes], size: int) -> bytes:
     data = file.read(size)
     if len(data) < size:
         raise EOFError("the other end has gone")
     return data
 
 
+class _Notes:
+    """Writes how far files have been read between the answers, now and then."""
+
+    def __init__(self, answers: IO[bytes]) -> None:
+        self._answers = answers
+        self._thread = threading.get_ident()
+        self._last = 0.0
+
+    def __call__(self, path: Path, size_bytes: int) -> None:
+        now = time.monotonic()
+        if now - self._last < _NOTE_EVERY_S or threading.get_ident() != self._thread:
+            return  # another thread may write in the midst of an answer
+        self._last = now
+        data = pickle.dumps((path, size_bytes))
+        self._answers.write(_LENGTH.pack(_NOTE | len(data)) + data)
+        self._answers.flush()
+
+
 def _serve(asked: IO[bytes], answers: IO[bytes]) -> None:
-    source: TracerOf | None = pickle.loads(read_frame(asked))  # noqa: S301  # from our own parent
+    source: TracerOf | None
+    source, readers = pickle.loads(read_frame(asked))  # noqa: S301  # from our own parent
+    share_memory(readers)
     tracer = source.load() if source else None
     while True:
         unit: Any = pickle.loads(read_frame(asked))  # noqa: S301

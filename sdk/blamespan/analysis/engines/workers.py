@@ -119,7 +119,7 @@ class Workers:
     """
 
     def __init__(self, count: int, tracer: TracerOf | None) -> None:
-        self._tracer = tracer
+        self._greeting = tracer, count
         self._asked: queue.SimpleQueue[tuple[Unit, Answers, int] | None] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
@@ -191,7 +191,7 @@ class Workers:
                 raise OSError("no more work is wanted")
             worker = _Worker()
             self._workers.append(worker)
-        worker.greet(self._tracer)
+        worker.greet(self._greeting)
         return worker
 
     def _forget(self, worker: _Worker | None) -> None:
@@ -223,14 +223,14 @@ class _Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    def greet(self, tracer: TracerOf | None) -> None:
-        """Tell it where modules are and which tracer to hold."""
+    def greet(self, greeting: tuple[TracerOf | None, int]) -> None:
+        """Tell it where modules are, which tracer to hold, and how many workers there are."""
         paths = pickle.dumps([os.path.abspath(path) for path in sys.path])  # noqa: PTH100  # "" is the folder we are in
         asked = self._process.stdin
         assert asked is not None
         asked.write(b"%d\n" % len(paths))
         asked.write(paths)
-        write_frame(asked, tracer)
+        write_frame(asked, greeting)
         asked.flush()
 
     def frames(self, unit: Unit) -> Iterator[bytes]:

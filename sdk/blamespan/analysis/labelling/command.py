@@ -11,8 +11,9 @@ import click
 from rich.console import Console
 
 from blamespan.analysis.labelling.dialogue import Dialogue, Left
-from blamespan.analysis.sources import pieces
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels_file import LABELS_FILE, LabelsFile
@@ -82,7 +83,7 @@ def _annotate(
     torn: list[UnreadableInput] = []
     known = [] if again else [label for label in file.read(torn) if label.by == dialogue.by]
     for error in torn:
-        click.echo(f"blamespan: {printable(str(error))}", err=True)
+        notice(error)
     done = {label.trace_id: [one for one in known if one.trace_id == label.trace_id] for label in known}
     labelled = passed = 0
     try:
@@ -110,13 +111,12 @@ def _is_done(trace: MessageActionTrace, labels: Sequence[PersonLabel]) -> bool:
 def _from_files(
     sources: Sequence[str], format_name: str | None, tracer: Tracer, refused: list[UnreadableInput]
 ) -> Iterator[tuple[RecordedRun, Attribution]]:
-    for piece in pieces(sources, format_name=format_name):
-        for item in piece.read():
-            if isinstance(item, UnreadableInput):
-                refused.append(item)
-                click.echo(f"blamespan: {printable(str(item))}", err=True)
-            else:
-                yield item, tracer.attribute([item.trace])[0]
+    for item in runs_in(sources, format_name=format_name):
+        if isinstance(item, UnreadableInput):
+            refused.append(item)
+            notice(item)
+        else:
+            yield item, tracer.attribute([item.trace])[0]
 
 
 def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:

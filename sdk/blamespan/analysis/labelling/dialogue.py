@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from blamespan.analysis.labelling.choices import MODES, mode_typed
-from blamespan.analysis.tables import print_run
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.tables import print_run
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.people_labels import Answer, PersonLabel, Said
@@ -95,9 +95,9 @@ class Dialogue:
         """Take the step of the verdict, with its mode or another."""
         step = shown.decisive_step
         assert step is not None  # the caller has looked
-        named = [blame.mode for blame in shown.modes if blame.agent == run.trace.steps[step].agent][:1]
+        named = shown.mode_of(run.trace.steps[step].agent)
         if not asks_mode:
-            return self._made(run, "agrees", shown, step=step, modes=named)
+            return self._made(run, "agrees", shown, step=step, modes=[named.mode] if named else [])
         modes = self._modes(typed)
         return None if modes is None else self._made(run, "corrects", shown, step=step, modes=modes)
 
@@ -165,8 +165,8 @@ def said_by(verdict: Attribution) -> Said:
     """Write down what a verdict says, for a label."""
     step = verdict.decisive_step
     agent = "" if step is None else verdict.steps[step].agent
-    named = next((str(blame.mode) for blame in verdict.modes if blame.agent == agent), "")
-    return Said(verdict.tracer, agent, step, named)
+    named = verdict.mode_of(agent)
+    return Said(verdict.tracer, agent, step, str(named.mode) if named else "")
 
 
 def _index(typed: str) -> int | None:

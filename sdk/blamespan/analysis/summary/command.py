@@ -11,16 +11,16 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from blamespan.analysis.rows import read_rows
-from blamespan.analysis.selection import time_of
+from blamespan.analysis.results.rows import read_rows
+from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.summary.change import Periods
 from blamespan.analysis.summary.document import as_document
 from blamespan.analysis.summary.facts import Fact, fact_of
 from blamespan.analysis.summary.page import page_of
 from blamespan.analysis.summary.summary import Summary, sum_up
 from blamespan.analysis.summary.text import print_summary
-from blamespan.analysis.verdicts import printable
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.selection import time_of
 
 __all__ = ["summary"]
 

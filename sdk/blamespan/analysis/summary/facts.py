@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from blamespan.analysis.verdicts import printable
+from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.verdicts import MORE_LIKELY_THAN_NOT
 from blamespan.errors import UnreadableInput
 
 __all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]
@@ -17,9 +18,8 @@ Kind: TypeAlias = Literal["failed", "sound", "abstained"]
 """`failed`: known to have failed, or more likely than not; `sound`: the opposite; `abstained`: there is no verdict."""
 
 Row: TypeAlias = Mapping[str, Any]
-"""One row as `blamespan.analysis.rows.read_rows` yields it; read from a file, so anything may be in its parts."""
+"""One row as `blamespan.analysis.results.read_rows` yields it; read from a file, so anything may be in its parts."""
 
-_MORE_LIKELY_THAN_NOT = 0.5
 _MAX_NAME_CHARS = 200
 _MAX_REASON_CHARS = 120
 _MAX_TEXT_CHARS = 2_000
@@ -136,7 +136,7 @@ def _fact(row: Row) -> Fact:
 def _kind(outcome: object, score: float) -> Kind:
     if outcome in ("failed", "succeeded"):
         return "failed" if outcome == "failed" else "sound"
-    return "failed" if score >= _MORE_LIKELY_THAN_NOT else "sound"
+    return "failed" if score >= MORE_LIKELY_THAN_NOT else "sound"
 
 
 def _share_of(row: Row, index: int | None) -> float:

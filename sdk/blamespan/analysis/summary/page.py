@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 from blamespan._version import __version__
+from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
 from blamespan.analysis.summary.clusters import Cluster
 from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot, time_plot
@@ -17,7 +18,6 @@ from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
 from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
-from blamespan.analysis.verdicts import printable
 
 __all__ = ["page_of"]
 
@@ -127,7 +127,7 @@ def _clusters(found: JudgeSummary) -> str:
     single = len(found.clusters) - len(groups)
     return (
         f'<h3>Alike failures</h3><p class="faint">{len(groups)} groups, of one agent and error mode and like words '
-        f"each{_more(len(groups) - _CLUSTERS)}; {single} failures are like no other.</p>"
+        f"each{_more(len(groups) - _CLUSTERS)}; {single:,} failures are like no other.</p>"
         f'<ol class="clusters">{items}</ol>'
     )
 
@@ -194,7 +194,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, s
         kind = ' class="sure"' if strong and strong[number] else ""
         lines.append(f'<tr{kind}><th scope="row"><bdi>{_safe(first)}</bdi></th>{cells}</tr>')
     return (
-        '<details open><summary>As a table</summary><div class="scroll" role="region" tabindex="0" '
+        '<details open><summary>As a table</summary><div class="scroll" role="group" tabindex="0" '
         f'aria-label="{_safe(caption)}"><table><caption>{_safe(caption)}</caption><thead><tr>{heads}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div></details>"
     )

@@ -103,7 +103,7 @@ def summarize(rows: Iterable[Row], *, against: Iterable[Row] | None = None, peri
     """Sum up results; memory does not grow with how many there are.
 
     Args:
-        rows: As `blamespan.analysis.rows.read_rows` yields them.
+        rows: As `blamespan.analysis.results.rows.read_rows` yields them.
         against: Older results, for what has changed since.
         periods: Or two periods among *rows*, likewise.
 

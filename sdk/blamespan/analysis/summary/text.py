@@ -88,7 +88,7 @@ def _print_clusters(console: Console, found: JudgeSummary, most: int | None) -> 
     if not found.clusters:
         return
     single = len(found.clusters) - len(groups)
-    console.print(f"\nalike failures: {len(groups)} groups; {single} failures are like no other", style="dim")
+    console.print(f"\nalike failures: {len(groups):,} groups; {single:,} failures are like no other", style="dim")
     for one in groups[:most]:
         words = f": {', '.join(one.words)}" if one.words else ""
         mode = f"{one.mode_name} ({one.mode})" if one.mode else "no mode"

@@ -61,21 +61,37 @@ class StageFigures:
 
 
 class Ledger(TrainerCallback):  # type: ignore[misc]  # transformers' types say nothing
-    """Writes what a trainer logs to a file, and keeps it."""
+    """Writes what a trainer logs to a file, and keeps it; going on from a checkpoint, what led there, too."""
 
     def __init__(self, stage: str, path: Path) -> None:
         self._stage = stage
         self._path = path
         self.rows: list[dict[str, float]] = []
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Read what was written up to where training goes on."""
+        self.rows = [row for row in self._written() if row["update"] <= state.global_step]
+
+    def _written(self) -> list[dict[str, float]]:
+        lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
+        found: dict[float, dict[str, float]] = {}
+        for line in lines:
+            try:
+                row = json.loads(line)
+            except ValueError:  # cut off when the process was killed
+                continue
+            if row.get("stage") == self._stage:
+                found[row["update"]] = row
+        return list(found.values())
+
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Take down one update."""
         if not state.is_world_process_zero or not logs or "train_runtime" in logs:
             return
         row = {key: value for key, value in logs.items() if isinstance(value, int | float)}
-        self.rows.append(row)
+        self.rows.append({"update": state.global_step, **row})
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"stage": self._stage, "update": state.global_step, **row}) + "\n")
+            file.write(json.dumps({"stage": self._stage, **self.rows[-1]}) + "\n")
 
     def ends(self, key: str) -> tuple[float, float]:
         """Give the mean of *key* over the first and the last fifth of the updates; NaN where there is none."""

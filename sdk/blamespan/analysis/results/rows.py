@@ -1,0 +1,331 @@
+"""A result as one row: what `blamespan analyze` writes as JSON lines and parquet, and how it is read again.
+
+A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
+`service`, `framework`, `task`), and what it says (`failure_score` to `abstained`). `content` is the head of the
+decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import copy
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from blamespan.attribution import Attribution
+from blamespan.errors import MissingExtra, UnreadableInput
+from blamespan.files import read_lines
+from blamespan.recorded import RecordedRun
+from blamespan.taxonomy import ErrorMode
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["MAX_HEAD_CHARACTERS", "ROW_DEFAULTS", "arrow_schema", "as_arrow", "read_rows", "row_of", "started_at"]
+
+MAX_HEAD_CHARACTERS: Final = 500
+"""How much of the task and of the decisive step's content a row quotes."""
+
+_NOTHING: Final = object()
+ROW_DEFAULTS: Final[Mapping[str, Any]] = {
+    "source": _NOTHING,
+    "trace_id": _NOTHING,
+    "outcome": "unknown",
+    "failure_score": 0.0,
+    "agent": None,
+    "step": None,
+    "span_id": None,
+    "mode": None,
+    "agents": [],
+    "steps": [],
+    "modes": [],
+    "step_set": [],
+    "coverage": 0.0,
+    "evidence": [],
+    "tracer": {"name": "", "version": "", "weights": ""},
+    "revision": 0,
+    "abstained": None,
+    "started": None,
+    "duration_s": None,
+    "service": None,
+    "framework": None,
+    "task": "",
+    "content": None,
+    "error": None,
+}
+"""Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
+cannot lack."""
+
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "source": str,
+    "trace_id": str,
+    "outcome": str,
+    "failure_score": (int, float),
+    "agent": (str, type(None)),
+    "step": (int, type(None)),
+    "span_id": (str, type(None)),
+    "mode": (dict, type(None)),
+    "agents": list,
+    "steps": list,
+    "modes": list,
+    "step_set": list,
+    "coverage": (int, float),
+    "evidence": list,
+    "tracer": dict,
+    "revision": int,
+    "abstained": (str, type(None)),
+    "started": (str, type(None)),
+    "duration_s": (int, float, type(None)),
+    "service": (str, type(None)),
+    "framework": (str, type(None)),
+    "task": str,
+    "content": (str, type(None)),
+    "error": (str, type(None)),
+}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PARQUET_MAGIC: Final = b"PAR1"
+
+
+def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> dict[str, Any]:
+    """Lay out a result as a row: plain values as JSON has them, scores with six decimals.
+
+    Args:
+        run: The run.
+        verdict: What the tracer says of it.
+        error: Why it says nothing, where the tracer failed on it.
+    """
+    trace = run.trace
+    content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
+    return {
+        **_verdict_json(run.source, trace, verdict),
+        "started": started_at(trace),
+        "duration_s": _duration_s(trace),
+        "service": _text_of(trace.resource.get("service.name")),
+        "framework": run.origin.framework if run.origin else None,
+        "task": trace.task[:MAX_HEAD_CHARACTERS],
+        "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
+        "error": error,
+    }
+
+
+def started_at(trace: MessageActionTrace) -> str | None:
+    """Say when a run's first step began, in UTC, as `2026-01-31T08:00:00.000000Z`; None where no clock says so.
+
+    A clock beyond the year 9999 is no clock.
+    """
+    start_ns = min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0)
+    if not start_ns:
+        return None
+    try:
+        found = _EPOCH + timedelta(microseconds=start_ns // 1_000)
+    except OverflowError:
+        return None
+    return _iso(found)
+
+
+@cache
+def arrow_schema() -> Any:
+    """Give the schema of a row in Arrow and parquet: as in JSON, but `started` is a timestamp in microseconds, UTC.
+
+    Raises:
+        MissingExtra: if pyarrow is not installed.
+    """
+    pa = _pyarrow()
+    text, number, whole = pa.string(), pa.float64(), pa.int64()
+    mode = [("taxonomy", text), ("code", text), ("name", text), ("score", number)]
+    step = [("index", whole), ("agent", text), ("kind", text), ("score", number)]
+    types = {
+        "failure_score": number,
+        "step": whole,
+        "mode": pa.struct(mode),
+        "agents": pa.list_(pa.struct([("agent", text), ("score", number)])),
+        "steps": pa.list_(pa.struct(step)),
+        "modes": pa.list_(pa.struct([("agent", text), *mode])),
+        "step_set": pa.list_(whole),
+        "coverage": number,
+        "evidence": pa.list_(pa.struct([("index", whole), ("quote", text), ("score", number)])),
+        "tracer": pa.struct([("name", text), ("version", text), ("weights", text)]),
+        "revision": whole,
+        "started": pa.timestamp("us", tz="UTC"),
+        "duration_s": number,
+    }
+    return pa.schema([(name, types.get(name, text)) for name in ROW_DEFAULTS])
+
+
+def as_arrow(rows: list[dict[str, Any]]) -> Any:
+    """Lay out rows as a `pyarrow.Table` of `arrow_schema`; half of a surrogate pair comes as a question mark.
+
+    Raises:
+        MissingExtra: if pyarrow is not installed.
+    """
+    pa = _pyarrow()
+    timed = [{**row, "started": _read_iso(row["started"])} for row in rows]
+    try:
+        return pa.Table.from_pylist(timed, schema=arrow_schema())
+    except UnicodeEncodeError:
+        return pa.Table.from_pylist([_encodable(row) for row in timed], schema=arrow_schema())
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a results file, in its order; every row has every key of `ROW_DEFAULTS`.
+
+    Args:
+        path: JSON lines, compressed or not; a parquet file; or a folder of such files, read by name.
+
+    Raises:
+        UnreadableInput: if it cannot be read, or a row is none; rows before it were yielded.
+        MissingExtra: if it is parquet and pyarrow is not installed.
+    """
+    if path.is_dir():
+        yield from _read_folder(path)
+    elif _is_parquet(path):
+        yield from _read_parquet(path)
+    else:
+        for number, line in read_lines(path):
+            yield _row(_parsed(line, f"{path}:{number}"), f"{path}:{number}")
+
+
+def _read_folder(path: Path) -> Iterator[dict[str, Any]]:
+    endings = (".parquet", ".jsonl", ".jsonl.zst", ".jsonl.gz", ".jsonl.xz")
+    files = [file for file in sorted(path.rglob("*")) if file.name.endswith(endings) and file.is_file()]
+    files = [file for file in files if not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)]
+    if not files:
+        raise UnreadableInput(
+            f"expected a folder with results (*.parquet or *.jsonl), got {str(path)!r}. "
+            "Make one with: blamespan analyze TRACES --out RESULTS"
+        )
+    for file in files:
+        yield from read_rows(file)
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+    except OSError as error:
+        raise UnreadableInput(
+            f"expected a file of results, got {str(path)!r} ({error.strerror or error}). Check the path."
+        ) from error
+
+
+def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    pa = _pyarrow()
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches(batch_size=256):
+                for row in batch.to_pylist():
+                    number += 1
+                    if isinstance(row.get("started"), datetime):
+                        row["started"] = _iso(row["started"])
+                    yield _row(row, f"{path}:{number}")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, UnreadableInput):
+            raise
+        raise UnreadableInput(
+            f"expected a parquet file of results, got {str(path)!r}, which cannot be read ({error}). Make it again."
+        ) from error
+
+
+def _parsed(line: bytes, place: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInput(f"{place}: expected a result as JSON, got {line[:40]!r} ({error})") from error
+
+
+def _row(found: object, place: str) -> dict[str, Any]:
+    if not isinstance(found, dict) or "source" not in found or "trace_id" not in found:
+        raise UnreadableInput(
+            f"{place}: expected a result of `blamespan analyze` (an object with 'source' and 'trace_id'), got "
+            f"{str(found)[:60]!r}"
+        )
+    row = {key: found.get(key) for key in ROW_DEFAULTS}
+    for key, value in row.items():
+        if value is None and ROW_DEFAULTS[key] is not _NOTHING:
+            row[key] = copy(ROW_DEFAULTS[key])
+        elif not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+            raise UnreadableInput(f"{place}: expected a result of `blamespan analyze`, got {key} = {str(value)[:60]!r}")
+    return row
+
+
+def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) -> dict[str, Any]:
+    """Lay out a verdict as one JSON object; scores with six decimals."""
+    decisive = None if verdict.decisive_step is None else verdict.steps[verdict.decisive_step]
+    blame = verdict.mode_of(decisive.agent) if decisive else None
+    return {
+        "source": source,
+        "trace_id": trace.trace_id,
+        "outcome": trace.outcome,
+        "failure_score": round(verdict.failure_score, 6),
+        "agent": decisive.agent if decisive else None,
+        "step": decisive.index if decisive else None,
+        "span_id": decisive.span_id if decisive else None,
+        "mode": _mode_json(blame.mode, blame.score) if blame else None,
+        "agents": [{"agent": item.agent, "score": round(item.score, 6)} for item in verdict.agents],
+        "steps": [
+            {"index": item.index, "agent": item.agent, "kind": step.kind, "score": round(item.score, 6)}
+            for step, item in zip(trace.steps, verdict.steps, strict=True)
+        ],
+        "modes": [{"agent": item.agent, **_mode_json(item.mode, item.score)} for item in verdict.modes],
+        "step_set": list(verdict.step_set),
+        "coverage": verdict.coverage,
+        "evidence": [
+            {"index": item.index, "quote": item.quote, "score": round(item.score, 6)} for item in verdict.evidence
+        ],
+        "tracer": {
+            "name": verdict.tracer.name,
+            "version": verdict.tracer.version,
+            "weights": verdict.tracer.weights,
+        },
+        "revision": verdict.revision,
+        "abstained": verdict.abstained,
+    }
+
+
+def _mode_json(mode: ErrorMode, score: float) -> Mapping[str, Any]:
+    return {"taxonomy": mode.taxonomy, "code": mode.code, "name": mode.name, "score": round(score, 6)}
+
+
+def _duration_s(trace: MessageActionTrace) -> float | None:
+    timed = [step for step in trace.steps if step.start_ns > 0]
+    if not timed:
+        return None
+    return round((max(step.end_ns for step in timed) - min(step.start_ns for step in timed)) / 1e9, 6)
+
+
+def _text_of(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _read_iso(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    return {key: _encodable(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "parquet and dataframes need the package 'pyarrow', which is not installed. "
+            "Install it with: pip install 'blamespan[importers]'"
+        ) from error
+    return pyarrow

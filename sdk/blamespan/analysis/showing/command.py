@@ -1,0 +1,110 @@
+"""`blamespan show`: draw one run on the terminal, with who is to blame."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console, ConsoleDimensions
+
+from blamespan.analysis.showing.drawing import Picture
+from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.marks import line, marks_of, shortened
+from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.tracers import DEFAULT_TRACER, load_tracer
+
+__all__ = ["show"]
+
+_TASK_CHARS = 60
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  blamespan show traces.jsonl
+  blamespan show traces.jsonl --run 2 --step 5
+  blamespan show 4bf92f3577b34da6
+"""
+)
+@click.argument("trace", metavar="TRACE")
+@click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
+@click.option("--step", "index", type=click.IntRange(min=0), metavar="N", help="Show this step with all of its text.")
+@click.option("--all", "every", is_flag=True, help="Leave no step out.")
+@click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
+@click.option("--tracer", "tracer_name", metavar="NAME", help=f"Ask this tracer.  [default: the verdict on the spans, "
+              f"else {DEFAULT_TRACER}]")  # fmt: skip
+@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
+def show(
+    trace: str,
+    which: str | None,
+    index: int | None,
+    every: bool,
+    store: Path | None,
+    tracer_name: str | None,
+    format_name: str | None,
+) -> None:
+    """Draw one run: who did what, who builds on whom, who is to blame, for what, by which words.
+
+    TRACE is a file, folder, pattern or URL as `blamespan analyze` reads them, or the id of a trace in the store of
+    `blamespan collect`: all of its hex digits, or the first few. NO_COLOR and FORCE_COLOR are honoured; what is piped
+    is plain text, as wide as COLUMNS says, else 80.
+    """
+    console = _console()
+    try:
+        run = chosen(_readable(found_runs(trace, store, format_name)), which)
+    except SeveralRuns as several:
+        _list(console, several)
+        raise
+    verdict = _verdict(run, tracer_name)
+    picture = Picture(console, run, verdict, rules_of(run.trace, may_take_long=True))
+    if index is None:
+        picture.print_run(every=every)
+        return
+    if index >= len(run.trace.steps):
+        raise ConfigError(f"expected a step from 0 to {len(run.trace.steps) - 1}, got --step {index}")
+    picture.print_step(index)
+
+
+def _console() -> Console:
+    """Open the terminal; without colours also nothing bold or dim, and signs that its encoding lacks become `?`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    console = Console(highlight=False, markup=False, emoji=False)
+    if console.no_color:
+        console = Console(highlight=False, markup=False, emoji=False, color_system=None)
+    if console.is_dumb_terminal:
+        console.size = ConsoleDimensions(*shutil.get_terminal_size())  # Rich takes a dumb one to have 80 columns
+    return console
+
+
+def _readable(found: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
+    """Pass on runs; what cannot be read is named on stderr."""
+    for item in found:
+        if isinstance(item, UnreadableInput):
+            notice(item)
+        else:
+            yield item
+
+
+def _verdict(run: ShownRun, tracer_name: str | None) -> Attribution:
+    if run.verdict is not None and tracer_name is None:
+        return run.verdict
+    [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([run.trace])
+    return verdict
+
+
+def _list(console: Console, several: SeveralRuns) -> None:
+    """Say which runs there are, a line each."""
+    for number, run in enumerate(several.runs, 1):
+        task = shortened(line(run.trace.task), _TASK_CHARS, marks_of(console))
+        facts = f"{number:>5}  {run.trace.trace_id}  {len(run.trace.steps):>4} steps  {run.trace.outcome:9}  {task}"
+        console.print(facts.rstrip(), no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
+    if several.has_more:
+        console.print(f"      and more: {len(several.runs)} are listed")

@@ -1,0 +1,58 @@
+"""A verdict in words: a row per step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from blamespan.analysis.showing.legible import printable
+from blamespan.attribution import Attribution
+from blamespan.trace import MessageActionTrace
+
+__all__ = ["MORE_LIKELY_THAN_NOT", "MOST_STEPS", "SHARE_WORTH_A_LINE", "StepRow", "mode_text", "step_rows"]
+
+MORE_LIKELY_THAN_NOT: Final = 0.5
+"""Below this likelihood of a failure a run is called sound, and its verdict an if."""
+MOST_STEPS: Final = 40
+"""Steps of one run that are shown without being asked for more."""
+SHARE_WORTH_A_LINE: Final = 0.05
+"""Of the blame: steps of longer runs with less are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One line of a run's table: what a step did and what it is blamed for."""
+
+    index: int
+    agent: str
+    kind: str
+    score: float
+    is_decisive: bool
+    mode: str
+    evidence: str
+    content: str
+
+
+def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:
+    """Lay out a run, a row per step; error mode and evidence stand on the suspects."""
+    suspects = {*verdict.step_set, verdict.decisive_step}
+    quotes = {item.index: item.quote for item in reversed(verdict.evidence)}  # the strongest wins
+    return [
+        StepRow(
+            index=step.index,
+            agent=printable(step.agent),
+            kind=step.kind,
+            score=blame.score,
+            is_decisive=step.index == verdict.decisive_step,
+            mode=mode_text(verdict, step.agent) if step.index in suspects else "",
+            evidence=printable(quotes.get(step.index, "")) if step.index in suspects else "",
+            content=printable(step.content),
+        )
+        for step, blame in zip(trace.steps, verdict.steps, strict=True)
+    ]
+
+
+def mode_text(verdict: Attribution, agent: str | None) -> str:
+    """Name the agent's most likely error mode, with its code and taxonomy."""
+    blame = verdict.mode_of(agent)
+    return f"{blame.mode.name} ({blame.mode})" if blame else ""

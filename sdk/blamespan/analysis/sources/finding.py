@@ -1,0 +1,223 @@
+"""Finding what sources name: files, folders, globs, standard input, anything fsspec opens, and back ends."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from glob import glob, has_magic
+from pathlib import Path
+
+from blamespan.analysis.sources.files import data_files, is_data, runs_of_file
+from blamespan.analysis.sources.piece import ALL, Found, Piece
+from blamespan.analysis.sources.remote import check_url, fetched, public_url, remote_files
+from blamespan.analysis.sources.spooling import spool_pipe, spool_stdin
+from blamespan.backends import SpanReader, is_backend, open_reader
+from blamespan.errors import UnreadableInput
+from blamespan.recorded import load_importer
+from blamespan.selection import Selection
+
+__all__ = ["pieces", "runs_in"]
+
+_STDIN = "-"
+_LOCAL = ("file", "local")
+_TRACES_AT_ONCE = 16
+"""Traces of a back end that make up a piece: enough for one answer, few enough to share out and to read again."""
+
+
+def pieces(sources: Sequence[str], *, format_name: str | None = None, selection: Selection = ALL) -> Iterator[Piece]:
+    """Find what *sources* name, in their order; each file once.
+
+    A folder is walked for data files, a pattern (`exports/**/*.jsonl.zst`) matched, `-` is standard input, a URL is
+    asked of the back end of that scheme or else opened by fsspec. What cannot be found is a piece that reads as an
+    error, so that the rest goes on. Back ends and folders elsewhere are asked while the pieces are taken.
+
+    Args:
+        sources: As a user writes them.
+        format_name: Read every file in this format instead of telling by its content; back ends know their own.
+        selection: Which runs are wanted.
+
+    Raises:
+        ConfigError: if the format or a URL is wrong, or a back end's key is missing; before anything is read.
+        MissingExtra: if a source needs a package that is not installed.
+    """
+    if format_name is not None:
+        load_importer(format_name)
+    for source in sources:
+        if is_backend(source):
+            open_reader(source, selection).close()
+        elif _is_elsewhere(source):
+            check_url(source)
+    return _each_once(sources, format_name, selection)
+
+
+def runs_in(sources: Iterable[str | Path], *, format_name: str | None = None) -> Iterator[Found]:
+    """Yield the runs of all that *sources* name, one after the other; for what cannot be read, an error in its place.
+
+    Args:
+        sources: As for `pieces`.
+        format_name: As for `pieces`.
+
+    Raises:
+        ConfigError: as `pieces` does.
+        MissingExtra: as `pieces` does.
+    """
+    for piece in pieces([str(source) for source in sources], format_name=format_name):
+        yield from piece.read()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file on this machine."""
+
+    path: Path
+    format_name: str | None
+    shown_as: str = ""
+    """What the file is called where its path is one of ours."""
+
+    def __call__(self, with_spans: bool) -> Iterator[Found]:
+        found = runs_of_file(self.path, self.format_name, with_spans=with_spans)
+        return _renamed(found, str(self.path), self.shown_as) if self.shown_as else found
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteFile:
+    """A file elsewhere."""
+
+    url: str
+    name: str
+    format_name: str | None
+
+    def __call__(self, with_spans: bool) -> Iterator[Found]:
+        with fetched(self.url) as path:
+            found = runs_of_file(path, self.format_name, with_spans=with_spans)
+            yield from _renamed(found, str(path), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Traces:
+    """Traces of a back end."""
+
+    url: str
+    selection: Selection
+    ids: tuple[str, ...]
+
+    def __call__(self, with_spans: bool) -> Iterator[Found]:
+        with closing(open_reader(self.url, self.selection)) as reader:
+            if with_spans and isinstance(reader, SpanReader):
+                yield from reader.runs_with_spans(self.ids)
+            else:
+                yield from reader.runs(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """What could not be found."""
+
+    message: str
+
+    def __call__(self, with_spans: bool) -> Iterator[Found]:
+        yield UnreadableInput(self.message)
+
+
+def _each_once(sources: Sequence[str], format_name: str | None, selection: Selection) -> Iterator[Piece]:
+    seen: set[str] = set()
+    for source in sources:
+        for piece in _pieces_of(source, format_name, selection):
+            if piece.name not in seen:
+                seen.add(piece.name)
+                yield piece
+
+
+def _pieces_of(source: str, format_name: str | None, selection: Selection) -> Iterator[Piece]:
+    try:
+        if source == _STDIN:
+            path = spool_stdin()
+            yield Piece("stdin", path.stat().st_size, _File(path, format_name, "stdin"), selection, path)
+        elif is_backend(source):
+            yield from _of_backend(source, selection)
+        elif _is_elsewhere(source):
+            for file in remote_files(source, is_data=is_data):
+                yield Piece(file.name, file.size, _RemoteFile(file.url, file.name, format_name), selection)
+        else:
+            yield from _of_path(_without_scheme(source), format_name, selection)
+    except UnreadableInput as error:
+        yield Piece(_shown(source), None, _Trouble(str(error)))
+
+
+def _shown(source: str) -> str:
+    return public_url(source) if "://" in source else source
+
+
+def _of_path(source: str, format_name: str | None, selection: Selection) -> Iterator[Piece]:
+    if not source or "\0" in source:
+        raise UnreadableInput(f"expected a path, got {source!r}. Check the path.")
+    path = Path(source)
+    if has_magic(source) and not path.exists():
+        matches = sorted(glob(source, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
+        if not matches:
+            raise UnreadableInput(f"{source}: expected recorded runs, got no file of that pattern. Check the path.")
+        paths = [Path(match) for match in matches]
+    else:
+        paths = [path]
+    for file in (file for path in paths for file in data_files(path)):
+        yield _file_piece(file, format_name, selection)
+
+
+def _file_piece(path: Path, format_name: str | None, selection: Selection) -> Piece:
+    name = str(path)
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            spooled = spool_pipe(path)
+            return Piece(name, spooled.stat().st_size, _File(spooled, format_name, name), selection, spooled)
+    except UnreadableInput as error:
+        return Piece(name, None, _Trouble(str(error)))
+    except (OSError, ValueError):
+        return Piece(name, None, _File(path, format_name), selection)  # reading says what is wrong
+    return Piece(name, facts.st_size, _File(path, format_name), selection, path)
+
+
+def _of_backend(url: str, selection: Selection) -> Iterator[Piece]:
+    """Ask for the traces' ids, and share them out; a trouble on the way stands where it came."""
+    with closing(open_reader(url, selection)) as reader:
+        looked_for = replace(reader.remaining, limit=selection.limit)
+        waiting: list[str] = []
+        for number, found in enumerate(reader.trace_ids()):
+            if isinstance(found, UnreadableInput):
+                yield Piece(f"{url}#{number}", None, _Trouble(str(found)))
+                continue
+            waiting.append(found)
+            if len(waiting) == _TRACES_AT_ONCE:
+                yield _traces_piece(url, waiting, selection, looked_for)
+                waiting = []
+        if waiting:
+            yield _traces_piece(url, waiting, selection, looked_for)
+
+
+def _traces_piece(url: str, ids: Sequence[str], asked: Selection, looked_for: Selection) -> Piece:
+    between = ids[0] if len(ids) == 1 else f"{ids[0]}..{ids[-1]}"
+    return Piece(f"{url}#{between}", None, _Traces(url, asked, tuple(ids)), looked_for)
+
+
+def _is_elsewhere(source: str) -> bool:
+    scheme, separator, _ = source.partition("://")
+    return bool(separator) and ("::" in source or scheme.lower() not in _LOCAL)
+
+
+def _without_scheme(source: str) -> str:
+    scheme, separator, path = source.partition("://")
+    return path if separator and scheme.lower() in _LOCAL else source
+
+
+def _renamed(found: Iterable[Found], path: str, name: str) -> Iterator[Found]:
+    """Say *name* where an importer says the *path* of our temporary file."""
+    try:
+        for item in found:
+            if isinstance(item, UnreadableInput):
+                yield UnreadableInput(str(item).replace(path, name))
+            else:
+                yield replace(item, source=item.source.replace(path, name))
+    except UnreadableInput as error:
+        yield UnreadableInput(str(error).replace(path, name))

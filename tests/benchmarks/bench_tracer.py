@@ -1,0 +1,200 @@
+"""How fast the embedded tracers are, from spans and from rebuilt traces, and what the network's time is made of.
+
+    scripts/bench tracer [--quick] [--runs N] [--data FILE] [--weights FILE] [--json]
+
+Runs are drawn evenly from AEGIS's validation file where it is there, else made up. Workers use one thread each, as
+those of `blamespan analyze`; a GPU is measured where PyTorch sees one. Exit code 1 where the network misses its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+
+import click
+from tests.benchmarks import tracer_work
+from tests.benchmarks.machine import describe, versions
+from tests.benchmarks.offline_archives import runs as made_up
+
+from blamespan.trace import MessageActionTrace
+
+ROOT = Path(__file__).parents[2]
+TRACERS = ("lexical", "contracts", "network")
+MIN_PER_S = {"cpu": 50.0, "gpu": 2_000.0}
+"""Bars of the network, traces in a second from rebuilt trace to verdict: two CPU cores, one GPU."""
+
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How fast one tracer is.
+
+    Attributes:
+        tracer: Its name, and
+        device: where it computes.
+        begins: What it begins with: `spans` or `traces`.
+        processes: How many share the runs.
+        runs: How many a round attributes.
+        per_s: Runs in a second, of each round, ascending.
+        cpu_ms: Processor time of all processes for a run, the least of the rounds: on a busy machine it still compares.
+        median_ms: Of single runs, each attributed alone; measured with one process,
+        p99_ms: likewise, and
+        n: of so many.
+    """
+
+    tracer: str
+    device: str
+    begins: str
+    processes: int
+    runs: int
+    per_s: tuple[float, ...]
+    cpu_ms: float
+    median_ms: float | None = None
+    p99_ms: float | None = None
+    n: int = 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("scripts/bench tracer", description="How fast the embedded tracers are.")
+    parser.add_argument("--quick", action="store_true", help="few runs, one round")
+    parser.add_argument("--runs", type=int, metavar="N", help="how many (300; quick: 60)")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="recorded runs, in any format that is imported")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="the network's, in place of those bundled")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
+    arguments = parser.parse_args()
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    if arguments.weights:
+        os.environ["BLAMESPAN_NETWORK_WEIGHTS"] = str(arguments.weights.resolve())
+    count = arguments.runs or (60 if arguments.quick else 300)
+    source, traces = _runs(arguments.data, count)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.pickle"
+        path.write_bytes(pickle.dumps(traces))
+        figures = list(_measured(path, len(traces), rounds=1 if arguments.quick else 3))
+        parts = _parts(path)
+    failures = _failures(figures)
+    about = {"machine": describe(), "versions": versions(("numpy", "torch", "blamespan")), "runs": source}
+    document = about | {"figures": list(map(asdict, figures)), "parts_cpu_ms": parts, "failures": failures}
+    click.echo(json.dumps(document, indent=2) if arguments.json else _tables(about, figures, parts))
+    for failure in failures:
+        click.echo(f"missed: {failure}", err=True)
+    sys.exit(bool(failures))
+
+
+def _runs(data: Path | None, count: int) -> tuple[str, list[MessageActionTrace]]:
+    """Draw runs evenly from a file; say which they are."""
+    said = os.environ.get("BLAMESPAN_TEST_DATA")
+    path = data or (Path(said) if said else ROOT.parent / "shared" / "data") / "aegis" / "validation.jsonl.xz"
+    if data is None and not path.is_file():
+        traces = list(made_up(count))
+        return _described("made up", traces), traces
+    from blamespan_tracer.table import read_recorded
+
+    every = [run.trace for run in read_recorded(path)]
+    traces = every[:: max(1, len(every) // count)][:count]
+    return _described(path.name, traces), traces
+
+
+def _described(name: str, traces: Sequence[MessageActionTrace]) -> str:
+    steps = statistics.median(len(trace.steps) for trace in traces)
+    chars = statistics.median(sum(len(step.content) for step in trace.steps) for trace in traces)
+    return f"{len(traces)} of {name}, median {steps:g} steps, {chars:,.0f} characters"
+
+
+def _measured(path: Path, n_runs: int, *, rounds: int) -> Iterator[Figure]:
+    for tracer in TRACERS:
+        for processes in (1, 2):
+            yield from _of_tracer(path, n_runs, tracer, "cpu", processes, rounds)
+    if _has_gpu():
+        yield from _of_tracer(path, n_runs, "network", "cuda", 1, rounds)
+    else:
+        click.echo("no GPU: not measured there", err=True)
+
+
+def _of_tracer(path: Path, n_runs: int, tracer: str, device: str, processes: int, rounds: int) -> Iterator[Figure]:
+    click.echo(f"{tracer}, {device}, {processes} processes", err=True)
+    os.environ["BLAMESPAN_DEVICE"] = device
+    with _workers(path, tracer, processes) as pool:
+        for begins in ("spans", "traces"):
+            shares = [(place, processes, begins == "spans") for place in range(processes)]
+            done = [list(pool.map(tracer_work.throughput, shares)) for _ in range(rounds + 1)][1:]  # the first warms up
+            per_s = [n_runs / (max(each.end_s for each in one) - min(each.start_s for each in one)) for one in done]
+            single = sorted(pool.submit(tracer_work.latencies, begins == "spans").result()) if processes == 1 else []
+            yield Figure(
+                tracer,
+                device,
+                begins,
+                processes,
+                n_runs,
+                tuple(sorted(per_s)),
+                min(1_000 * sum(each.cpu_s for each in one) / n_runs for one in done),
+                statistics.median(single) if single else None,
+                single[min(len(single) - 1, int(len(single) * 0.99))] if single else None,
+                len(single),
+            )
+
+
+def _parts(path: Path) -> dict[str, float]:
+    os.environ["BLAMESPAN_DEVICE"] = "cpu"
+    with _workers(path, "network", 1) as pool:
+        return pool.submit(tracer_work.parts).result()
+
+
+def _workers(path: Path, tracer: str, processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(processes, get_context("spawn"), tracer_work.begin, (path, tracer))
+
+
+def _has_gpu() -> bool:
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def _failures(figures: Sequence[Figure]) -> list[str]:
+    judged = [each for each in figures if each.tracer == "network" and each.begins == "traces"]
+    bars = [(MIN_PER_S["cpu"], each) for each in judged if each.device == "cpu" and each.processes == 2]
+    bars += [(MIN_PER_S["gpu"], each) for each in judged if each.device != "cpu"]
+    return [
+        f"network on {each.device}, {each.processes} processes: {statistics.median(each.per_s):,.0f} traces a second, "
+        f"expected {bar:,.0f} or more"
+        for bar, each in bars
+        if statistics.median(each.per_s) < bar
+    ]
+
+
+def _tables(about: dict[str, object], figures: Sequence[Figure], parts: dict[str, float]) -> str:
+    lines = [
+        ", ".join(f"{key} {value}" for key, value in describe().items()),
+        str(about["runs"]),
+        "",
+        "| tracer | device | from | processes | runs/s (min to max) | rounds | CPU ms | ms, alone: median, p99 | n |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in figures:
+        alone = "" if one.median_ms is None or one.p99_ms is None else f"{one.median_ms:.1f}, {one.p99_ms:.1f}"
+        lines.append(
+            f"| {one.tracer} | {one.device} | {one.begins} | {one.processes} | {statistics.median(one.per_s):,.0f} "
+            f"({one.per_s[0]:,.0f} to {one.per_s[-1]:,.0f}) | {len(one.per_s)} | {one.cpu_ms:.1f} | {alone} | "
+            f"{one.n or ''} |"
+        )
+    lines += ["", "| network, one process | CPU ms a run |", "|---|---|"]
+    lines += [f"| {name} | {spent:.2f} |" for name, spent in parts.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

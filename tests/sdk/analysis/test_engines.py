@@ -1,0 +1,231 @@
+"""All engines give the same outcomes in the same order; what dies or raises costs itself and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from blamespan.analysis.engines import local
+from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
+from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Wanted
+from blamespan.analysis.sources import Piece, pieces
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.tracers import Tracer
+from tests.sdk.analysis.archives import archive
+from tests.sdk.analysis.failing_tracers import BatchingTracer, DyingTracer, PickyTracer
+from tests.sdk.fixed_tracer import LongestStepTracer
+
+ROWS = Wanted()
+EVERYTHING = Wanted(spans=True, whole=None)
+
+
+def outcomes(tracer: Tracer, found: Iterable[Piece], processes: int | None, wanted: Wanted = ROWS) -> list[Outcome]:
+    return list(LocalEngine(tracer, tracer_for_others(tracer), processes).outcomes(found, wanted))
+
+
+def said(found: Iterable[Outcome]) -> list[object]:
+    """What outcomes say, comparable: errors have no equality."""
+    return [str(item) if isinstance(item, UnreadableInput) else item for item in found]
+
+
+def tasks(found: Iterable[Outcome]) -> list[str]:
+    return [item.result.run.trace.task for item in found if isinstance(item, Done) and item.result]
+
+
+def children() -> set[psutil.Process]:
+    """List this process's children; others' tests leave some, such as multiprocessing's trackers."""
+    return set(psutil.Process().children())
+
+
+def test_processes_change_nothing(tmp_path: Path) -> None:
+    """Rows, spans, errors and their order are the same from one process and from several, bit for bit."""
+    folder = archive(tmp_path / "a", [range(1, 9), range(9, 10), range(10, 30)])
+    (folder / "001b.jsonl").write_text("torn {")
+    found = list(pieces([str(folder)]))
+
+    alone = outcomes(LongestStepTracer(), found, 1, EVERYTHING)
+
+    assert len([item for item in alone if isinstance(item, Done)]) == 29
+    assert said(outcomes(LongestStepTracer(), found, 2, EVERYTHING)) == said(alone)
+    assert said(outcomes(LongestStepTracer(), iter(found), 2, EVERYTHING)) == said(alone)
+
+
+def test_one_large_file_is_attributed_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be read in parts is read here and attributed elsewhere, in the same order."""
+    monkeypatch.setattr(local, "_WORTH_A_PROCESS_BATCHES", 1)
+    folder = archive(tmp_path / "a", [range(1, 300)])
+    found = list(pieces([str(folder)]))
+    before, pids = children(), set()
+
+    engine = LocalEngine(LongestStepTracer(), tracer_for_others(LongestStepTracer()), 2)
+    several = []
+    with closing(engine.outcomes(found, EVERYTHING)) as coming:
+        for item in coming:
+            several.append(item)
+            pids.update(children() - before)
+
+    assert said(several) == said(outcomes(LongestStepTracer(), found, 1, EVERYTHING))
+    assert len(pids) == 2
+
+
+def test_run_that_the_tracer_raises_on_costs_itself(tmp_path: Path) -> None:
+    """The others of its batch get their verdicts; it gets an abstention that says what was raised."""
+    folder = archive(tmp_path / "a", [range(1, 20)])
+
+    found = [item for item in outcomes(PickyTracer("task 7"), pieces([str(folder)]), 1) if isinstance(item, Done)]
+
+    assert [item.trace_id for item in found if item.error] == [f"{7:032x}"]
+    assert "IndexError: cannot think about 'task 7'" in str(found[6].error)
+    assert len(found) == 19
+
+
+def test_worker_killed_once_loses_nothing(tmp_path: Path) -> None:
+    """Its work is done again by another."""
+    folder = archive(tmp_path / "a", [range(1, 5), range(5, 9), range(9, 13)])
+    found = list(pieces([str(folder)]))
+    dying = DyingTracer("task 6", tmp_path / "grave")
+
+    survived = outcomes(dying, found, 2)
+
+    assert (tmp_path / "grave").exists()
+    assert said(survived) == said(outcomes(LongestStepTracer(), found, 1))
+
+
+def test_piece_that_kills_its_workers_is_named(tmp_path: Path) -> None:
+    """After the second death it is left out, and the rest goes on."""
+    folder = archive(tmp_path / "a", [range(1, 5), range(5, 9), range(9, 13)])
+
+    found = outcomes(DyingTracer("task 6"), list(pieces([str(folder)])), 2, Wanted(whole=None))
+
+    [error] = [item for item in found if isinstance(item, UnreadableInput)]
+    assert "001.jsonl: expected to read and attribute it, got a worker process that was killed by signal 9" in str(
+        error
+    )
+    assert tasks(found) == [f"task {number}" for number in (*range(1, 5), *range(9, 13))]
+    assert len([item for item in found if isinstance(item, Finished)]) == 3
+
+
+def test_batch_that_kills_its_workers_is_told_run_by_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large file only the batch is lost, and every run of it says so."""
+    monkeypatch.setattr(local, "_WORTH_A_PROCESS_BATCHES", 1)
+    folder = archive(tmp_path / "a", [range(1, 150)])
+
+    found = outcomes(DyingTracer("task 140"), list(pieces([str(folder)])), 2)
+
+    failed = [int(item.trace_id, 16) for item in found if isinstance(item, Done) and item.error]
+    assert failed == list(range(129, 150))
+    assert len(found) == 150
+
+
+def test_tracer_on_an_accelerator_stays_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others read for it, and it gets the batches it asks for."""
+    monkeypatch.setattr(local, "_WORTH_A_PROCESS_BYTES", 0)
+    folder = archive(tmp_path / "a", [range(1, 4), range(4, 8), range(8, 13)])
+    tracer = BatchingTracer()
+
+    found = outcomes(tracer, list(pieces([str(folder)])), 2, Wanted(whole=None))
+
+    assert tracer.batches == [5, 5, 2]
+    assert tasks(found) == [f"task {number}" for number in range(1, 13)]
+
+
+def test_abandoned_analysis_leaves_no_process(tmp_path: Path) -> None:
+    """Whoever stops reading stops the workers, whatever they were doing."""
+    folder = archive(tmp_path / "a", [range(1, 30), range(30, 60), range(60, 90)])
+    before = children()
+    engine = LocalEngine(LongestStepTracer(), tracer_for_others(LongestStepTracer()), 2)
+    coming = engine.outcomes(list(pieces([str(folder)])), EVERYTHING)
+    next(coming)
+    workers = children() - before
+
+    coming.close()
+
+    assert workers
+    assert not [worker for worker in workers if worker.is_running()]
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    """kill -9 of the program leaves no orphan behind."""
+    folder = archive(tmp_path / "a", [range(1, 30), range(30, 60)])
+    program = f"""
+import sys
+from blamespan.analysis.analyze import analyze
+from tests.sdk.fixed_tracer import LongestStepTracer
+found = analyze({str(folder)!r}, tracer=LongestStepTracer(), processes=2)
+next(found)
+print("going", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stdin=subprocess.PIPE, cwd=Path(__file__).parents[3]
+    ) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == b"going\n"
+        children = psutil.Process(parent.pid).children()
+        parent.kill()
+
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert children
+    assert not alive
+
+
+def test_tracer_that_cannot_be_sent_works_here(tmp_path: Path) -> None:
+    """Its runs are attributed in this process; asking for more of them says why not."""
+
+    class Closure(LongestStepTracer):
+        """Cannot be pickled: its class has no name to be found by."""
+
+    folder = archive(tmp_path / "a", [range(1, 4)])
+
+    found = outcomes(Closure(), list(pieces([str(folder)])), None)
+
+    assert len(found) == 4
+    with pytest.raises(ConfigError, match="expected a tracer that other processes can load, to use 2 of them"):
+        outcomes(Closure(), [], 2)
+
+
+def test_importer_that_raises_costs_its_piece(tmp_path: Path) -> None:
+    """Whatever a plugin raises is an error that names the piece."""
+    folder = archive(tmp_path / "a", [range(1, 3)])
+    broken = Piece("broken.jsonl", 3, _raises)
+
+    found = outcomes(LongestStepTracer(), [broken, *pieces([str(folder)])], 1)
+
+    assert "broken.jsonl: expected recorded runs, got ZeroDivisionError from its importer" in str(found[0])
+    assert len(found) == 5
+
+
+def _raises(with_spans: bool) -> object:
+    raise ZeroDivisionError("by zero")
+
+
+def test_interrupt_is_clean(tmp_path: Path) -> None:
+    """Ctrl-C ends program and workers within seconds, without a traceback."""
+    folder = archive(tmp_path / "a", [range(1, 1_500), range(1_500, 3_000)])
+    arguments = ["analyze", str(folder), "--json", "--processes", "2"]
+    code = f"import sys; sys.argv = ['blamespan', *{arguments!r}]; from blamespan.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    ) as program:
+        assert program.stdout
+        assert program.stderr
+        program.stdout.readline()
+        children = psutil.Process(program.pid).children()
+        start_s = time.monotonic()
+        os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+        _, told = program.communicate(timeout=60)
+
+    assert program.returncode == 1
+    assert b"Traceback" not in told
+    assert b"interrupted after" in told
+    assert time.monotonic() - start_s < 30
+    assert not [child for child in children if child.is_running()]

@@ -1,0 +1,334 @@
+"""`blamespan show` draws one run: who did what, who builds on whom, who is to blame; on any terminal, and plain."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from click.testing import CliRunner, Result
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from rich.cells import cell_len
+from rich.console import Console
+
+from blamespan.analysis.showing.command import show
+from blamespan.analysis.showing.drawing import Picture
+from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.shown_run import ShownRun, chosen
+from blamespan.attribution import Attribution
+from blamespan.cli import cli
+from blamespan.emit import emit
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.plugins import plugins
+from blamespan.trace import Agent, MessageActionTrace, Step, Usage
+from tests.sdk.builders import small_run
+from tests.sdk.fixed_tracer import LongestStepTracer
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066 [red]markup[/red] :smile: \x9b31m\r\nnext\x00"
+
+
+def otlp(*traces: MessageActionTrace) -> str:
+    return "".join(
+        request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(one)))) + "\n" for one in traces
+    )
+
+
+def talk(
+    number: int, contents: list[str], agents: tuple[str, ...] = ("planner", "solver"), task: str = "What is 12 * 3?"
+) -> MessageActionTrace:
+    """A run in which the agents speak in turn, each building on the one before."""
+    return MessageActionTrace(
+        trace_id=f"{number:032x}",
+        task=task,
+        steps=tuple(
+            Step(
+                index,
+                f"{index + 1:016x}",
+                agents[index % len(agents)],
+                content=content,
+                inputs=(index - 1,) if index else (),
+                start_ns=1_790_000_000 * 10**9 + index * 10**9,
+                end_ns=1_790_000_000 * 10**9 + (index + 1) * 10**9,
+                usage=Usage(1_200, 30),
+            )
+            for index, content in enumerate(contents)
+        ),
+        agents=tuple(Agent(name) for name in agents),
+        outcome="failed",
+    )
+
+
+@pytest.fixture(autouse=True)
+def fixed_tracer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a tracer speak that can be followed by eye, no rules be installed, and the terminal say nothing."""
+    monkeypatch.setattr("blamespan.analysis.showing.command.load_tracer", lambda name: LongestStepTracer())
+    monkeypatch.setattr("blamespan.analysis.showing.command.rules_of", lambda trace, may_take_long: None)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*arguments: object, **environment: str) -> Result:
+    return CliRunner().invoke(show, [str(one) for one in arguments], env=environment)
+
+
+def drawn(
+    shown: ShownRun,
+    *,
+    width: int = 80,
+    rules: list[BrokenRule] | None = None,
+    every: bool = False,
+    verdict: Attribution | None = None,
+    encoding: str = "utf-8",
+) -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+    console = Console(file=file, width=width, highlight=False, color_system=None)
+    verdict = verdict or LongestStepTracer().attribute([shown.trace])[0]
+    Picture(console, shown, verdict, rules).print_run(every=every)
+    file.flush()
+    file.buffer.seek(0)
+    return file.buffer.read().decode(encoding)
+
+
+def test_run_is_drawn_whole() -> None:
+    """Head, lanes, shares as bars, links, evidence between signs, broken rules, error mode, suspects and step set."""
+    rules = [
+        BrokenRule("sum-holds", "Sums hold", "fail", 1, "12 * 3 = 35", "comes to 36"),
+        BrokenRule("answer-given", "An answer is given", "inconclusive", None, "", "states nothing"),
+    ]
+    picture = drawn(
+        ShownRun(
+            "runs.jsonl:1", talk(1, ["Find it.", "12 * 3 = 35, as anybody can see.", "Good."]), None, ("partial",)
+        ),
+        rules=rules,
+    )
+
+    assert picture == dedent("""\
+        runs.jsonl:1   failed   2026-09-21 14:13:20   3 steps   2 agents   3.0 s
+        3,600 → 90 tokens   failure 0.50
+        task: What is 12 * 3?
+        most to blame: solver at step 1, 0.71 of the blame, for Deviate from main goal
+        (aegis:FM-2.3), likelihood 0.25
+        next suspects: step 0 planner 0.18, step 2 planner 0.11
+        step set: 0, 1 hold 0.89 of the blame
+        by longest 1
+        partial
+        leaves open answer-given: states nothing
+        ● planner 0.29   ● solver 0.71
+
+            0 ●    planner  ██░░░░░░ 0.18  1.0 s  1,200 → 30 tokens
+              │    Find it.
+           >1 │ ◆  solver  ████████ 0.71  ← 0  1.0 s  1,200 → 30 tokens
+              │    Deviate from main goal (aegis:FM-2.3)
+              │    »12 * 3 = 35, as anybody can see.«
+              │    breaks sum-holds: comes to 36
+            2 ●    planner  █░░░░░░░ 0.11  ← 1  1.0 s  1,200 → 30 tokens
+                   Good.
+        """)
+
+
+def test_terminal_without_unicode_gets_ascii() -> None:
+    """Where the encoding lacks our signs, ASCII stands for them."""
+    picture = drawn(ShownRun("x", small_run()), encoding="ascii")
+
+    assert "   >1   #    solver  tool_call add  ======== 0.50  <- 0" in picture
+    assert ">>add({" in picture
+
+
+@pytest.mark.parametrize("width", [40, 57, 80, 160])
+@pytest.mark.parametrize("agents", [("planner", "solver"), tuple(f"agent {n} 漢字" for n in range(30))])
+def test_every_line_fits_the_terminal(width: int, agents: tuple[str, ...]) -> None:
+    """Wide characters, emoji, long words and many agents: no line is wider than the terminal, from 40 columns on."""
+    said = ["漢字とかな交じり文です。" * 40, "x" * 900, "a👍🏽b 👨‍👩‍👧 é ñ\u0301 " * 60, "word " * 300, ""]
+    picture = drawn(ShownRun("y" * 70, talk(1, said * 3, agents, task="漢字" * 200)), width=width, every=True)
+
+    assert max(cell_len(line) for line in picture.splitlines()) <= width
+    if len(agents) == 2:
+        assert {line[6:7] for line in picture.splitlines()[-20:]} <= {"●", "◆", "│", " "}
+
+
+def test_long_runs_show_what_matters() -> None:
+    """Of 500 steps the suspects are drawn, what the decisive one builds on, first and last; the rest is counted."""
+    said = [f"Step {n}." for n in range(500)]
+    said[300] = "wrong " * 2_000
+    shown = ShownRun("x", talk(1, said))
+    short, whole = drawn(shown), drawn(shown, every=True)
+
+    drawn_steps = [int(found) for found in re.findall(r"^ *>?(\d+) [●◆│ ]", short, re.MULTILINE)]
+    assert drawn_steps == [0, 299, 300, 499]
+    assert "⋮ 298 steps" in short
+    assert "496 more steps, each below 0.05 of the blame: --all shows them" in short
+    assert all(f" {n} " in whole for n in range(500))
+    assert "--all" not in whole
+
+
+def test_abstention_is_said() -> None:
+    """Without a verdict the reason stands there, and nobody is marked."""
+    trace = talk(1, ["", ""])
+    picture = drawn(ShownRun("x", trace))
+
+    assert "no verdict: nobody said anything" in picture
+    assert "◆" not in picture
+    assert "failure" not in picture
+
+
+def test_sound_run_says_so() -> None:
+    """Where a failure is less likely than not, who is to blame stands under an if."""
+    trace = talk(1, ["a", "bbb"])
+    [verdict] = LongestStepTracer().attribute([trace])
+    picture = drawn(ShownRun("x", trace), verdict=replace(verdict, failure_score=0.2))
+
+    assert "failure 0.20\ntask: What is 12 * 3?\nmore likely sound; if it failed:\nmost to blame: solver" in picture
+
+
+def test_evidence_far_down_is_shown_where_it_stands() -> None:
+    """Of a long text the place of the evidence is seen rather than the beginning."""
+    trace = talk(1, ["a " * 3_000 + "THE END " + "b " * 3_000, "Good."])
+    [verdict] = LongestStepTracer().attribute([trace])
+    verdict = replace(verdict, evidence=(replace(verdict.evidence[0], quote="THE END"),))
+
+    assert "»THE END«" in drawn(ShownRun("x", trace), verdict=verdict)
+
+
+def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
+    """Whatever names and texts hold, what is printed holds no escape, no direction, no markup of ours."""
+    trace = talk(1, [HOSTILE, HOSTILE * 50], (HOSTILE, "b\nc"), task=HOSTILE)
+    (tmp_path / "a.jsonl").write_text(otlp(trace))
+    rules = [BrokenRule(HOSTILE + "\udc80", HOSTILE, "fail", 0, HOSTILE, HOSTILE)]
+    shown = ShownRun(HOSTILE, trace, None, (HOSTILE,))
+
+    path = tmp_path / "a.jsonl"
+
+    for picture in (drawn(shown, rules=rules), run(path).stdout, run(path, "--step", 1).stdout):
+        assert not set(picture) & set("\x1b\x07\x9b\x00\r\u202e\u2066")
+        assert "[red]markup[/red] :smile:" in " ".join(picture.split())
+
+
+def test_step_is_shown_with_all_of_its_text(tmp_path: Path) -> None:
+    """`--step` leaves nothing out: the lines as they stand, what it builds on, who builds on it, its span."""
+    text = "first line\n\n    second = 2\n" + "long " * 500
+    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["Find it.", text, "Good."])))
+
+    said = run(tmp_path / "a.jsonl", "--step", "1", COLUMNS="60").stdout
+
+    assert said.startswith("step 1   solver   ████████ 0.99   ← 0   1.0 s\n1,200 → 30 tokens\n")
+    assert "builds on: 0 planner\nbuilt on by: 2 planner\n" in said
+    content = said.partition("span: 0000000000000002\n\n")[2].replace("»", "").replace("«", "")
+    assert content.startswith("first line\n\n    second = 2\nlong long")
+    assert content.split().count("long") == 500
+
+
+def test_step_that_is_not_there_is_misuse(tmp_path: Path) -> None:
+    """The numbers that there are get named."""
+    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["a", "b"])))
+
+    with pytest.raises(ConfigError, match="expected a step from 0 to 1, got --step 2"):
+        CliRunner().invoke(show, [str(tmp_path / "a.jsonl"), "--step", "2"], catch_exceptions=False)
+
+
+def test_piped_is_plain_and_colour_can_be_forced(tmp_path: Path) -> None:
+    """Piped there are no escape codes; FORCE_COLOR brings them; NO_COLOR wins, and leaves nothing bold either."""
+    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["a", "bbb"])))
+    path = tmp_path / "a.jsonl"
+
+    assert "\x1b" not in run(path).stdout
+    assert "\x1b[1;31m" in run(path, FORCE_COLOR="1", TERM="xterm-256color").stdout
+    assert "\x1b" not in run(path, FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color").stdout
+
+
+def test_dumb_terminal_keeps_its_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal without escape codes is drawn as wide as it is, not as 80 columns."""
+    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["many words " * 30, "bbb"], task="word " * 40)))
+    monkeypatch.setenv("COLUMNS", "40")
+    printed = run(tmp_path / "a.jsonl", FORCE_COLOR="1", TERM="dumb").stdout
+
+    assert max(len(text) for text in printed.splitlines()) <= 40
+    assert "\x1b" not in printed
+
+
+def test_run_is_chosen_by_number_or_id(tmp_path: Path) -> None:
+    """Several runs: none chosen, they are listed; a number or the beginning of an id chooses one."""
+    (tmp_path / "a.jsonl").write_text(otlp(*(talk(n << 96, ["x", f"run {n}"], task=f"task {n}") for n in (10, 11))))
+    path = tmp_path / "a.jsonl"
+    none, second, by_id, wrong = (run(path, *more) for more in ((), ("--run", 2), ("--run", "0000000A"), ("--run", 3)))
+
+    assert none.stdout.splitlines() == [
+        f"    1  {10 << 96:032x}     2 steps  failed     task 10",
+        f"    2  {11 << 96:032x}     2 steps  failed     task 11",
+    ]
+    assert str(none.exception) == "expected one run, got 2. Choose one with --run NUMBER"
+    assert "task: task 11" in second.stdout
+    assert "task: task 10" in by_id.stdout
+    assert str(wrong.exception) == "expected a number from 1 to 2, or a trace id, got --run '3'"
+    assert wrong.stdout == none.stdout
+
+
+def test_no_more_runs_are_read_than_needed() -> None:
+    """A run of a large file is shown as soon as it is read; a list of runs has an end."""
+    read: list[int] = []
+
+    def endless() -> object:
+        number = 0
+        while True:
+            number += 1
+            read.append(number)
+            yield ShownRun("x", talk(number, ["a"]))
+
+    assert chosen(endless(), "3").trace.trace_id == f"{3:032x}"  # type: ignore[arg-type]
+    assert read == [1, 2, 3]
+    with pytest.raises(Exception, match="expected one run, got more than 50"):
+        chosen(endless(), None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("nothing.jsonl", "expected a file, or the id of a stored trace (4 to 32 hex digits), got 'nothing.jsonl'"),
+        ("\x1b]0;x", "expected a file, or the id of a stored trace"),
+        ("", "expected a file, or the id of a stored trace"),
+        ("no*thing.jsonl", "expected a recorded run, got none"),
+    ],
+)
+def test_what_is_not_there_is_said(said: str, error: str) -> None:
+    """Neither a file nor an id: both are named."""
+    result = run(said)
+
+    assert isinstance(result.exception, UnreadableInput)
+    assert error in str(result.exception)
+
+
+def test_file_without_a_run_is_a_failure(tmp_path: Path) -> None:
+    """What cannot be read is named, as `blamespan analyze` does."""
+    (tmp_path / "a.json").write_text('{"hello": 1}')
+    result = run(tmp_path / "a.json")
+
+    assert "got something that begins with" in result.stderr
+    assert str(result.exception) == "expected a recorded run, got none. Check the path"
+
+
+def test_half_a_run_says_so(tmp_path: Path) -> None:
+    """Where the run's own span has not come, what came is drawn, and that it is not all."""
+    spans = emit(talk(1, ["Find it.", "12 * 3 = 35"]))[1:]
+    document = request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)))
+    (tmp_path / "a.json").write_text(document)
+    said = " ".join(run(tmp_path / "a.json").stdout.split())
+
+    assert "no span of the run itself: perhaps not all of it has come" in said
+    assert "12 * 3 = 35" in said
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    """`-` is a file too, as for `blamespan analyze`."""
+    result = CliRunner().invoke(show, ["-"], input=otlp(talk(1, ["a", "bbb"])))
+
+    assert "task: What is 12 * 3?" in result.stdout, json.dumps(result.stderr)
+
+
+def test_command_is_offered() -> None:
+    """The program knows it, and its help has examples."""
+    assert "show" in plugins("blamespan.commands")
+    assert "blamespan show traces.jsonl --run 2 --step 5" in CliRunner().invoke(cli, ["show", "--help"]).output

@@ -1,0 +1,365 @@
+"""`blamespan summary` counts like with like, says how sure it is, and shows hostile text as text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from blamespan.analysis.results.rows import ROW_DEFAULTS
+from blamespan.analysis.summary import Summary, summarize
+from blamespan.analysis.summary.change import Periods
+from blamespan.analysis.summary.command import summary
+from blamespan.analysis.summary.facts import fact_of
+from blamespan.analysis.summary.page import page_of
+from blamespan.analysis.summary.sampling import Sample
+from blamespan.analysis.summary.statistics import Share, compare_shares, difference_interval, holm, wilson
+from blamespan.analysis.summary.tally import MOST_NAMES, Names, Timeline
+from blamespan.errors import ConfigError, UnreadableInput
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e\ud800"
+VERIFY = {"taxonomy": "mast", "code": "FM-3.2", "name": "No or incomplete verification", "score": 0.4}
+MISREAD = {"taxonomy": "blamespan", "code": "X3", "name": "Evidence misread", "score": 0.6}
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    """A result: the solver failed at step 1 for not checking."""
+    agent = changes.get("agent", "solver")
+    return {
+        **ROW_DEFAULTS,
+        "source": f"traces.jsonl:{number}",
+        "trace_id": f"{number:032x}",
+        "failure_score": 0.9,
+        "agent": agent,
+        "step": 1,
+        "span_id": f"{number:016x}",
+        "mode": VERIFY,
+        "steps": [
+            {"index": 0, "agent": "planner", "kind": "message", "score": 0.25},
+            {"index": 1, "agent": agent, "kind": "message", "score": 0.75},
+        ],
+        "content": "Checked, that is right.",
+        "tracer": {"name": "lexical", "version": "1", "weights": "ab"},
+        "started": "2026-11-01T08:00:00.000000Z",
+        **changes,
+    }
+
+
+def silent(number: int, **changes: Any) -> dict[str, Any]:
+    nothing = {"agent": None, "step": None, "span_id": None, "mode": None, "failure_score": 0.0}
+    return row(number, **{**nothing, "abstained": "too short", "content": None, **changes})
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(summary, [str(one) for one in arguments])
+
+
+class Tags(HTMLParser):
+    """Every tag, attribute and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def test_shares_are_counted_among_their_like() -> None:
+    """Failures are shares of runs with a verdict, abstentions of all, agents and modes of the failures."""
+    rows = [row(1), row(2, agent="planner", mode=MISREAD), row(3, failure_score=0.2), silent(4)]
+
+    [found] = summarize(rows).judges
+    tally = found.tally
+    assert (tally.failed, tally.sound, tally.abstained) == (2, 1, 1)
+    assert [(name, one.failed) for name, one in tally.agents.ranked()] == [("planner", 1), ("solver", 1)]
+    assert tally.modes.counts["blamespan:X3"].confidence == pytest.approx(0.6)
+    assert tally.agents.counts["solver"].confidence == pytest.approx(0.75)
+
+
+def test_known_outcome_counts_more_than_a_score() -> None:
+    """A run that is known to have failed or succeeded is so, however sure the tracer is of the opposite."""
+    [found] = summarize([row(1, outcome="failed", failure_score=0.1), row(2, outcome="succeeded")]).judges
+
+    assert (found.tally.failed, found.tally.sound) == (1, 1)
+
+
+def test_tracers_and_revisions_are_counted_apart() -> None:
+    """Verdicts of another tracer, other weights or a later revision are never added up."""
+    other = {"name": "network", "version": "1", "weights": "cd"}
+    rows = [row(1), row(1, revision=1), row(1, tracer=other), row(2)]
+
+    found = summarize(rows)
+    assert [(str(one.judge), one.tally.runs) for one in found.judges] == [
+        ("lexical 1 (ab)", 2),
+        ("lexical 1 (ab), revision 1", 1),
+        ("network 1 (cd)", 1),
+    ]
+
+
+def test_only_like_is_compared_with_like(tmp_path: Path) -> None:
+    """Older results of another tracer are named and compared with nobody."""
+    old = written(tmp_path / "old.jsonl", [row(1, tracer={"name": "old", "version": "0", "weights": ""})])
+
+    result = run(written(tmp_path / "new.jsonl", [row(2)]), "--against", old)
+
+    assert "old 0 speaks in the older results alone" in result.stdout
+    assert "nothing to compare" in result.stdout
+
+
+def test_alike_failures_are_one_cluster() -> None:
+    """Failures of one agent and mode with like words belong together, whatever their numbers; others do not."""
+    rows = [row(n, content=f"The sum of all lamps is {n * 17}, checked.") for n in range(1, 9)]
+    rows += [row(n, content="Paris has a bridge across some river.") for n in range(9, 14)]
+    rows += [row(n, agent="planner", content="The sum of all lamps is 5, checked.") for n in range(14, 17)]
+
+    [found] = summarize(rows).judges
+    clusters = [(one.agent, one.count) for one in found.clusters]
+    assert clusters == [("solver", 8), ("solver", 5), ("planner", 3)]
+    assert "lamps" in found.clusters[0].words
+    assert set(found.clusters[1].words) <= {"paris", "has", "bridge", "across", "some", "river"}
+    assert found.clusters[1].example.text == "Paris has a bridge across some river."
+
+
+def test_clusters_do_not_depend_on_the_order_of_rows() -> None:
+    """However results are spread over files, the same failures are alike."""
+    rows = [row(n, content=f"{'lamps' if n % 3 else 'paris'} and {n} more of it") for n in range(1, 40)]
+
+    assert summarize(rows).judges[0].clusters == summarize(reversed(rows)).judges[0].clusters
+
+
+def test_sample_is_the_same_in_any_order_and_bounded() -> None:
+    """What is kept of many failures depends on their ids alone, and repeated ones are noticed."""
+    facts = [fact_of(row(n)) for n in range(1, 300)]
+    one, other = Sample(50), Sample(50)
+    for fact in facts:
+        one.add(fact)
+    for fact in [*reversed(facts), facts[0], *one.facts[:3]]:
+        other.add(fact)
+
+    assert one.facts == other.facts
+    assert (len(one.facts), one.repeated) == (50, 0)
+    assert other.repeated >= 3
+
+
+def test_names_beyond_the_bound_are_counted_together() -> None:
+    """An archive that names its agents anew in every run takes no more memory for it."""
+    names = Names()
+    for number in range(MOST_NAMES + 7):
+        names.add(f"agent {number}")
+
+    assert (len(names.counts), names.others) == (MOST_NAMES, 7)
+
+
+def test_timeline_widens_with_time() -> None:
+    """Any span of time fits into few stretches, and no run is lost on the way."""
+    timeline = Timeline()
+    for number in range(3_000):
+        timeline.add(
+            datetime(2000 + number % 90, 1 + number % 12, 1 + number % 28, number % 24, tzinfo=UTC), has_failed=True
+        )
+
+    moments = timeline.moments(48)
+    assert len(moments) <= 48
+    assert sum(one.failed for one in moments) == 3_000
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "low", "high"), [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)]
+)
+def test_wilson_interval_is_the_published_one(count: int, total: int, low: float, high: float) -> None:
+    """The interval of 81 in 263 is that of Newcombe's paper (1998, table I)."""
+    assert wilson(count, total) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_difference_interval_is_the_published_one() -> None:
+    """56/70 against 48/80 gives 0.0524 to 0.3339 (Newcombe 1998, table II, method 10)."""
+    assert difference_interval(Share(48, 80), Share(56, 70)) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+
+
+def test_fisher_adds_up_every_table_no_likelier() -> None:
+    """Tea with milk: 3 of 4 against 1 of 4 is p = 0.4857."""
+    test = compare_shares(Share(1, 4), Share(3, 4))
+
+    assert (test.method, test.p) == ("Fisher's exact test", pytest.approx(34 / 70))
+
+
+def test_large_counts_are_tested_by_the_normal_law_alike() -> None:
+    """Where Fisher's sum would be too long the z test takes over, and both agree near the border."""
+    exact = compare_shares(Share(2_000, 12_000), Share(2_100, 12_000))
+    normal = compare_shares(Share(5_490, 12_000), Share(5_600, 12_000))
+
+    assert (exact.method, normal.method) == ("Fisher's exact test", "two-proportion z test")
+    pooled = 4_100 / 24_000
+    z = (100 / 12_000) / math.sqrt(pooled * (1 - pooled) * 2 / 12_000)
+    assert exact.p == pytest.approx(math.erfc(z / math.sqrt(2)), rel=0.05)
+
+
+def test_holm_is_ordered_and_never_below_the_raw_chance() -> None:
+    """0.01, 0.02, 0.03, 0.005 become 0.03, 0.04, 0.04, 0.02."""
+    assert holm([0.01, 0.02, 0.03, 0.005]) == pytest.approx([0.03, 0.04, 0.04, 0.02])
+
+
+def test_change_is_found_and_noise_is_not() -> None:
+    """A mode that doubles is significant; an agent that stays is not."""
+    rows = [row(n, mode=MISREAD if n % 5 == 0 else VERIFY) for n in range(1, 501)]
+    later = [row(n, mode=MISREAD if n % 5 < 2 else VERIFY, started="2026-12-01T08:00:00Z") for n in range(501, 1001)]
+
+    found = summarize([*rows, *later], periods=Periods(datetime(2026, 11, 15, tzinfo=UTC))).judges[0]
+    assert {(one.name, one.is_significant) for one in found.changes if one.part in ("mode", "agent")} == {
+        ("blamespan:X3", True),
+        ("mast:FM-3.2", True),
+        ("solver", False),
+    }
+    assert found.changes[0].before.value == pytest.approx(0.2)
+
+
+def test_json_is_one_document(tmp_path: Path) -> None:
+    """Programs get figures with intervals and nothing else on stdout."""
+    path = written(tmp_path / "results.jsonl", [row(1), row(2), silent(3)])
+
+    document = json.loads(run(path, "--json").stdout)
+
+    [tracer] = document["tracers"]
+    assert tracer["failed"] == {"count": 2, "of": 2, "share": 1.0, "interval": [0.34238, 1.0]}
+    assert tracer["agents"][0]["agent"] == "solver"
+    assert tracer["clusters"][0]["example"]["source"] == "traces.jsonl:1"
+    assert tracer["timeline"]["moments"][0]["runs"] == 2
+
+
+def test_page_needs_nothing_else_and_text_stays_text(tmp_path: Path) -> None:
+    """Hostile names and contents become no markup, and the policy lets nothing load or run."""
+    rows = [row(n, agent=HOSTILE, content=HOSTILE, source=HOSTILE, mode={**VERIFY, "name": HOSTILE}) for n in (1, 2, 3)]
+    old = [row(n, agent=HOSTILE, started="2026-01-01T00:00:00Z") for n in range(4, 12)]
+    out = tmp_path / "page.html"
+
+    result = run(written(tmp_path / "results.jsonl", rows + old), "--before", "2026-06-01", "--html", out)
+
+    page = out.read_text()
+    tags = Tags(page)
+    assert result.exit_code == 0
+    assert "script" not in tags.tags
+    assert not [value for name, value in tags.attributes if name in ("src", "href", "style") or name.startswith("on")]
+    [policy] = [value for _, value in tags.attributes if value and value.startswith("default-src")]
+    assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[\w+/=]+'; base-uri 'none'; form-action 'none'", policy)
+    assert "\u202e" not in page
+    assert "\x1b" not in result.stdout
+
+
+def test_every_plot_has_a_name_and_a_table() -> None:
+    """Who cannot see a plot finds its figures beside it."""
+    tags = Tags(page_of(summarize([row(n) for n in range(1, 40)]), title="results"))
+
+    plots = tags.tags.count("svg")
+    assert plots >= 3
+    assert tags.tags.count("table") >= plots
+    assert tags.tags.count("caption") == tags.tags.count("table")
+    assert [name for name, value in tags.attributes if name == "role" and value == "img"] == ["role"] * plots
+
+
+def test_no_colour_when_not_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR is honoured even where colour is forced."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    assert "\x1b[3" not in run(written(tmp_path / "results.jsonl", [row(1), silent(2)])).stdout
+
+
+def test_traces_are_no_results(tmp_path: Path) -> None:
+    """Who gives traces instead of results is told the command that makes results."""
+    path = tmp_path / "traces.jsonl"
+    path.write_text('{"resourceSpans": []}\n')
+
+    result = run(path)
+
+    assert result.exit_code == 1
+    assert "expected a result of `blamespan analyze`" in result.stderr
+    assert "blamespan analyze TRACES --json > results.jsonl" in result.stderr
+
+
+def test_empty_results_are_said(tmp_path: Path) -> None:
+    """Nothing to sum up is an error that says how to get something."""
+    (tmp_path / "results.jsonl").touch()
+
+    result = run(tmp_path / "results.jsonl")
+
+    assert isinstance(result.exception, UnreadableInput)
+    assert "blamespan analyze TRACES --json > results.jsonl" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"failure_score": math.nan},
+        {"failure_score": 7},
+        {"tracer": {}},
+        {"steps": [{"index": 1, "score": "x"}]},
+        {"mode": {"code": 3}},
+        {"step": -1},
+    ],
+)
+def test_wrong_row_is_named_and_the_rest_is_summed_up(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """A row that is none does not take the others with it; the exit code says that something is missing."""
+    result = run(written(tmp_path / "results.jsonl", [row(1), row(2, **wrong), row(3)]), "--json")
+
+    assert json.loads(result.stdout)["runs"] == 2
+    assert "row 2: expected a result" in result.stderr
+    assert result.exit_code == 1
+
+
+def test_line_cut_off_by_a_kill_is_named(tmp_path: Path) -> None:
+    """Results that were killed midway are summed up as far as they go."""
+    path = written(tmp_path / "results.jsonl", [row(1), row(2)])
+    path.write_text(path.read_text()[:-40])
+
+    result = run(path, "--json")
+
+    assert json.loads(result.stdout)["runs"] == 1
+    assert (result.exit_code, "results.jsonl:2" in result.stderr) == (1, True)
+
+
+def test_clock_nonsense_is_no_time(tmp_path: Path) -> None:
+    """A run whose clock says nonsense belongs to no period, and is said to."""
+    rows = [row(1, started="0001-01-01T00:00:00Z"), row(2, started="soon"), row(3, started=None)]
+
+    result = run(written(tmp_path / "results.jsonl", rows), "--before", "2026-01-01")
+
+    assert "3 runs belong to neither period" in result.stdout
+    assert "no run says when it began" in result.stderr
+
+
+def test_one_comparison_at_a_time(tmp_path: Path) -> None:
+    """Two ways to compare at once are refused before anything is read."""
+    result = run(tmp_path / "none.jsonl", "--before", "2026-01-01", "--against", tmp_path)
+
+    assert isinstance(result.exception, ConfigError)
+    assert "expected one of --before, --between and --against" in str(result.exception)
+
+
+def test_period_must_not_end_before_it_begins(tmp_path: Path) -> None:
+    """Dates the wrong way round are said."""
+    result = run(tmp_path / "none.jsonl", "--between", "2026-02-01", "2026-01-01")
+
+    assert isinstance(result.exception, ConfigError)
+
+
+def test_same_result_twice_is_noticed() -> None:
+    """A file given twice would count each run twice: said."""
+    found: Summary = summarize([*map(row, range(1, 40)), *map(row, range(1, 40))])
+
+    assert found.judges[0].repeated == 39

@@ -1,0 +1,153 @@
+"""A device of PyTorch's reads runs as the CPU does, many at once; PyTorch's own CPU stands in for a GPU here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from blamespan.errors import TracerUnavailable
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network import torch_reader
+from blamespan_tracer.network.inputs import RunInputs, run_inputs, words_of, words_without
+from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.readers import NumpyReader, Reworded
+from blamespan_tracer.network.torch_reader import TorchReader, torch_device
+from blamespan_tracer.network.tracer import NetworkTracer
+from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+
+LENGTHS = (3, 19, 1, 8, 8, 40)
+SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.")
+
+
+def drawn_runs() -> list[RunInputs]:
+    teams = [random_team(seed, length) for seed, length in enumerate(LENGTHS)]
+    return run_inputs(teams, LexicalTracer.bundled().lexicon, drawn_network().shape.n_buckets)
+
+
+class Cramped(TorchReader):
+    """A device whose memory holds *most* cells: more raise what PyTorch raises."""
+
+    most = 0
+
+    def _forward(self, runs: Sequence[RunInputs]) -> list[Scores]:
+        self.tried.append(len(runs))
+        if sum(len(runs[-1]) ** 2 for _ in runs) > self.most:
+            raise torch.OutOfMemoryError("no memory")
+        return super()._forward(runs)
+
+    def __init__(self, most: int) -> None:
+        super().__init__(drawn_network(), "cpu")
+        self.most = most
+        self.tried: list[int] = []
+
+
+def check_alike(found: Sequence[Scores], expected: Sequence[Scores]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        for part in ("pointer", "fault", "modes"):
+            assert getattr(one, part) == pytest.approx(getattr(other, part), abs=1e-4), part
+
+
+@pytest.mark.parametrize("max_cells", [1, 500, torch_reader.MAX_CELLS])
+def test_torch_says_what_numpy_says_in_batches_of_any_size(max_cells: int) -> None:
+    """Padding, order and company change a score by rounding alone, and runs come back in their order."""
+    runs = drawn_runs()
+
+    found = TorchReader(drawn_network(), "cpu", max_cells=max_cells).scores(runs)
+
+    check_alike(found, NumpyReader(drawn_network()).scores(runs))
+
+
+def test_a_step_in_other_words_is_scored_alike() -> None:
+    """What is quoted does not depend on who computes."""
+    network, runs = drawn_network(), drawn_runs()
+    words = words_without("", SENTENCES, network.shape.n_buckets)
+    asked = [Reworded(runs[1], 4, *words), Reworded(runs[0], 0, *words)]
+
+    found = TorchReader(network, "cpu").reworded(asked)
+
+    assert [len(scores) for scores in found] == [3, 3]
+    for scores, expected in zip(found, NumpyReader(network).reworded(asked), strict=True):
+        assert scores == pytest.approx(expected, abs=1e-4)
+
+
+def test_words_without_a_sentence_are_those_of_the_others() -> None:
+    """Hashing each sentence once gives what hashing every text without one would."""
+    texts = [" ".join(SENTENCES[:out] + SENTENCES[out + 1 :]) for out in range(3)]
+
+    found = words_without("the total", SENTENCES, 256)
+
+    for one, other in zip(found, words_of("the total", texts, 256), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_verdicts_on_a_device_are_those_of_the_cpu() -> None:
+    """Who computes changes no verdict beyond rounding, and no quote."""
+    runs = [in_sentences(random_team(seed, length)) for seed, length in enumerate(LENGTHS)]
+    lexicon = LexicalTracer.bundled().lexicon
+    tracer = NetworkTracer(drawn_network(), lexicon, TorchReader(drawn_network(), "cpu"))
+
+    pairs = list(zip(tracer.attribute(runs), tracer_with().attribute(runs), strict=True))
+
+    for found, expected in pairs:
+        assert found.failure_score == pytest.approx(expected.failure_score, abs=1e-4)
+        assert [each.score for each in found.steps] == pytest.approx([each.score for each in expected.steps], abs=1e-4)
+        assert [each.quote for each in found.evidence] == [each.quote for each in expected.evidence]
+
+
+def in_sentences(run: MessageActionTrace) -> MessageActionTrace:
+    steps = [replace(step, content=step.content.replace(" we ", ". We ")) for step in run.steps]
+    return replace(run, steps=tuple(steps))
+
+
+def test_out_of_memory_halves_what_is_read_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A device that is too small for all runs at once reads them in smaller batches, says so once, and keeps to it."""
+    runs = drawn_runs()
+    reader = Cramped(most=1_700)
+
+    with caplog.at_level(logging.WARNING):
+        found = reader.scores(runs)
+        first = list(reader.tried)
+        again = reader.scores(runs)
+
+    check_alike(found, NumpyReader(drawn_network()).scores(runs))
+    check_alike(again, found)
+    assert first[0] == len(runs)
+    assert reader.tried[len(first)] < len(runs)
+    assert reader.max_cells <= 1_700 * 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "out of memory on cpu: going on with half as many runs at once, and again where needed"
+    ]
+
+
+def test_a_run_that_does_not_fit_alone_is_read_on_the_cpu(caplog: pytest.LogCaptureFixture) -> None:
+    """Where not even one run fits there is a verdict all the same: to the last bit that of the CPU."""
+    runs = drawn_runs()
+
+    with caplog.at_level(logging.WARNING):
+        found = Cramped(most=0).scores(runs)
+
+    for one, other in zip(found, NumpyReader(drawn_network()).scores(runs), strict=True):
+        assert np.array_equal(one.pointer, other.pointer)
+    assert sum("read on the CPU" in record.getMessage() for record in caplog.records) == 1
+    assert len(caplog.records) == 2
+
+
+def test_other_failures_of_a_device_are_not_taken_for_missing_memory() -> None:
+    """A defect must show, not make runs smaller and smaller."""
+    broken = replace(drawn_runs()[0], can_be_blamed=np.ones(99, bool))
+
+    with pytest.raises(ValueError, match="broadcast"):
+        TorchReader(drawn_network(), "cpu").scores([broken])
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    """The message names what was asked for and what to say instead."""
+    with pytest.raises(TracerUnavailable, match=r"got 'cuda:99' .*Leave it out for the CPU"):
+        torch_device("cuda:99")
+    assert torch_device("auto").type in ("cpu", "cuda")

@@ -1,0 +1,150 @@
+"""Whatever a run is like, each embedded tracer gives one verdict or one reason for none: the same one each time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from blamespan.errors import TracerUnavailable
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.tracers import Tracer
+from blamespan_tracer.contracts import CONTRACTS, ContractsTracer
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.tracer import NetworkTracer
+from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+from tests.tracer_model.representation.teams import team
+
+TRACERS = ("lexical", "contracts", "network", "bundled network")
+MANY = 5_000
+
+
+@cache
+def tracer(name: str) -> Tracer:
+    if name == "lexical":
+        return LexicalTracer.bundled()
+    if name == "contracts":
+        return ContractsTracer(CONTRACTS)
+    return tracer_with() if name == "network" else NetworkTracer.bundled()
+
+
+def binary(size: int) -> str:
+    """Draw bytes, read as Latin letters."""
+    return Random(0).randbytes(size).decode("latin-1")  # a test's
+
+
+def said(*texts: str) -> MessageActionTrace:
+    return team(*[("ABC"[place % 3], text) for place, text in enumerate(texts)])
+
+
+@cache
+def many_steps() -> MessageActionTrace:
+    return random_team(1, MANY)
+
+
+ODD = {
+    "no step": team(),
+    "one step": said("The sum is 2 + 2 = 5."),
+    "one agent": team(*[("A", f"Step {number} gives {number * 7}.") for number in range(12)]),
+    "no text at all": said("", "", ""),
+    "some without text": said("", "The total is 12.", "", "No, it is 13."),
+    "blanks": said(" \n\t ", "\u2003" * 9),
+    "1 MB of one word": said("x" * 1_000_000, "ok"),
+    "1 MB of sentences": said("It is 12. " * 100_000, "No, 13."),
+    "1 MB of sums": said("1 + 1 = 3\n" * 100_000, "right"),
+    "1 MB of marks": said("=" * 1_000_000, '"' * 1_000_000),
+    "1 MB of bytes": said(binary(1_000_000), binary(1_000)),
+    "Chinese": said("总价是十二欧元。" * 40, "不对, 应该是十三。"),
+    "Arabic": said("المجموع هو ١٢ يورو.", "لا، إنه ١٣."),
+    "Hindi": said("कुल १२ है।", "नहीं, १३ है।"),
+    "emoji": said("👩‍👩‍👧‍👦" * 50, "🤷🏽‍♀️ = 12?"),
+    "lone surrogates": said("\ud800\udfff\udc00", "12 \ud83d"),
+    "control characters": said("\x00\x1b[31m\x07", "\u202e12\u2066"),
+    "digits of other scripts": said("² ٣ ४ 五 = Ⅻ", "1,2,3,,4.5.6 = 7..8"),
+    "same thing forty times": team(*[("AB"[place % 2], "again") for place in range(40)]),
+    "names like text": MessageActionTrace(
+        "1" * 32, "", (Step(0, "1" * 16, "\x00\ud800\n", content="It is 12."),), (Agent("\x00\ud800\n"),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRACERS)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_runs_get_a_verdict_or_a_reason(odd: str, name: str) -> None:
+    """Empty, huge, in any script or none: shares add up to one, scores are chances, quotes stand in the step."""
+    run = ODD[odd]
+
+    verdict = tracer(name).attribute([run])[0]
+
+    assert (verdict.abstained is None) == (verdict.decisive_step is not None)
+    assert 0 <= verdict.failure_score <= 1
+    assert all(math.isfinite(step.score) and step.score >= 0 for step in verdict.steps)
+    if verdict.abstained is None:
+        assert sum(step.score for step in verdict.steps) == pytest.approx(1)
+    assert all(item.quote in run.steps[item.index].content for item in verdict.evidence)
+
+
+@pytest.mark.parametrize("name", TRACERS)
+def test_five_thousand_steps_are_judged(name: str) -> None:
+    """A run of 5,000 steps is read whole."""
+    verdict = tracer(name).attribute([many_steps()])[0]
+
+    assert len(verdict.steps) in (0, MANY)
+    assert (verdict.abstained is None) == (verdict.decisive_step is not None)
+
+
+@pytest.mark.parametrize("name", TRACERS)
+def test_company_and_order_change_no_verdict(name: str) -> None:
+    """On a CPU the same run gives the same verdict to the last bit: alone, beside any other, and again."""
+    runs = [random_team(seed, 2 + seed % 9) for seed in range(12)]
+    runs += [ODD[odd] for odd in ODD if not odd.startswith("1 MB")]
+    order = Random(1).sample(range(len(runs)), len(runs))  # a test's
+
+    together = tracer(name).attribute(runs)
+    shuffled = tracer(name).attribute([runs[place] for place in order])
+
+    assert [together[place] for place in order] == shuffled
+    assert together == [tracer(name).attribute([run])[0] for run in runs]
+
+
+@pytest.mark.parametrize("name", TRACERS)
+def test_no_run_at_all_gives_no_verdict_at_all(name: str) -> None:
+    """An empty batch is a batch."""
+    assert tracer(name).attribute([]) == []
+
+
+def test_weights_of_another_format_are_refused(tmp_path: Path) -> None:
+    """Weights of another version are told by their format, which the message names."""
+    path = tmp_path / "n.safetensors"
+    drawn_network().save(path)
+    path.write_bytes(path.read_bytes().replace(b"blamespan-network-2", b"blamespan-network-1"))
+
+    with pytest.raises(TracerUnavailable, match=r"format blamespan-network-2.*got format 'blamespan-network-1'"):
+        NetworkTracer.bundled().network.load(path)
+
+
+def test_weights_of_other_features_are_refused() -> None:
+    """Columns of another version would be read as these."""
+    other = replace(drawn_network(), features=("something else", *drawn_network().features[1:]))
+
+    with pytest.raises(TracerUnavailable, match="expected a network for this version"):
+        NetworkTracer(other, LexicalTracer.bundled().lexicon)
+
+
+def test_a_changed_weight_changes_the_digest(tmp_path: Path) -> None:
+    """Verdicts say which weights gave them: two files that differ in one number have two digests."""
+    network = drawn_network()
+    weights = dict(network.members[0])
+    weights["in.bias"] = weights["in.bias"].copy()
+    weights["in.bias"][0] += 1
+
+    digests = {
+        network.save(tmp_path / "one.safetensors"),
+        replace(network, members=(weights, *network.members[1:])).save(tmp_path / "other.safetensors"),
+    }
+
+    assert len(digests) == 2

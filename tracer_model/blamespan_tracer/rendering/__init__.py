@@ -1,0 +1,27 @@
+"""Runs as language models are shown them: decisions read once, written as plain text or as one JSON document.
+
+    trace -> decisions (merged, numbered, tied) -+-> RenderedRun: indented text, for models that answer in numbers
+                                                 +-> Case: JSON within a budget, for judges behind an endpoint
+
+Both are data whatever a run holds: no text can leave its lines or its string, and marks that mean something to a model
+are broken or escaped.
+"""
+
+from blamespan_tracer.rendering.decisions import Decision, decisions_of
+from blamespan_tracer.rendering.document import Case
+from blamespan_tracer.rendering.plain import Candidate, RenderedRun, render_run
+from blamespan_tracer.rendering.texts import ANSWER_TAGS, as_data, cut, estimated_tokens, inert
+
+__all__ = [
+    "ANSWER_TAGS",
+    "Candidate",
+    "Case",
+    "Decision",
+    "RenderedRun",
+    "as_data",
+    "cut",
+    "decisions_of",
+    "estimated_tokens",
+    "inert",
+    "render_run",
+]

@@ -1,0 +1,98 @@
+"""The decisions of a run: consecutive steps merged, numbered, and tied to those they build on and object to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blamespan.trace import MessageActionTrace, Step
+from blamespan_tracer.representation import EDGE_TYPES, Representation, analyse, represent
+
+__all__ = ["MOST_LINKS", "Decision", "decisions_of"]
+
+MOST_LINKS = 4
+"""Decisions named as what one builds on, or objects to."""
+
+_OWED = 0.1
+"""A decision builds on another from this share of what it owes to all."""
+
+_TIES = [EDGE_TYPES.index(kind) for kind in ("reply", "depends", "objects")]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One merged step: what one agent said and did at a stretch.
+
+    Attributes:
+        place: Its place among the decisions of the run, from 0.
+        label: Index of its first step, as the trace counts.
+        agent: Who took it.
+        can_be_blamed: Whether it is an agent's decision.
+        steps: The steps it is made of.
+        lands_on: Index of the step that blame for it lands on, where nothing says otherwise.
+        results: What tools answered.
+        builds_on: Places of the decisions it uses or answers, the most used first.
+        objects_to: Places of those that it says are wrong.
+        read: What is said in it, the ends where it is long.
+        answered: What tools answered, likewise.
+    """
+
+    place: int
+    label: int
+    agent: str
+    can_be_blamed: bool
+    steps: tuple[Step, ...]
+    lands_on: int
+    results: tuple[Step, ...]
+    builds_on: tuple[int, ...]
+    objects_to: tuple[int, ...]
+    read: str
+    answered: str
+
+    @property
+    def has_error(self) -> bool:
+        """Whether it, or what a tool answered to it, ended with an error."""
+        return any(step.status == "error" for step in (*self.steps, *self.results))
+
+
+def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
+    """Merge the steps of *trace* and find what ties them together; none for a run without steps."""
+    if not trace.steps:
+        return ()
+    analysis = analyse(trace)
+    run = represent(trace, analysis)
+    built, objected = _ties(run)
+    return tuple(
+        Decision(
+            place,
+            merged.said[0].index,
+            merged.agent,
+            merged.can_be_blamed,
+            tuple(merged.said),
+            int(run.lands_on[place]),
+            tuple(merged.results),
+            tuple(sorted(owed, key=lambda one: (-owed[one], one))[:MOST_LINKS]),
+            tuple(dict.fromkeys(objected.get(place, ())))[:MOST_LINKS],
+            run.texts[place],
+            run.results[place],
+        )
+        for place, merged in enumerate(analysis.steps)
+        for owed in [built.get(place, {})]
+    )
+
+
+def _ties(run: Representation) -> tuple[dict[int, dict[int, float]], dict[int, list[int]]]:
+    """List, per decision, how much it builds on which earlier ones, and which ones it says are wrong."""
+    kinds, source, target = run.edges
+    built: dict[int, dict[int, float]] = {}
+    objected: dict[int, list[int]] = {}
+    for row in np.flatnonzero(np.isin(kinds, _TIES)):
+        kind, start, end = EDGE_TYPES[int(kinds[row])], int(source[row]), int(target[row])
+        weight = float(run.edge_weights[row])
+        if kind == "objects":
+            objected.setdefault(start, []).append(end)
+        elif kind == "reply" or weight >= _OWED:
+            owed = built.setdefault(end, {})
+            owed[start] = max(owed.get(start, 0.0), weight)
+    return built, objected

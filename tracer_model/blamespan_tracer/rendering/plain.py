@@ -1,0 +1,119 @@
+"""A run as numbered text: every line that comes out of it is indented, so none can pass for a heading of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.rendering.decisions import Decision, decisions_of
+from blamespan_tracer.rendering.texts import cut, indented, inert, name_of
+
+__all__ = ["Candidate", "RenderedRun", "render_run"]
+
+_MOST_TASK_CHARS = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A decision that an answer may name.
+
+    Attributes:
+        step: The number it is shown under: its place among the decisions, from 0.
+        agent: The number its agent is shown under, from 1, in order of first speaking.
+        lands_on: Index of the original step that blame for it lands on.
+    """
+
+    step: int
+    agent: int
+    lands_on: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedRun:
+    """A run, ready to be written out whole or in part.
+
+    Dims: N decisions.
+
+    Attributes:
+        task: What it was asked to do.
+        agents: One line each.
+        headings: (N,) one line each.
+        said: (N,) the text of each.
+        answered: (N,) what tools answered to each, or empty.
+        decisions: Those that can be blamed, ascending.
+        origins: (N,) the original steps each is made of.
+        names: Of the agents, in the order of their numbers.
+    """
+
+    task: str
+    agents: tuple[str, ...]
+    headings: tuple[str, ...]
+    said: tuple[str, ...]
+    answered: tuple[str, ...]
+    decisions: tuple[Candidate, ...]
+    origins: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.headings)
+
+    def text(
+        self,
+        *,
+        most_chars: int | None = None,
+        part: range | None = None,
+        marks: Iterable[str] = (),
+        instead: Mapping[int, str] | None = None,
+    ) -> str:
+        """Write it out.
+
+        Args:
+            most_chars: Longer texts lose their middle, and say how much; None leaves them whole.
+            part: Which decisions; all of them where None.
+            marks: Strings that must not stand in the text as they are, beside `ANSWER_TAGS`.
+            instead: What some decisions say in place of their own words, by place.
+        """
+        steps = part if part is not None else range(len(self))
+        lines = ["Task:", *indented(cut(self.task, most_chars)), "", "Agents:", *self.agents, "", "Steps:"]
+        if steps.start > 0:
+            lines.append(f"(steps 0 to {steps.start - 1} are not shown)")
+        for place in steps:
+            said = (instead or {}).get(place, self.said[place])
+            lines += [self.headings[place], *indented(cut(said, most_chars))]
+            if self.answered[place]:
+                lines += ["  answer of the tool:", *indented(cut(self.answered[place], most_chars), "    ")]
+        if steps.stop < len(self):
+            lines.append(f"(steps {steps.stop} to {len(self) - 1} are not shown)")
+        return inert("\n".join(lines), marks)
+
+
+def render_run(trace: MessageActionTrace) -> RenderedRun:
+    """Read *trace*, which has at least one step, as numbered decisions."""
+    decisions = decisions_of(trace)
+    number = {name: place for place, name in enumerate(dict.fromkeys(each.agent for each in decisions), 1)}
+    deciding = {each.agent for each in decisions if each.can_be_blamed}
+    return RenderedRun(
+        task=cut(trace.task, _MOST_TASK_CHARS),
+        agents=tuple(
+            f"agent {place}: {name_of(name)}{'' if name in deciding else ', cannot be to blame'}"
+            for name, place in number.items()
+        ),
+        headings=tuple(_heading(each, number[each.agent]) for each in decisions),
+        said=tuple(each.read for each in decisions),
+        answered=tuple(each.answered for each in decisions),
+        decisions=tuple(
+            Candidate(each.place, number[each.agent], each.lands_on) for each in decisions if each.can_be_blamed
+        ),
+        origins=tuple(tuple(step.index for step in each.steps) for each in decisions),
+        names=tuple(number),
+    )
+
+
+def _heading(decision: Decision, number: int) -> str:
+    heading = f"[{decision.place}] agent {number} {name_of(decision.agent)}"
+    if decision.builds_on:
+        heading += f", builds on {', '.join(map(str, sorted(decision.builds_on)))}"
+    if decision.objects_to:
+        heading += f", objects to {', '.join(map(str, sorted(decision.objects_to)))}"
+    return heading + (", ended with an error" if decision.has_error else "")
