@@ -212,7 +212,8 @@ def test_interrupt_is_clean(tmp_path: Path) -> None:
     """Ctrl-C ends program and workers within seconds, without a traceback."""
     folder = archive(tmp_path / "a", [range(1, 1_500), range(1_500, 3_000)])
     arguments = ["analyze", str(folder), "--json", "--processes", "2"]
-    code = f"import sys; sys.argv = ['blamespan', *{arguments!r}]; from blamespan.cli import main; main()"
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # else deaf in the background
+    code = f"{heard}; import sys; sys.argv = ['blamespan', *{arguments!r}]; from blamespan.cli import main; main()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as program:
