@@ -6,12 +6,13 @@ that takes no argument, loads what it needs and returns a `Tracer`.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.errors import ConfigError
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import load_entry, load_plugin, plugins
 from blamespan.trace import MessageActionTrace
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import click
 
 __all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer", "tracer_options"]
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_TRACER = "lexical"
 """The tracer used where none is named."""
@@ -58,5 +61,14 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
 
 
 def tracer_options() -> list[click.Parameter]:
-    """List the flags that installed tracers offer (group `blamespan.tracer_options`): each sets a variable of one."""
-    return [option for entry in plugins("blamespan.tracer_options").values() for option in load_entry(entry)]
+    """List the flags that installed tracers offer (group `blamespan.tracer_options`): each sets a variable of one.
+
+    A package that cannot offer its own, as it is broken or lacks another, is named on the log and costs no command.
+    """
+    found: list[click.Parameter] = []
+    for name, entry in plugins("blamespan.tracer_options").items():
+        try:
+            found += load_entry(entry)
+        except (BlamespanError, ImportError, AttributeError) as error:
+            _log.warning("flags of the tracer %r are left out: %s", name, error)
+    return found

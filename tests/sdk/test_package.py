@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import blamespan
-from blamespan import plugins
+from blamespan import plugins, tracers
 from blamespan.cli import cli
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
@@ -123,6 +123,17 @@ def test_broken_third_party_command_leaves_the_others(monkeypatch: pytest.Monkey
     monkeypatch.setattr("blamespan.cli.plugins", lambda group: {"broken": entry})
 
     assert CliRunner().invoke(cli, ["--help"]).exit_code == 0
+
+
+def test_broken_tracer_costs_no_command_its_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is half installed takes its own flags with it, and nobody else's."""
+    offered = {
+        "broken": EntryPoint("broken", "tests.sdk.no_such_module:OPTIONS", "blamespan.tracer_options"),
+        "network": EntryPoint("network", "blamespan_tracer.network.options:OPTIONS", "blamespan.tracer_options"),
+    }
+    monkeypatch.setattr(tracers, "plugins", lambda group: offered)
+
+    assert "device" in {option.name for option in tracers.tracer_options()}
 
 
 def test_unknown_plugin_lists_what_there_is() -> None:
