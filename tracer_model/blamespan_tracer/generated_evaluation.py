@@ -121,11 +121,11 @@ def _answer(run: RecordedRun, verdict: Attribution) -> _Answer:
         str(canonical(fault.mode)[0]) for fault in run.faults or () if fault.step == decisive and fault.mode is not None
     }
     blamed = verdict.agents[0].agent if verdict.agents else None
-    named = [mode for mode in verdict.modes if mode.agent == blamed]
+    named = verdict.mode_of(blamed)
     return _Answer(
         verdict.decisive_step == decisive,
         blamed == agent,
-        bool(named) and str(canonical(named[0].mode)[0]) in labelled,
+        named is not None and str(canonical(named.mode)[0]) in labelled,
     )
 
 

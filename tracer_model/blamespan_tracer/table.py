@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan.analysis.sources import runs_in
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.files import head_of
-from blamespan.recorded import RecordedRun, importers, load_importer
+from blamespan.recorded import RecordedRun, load_importer
 from blamespan.taxonomy import AEGIS
 from blamespan_tracer.features import AgentFeatures, agent_features
 from blamespan_tracer.labels import labelled_pairs
@@ -65,19 +65,7 @@ def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
     Raises:
         ConfigError: if the file is missing or none of it can be read.
     """
-    if not path.is_file():
-        raise ConfigError(f"expected {importer} runs in a file at {str(path)!r}, got nothing there. Check --data.")
-    n_runs = 0
-    last: UnreadableInput | None = None
-    for run in load_importer(importer).read(path):
-        if isinstance(run, UnreadableInput):
-            _log.warning("left out: %s", run)
-            last = run
-        else:
-            n_runs += 1
-            yield run
-    if not n_runs:
-        raise ConfigError(f"expected {importer} runs in {str(path)!r}, got none that can be read. {last or ''}".strip())
+    yield from _readable(path, f"{importer} runs", lambda: load_importer(importer).read(path))
 
 
 def read_recorded(path: Path) -> Iterator[RecordedRun]:
@@ -86,14 +74,25 @@ def read_recorded(path: Path) -> Iterator[RecordedRun]:
     Raises:
         ConfigError: if the file is missing, of no known format, or none of it can be read.
     """
-    head = head_of(path) if path.is_file() else b""
-    importer = next((each.name for each in importers() if head and each.matches(path, head)), None)
-    if importer is None:
-        raise ConfigError(
-            f"expected recorded runs in a file at {str(path)!r}, got {head[:40]!r}. "
-            "`blamespan analyze --help` lists the formats"
-        )
-    yield from read_runs(importer, path)
+    yield from _readable(path, "recorded runs", lambda: runs_in([path]))
+
+
+def _readable(
+    path: Path, what: str, read: Callable[[], Iterator[RecordedRun | UnreadableInput]]
+) -> Iterator[RecordedRun]:
+    if not path.is_file():
+        raise ConfigError(f"expected {what} in a file at {str(path)!r}, got nothing there. Check --data.")
+    n_runs = 0
+    last: UnreadableInput | None = None
+    for run in read():
+        if isinstance(run, UnreadableInput):
+            _log.warning("left out: %s", run)
+            last = run
+        else:
+            n_runs += 1
+            yield run
+    if not n_runs:
+        raise ConfigError(f"expected {what} in {str(path)!r}, got none that can be read. {last or ''}".strip())
 
 
 def labelled_runs(runs: Iterable[RecordedRun]) -> Iterator[LabelledRun]:

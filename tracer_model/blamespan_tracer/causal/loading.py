@@ -17,6 +17,7 @@ from transformers.utils import logging as hf_logging
 
 from blamespan.errors import TracerUnavailable
 from blamespan.plugins import require
+from blamespan_tracer.torch_devices import device_named
 
 __all__ = [
     "Model",
@@ -47,14 +48,8 @@ def device_of(name: str) -> torch.device:
     Raises:
         TracerUnavailable: if there is no such device.
     """
-    chosen = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
-    try:
-        return torch.empty(0, device=chosen).device
-    except (RuntimeError, AssertionError) as error:
-        raise TracerUnavailable(
-            f"expected BLAMESPAN_CAUSAL_DEVICE as auto, cpu, cuda or cuda:N of this machine, got {name!r} "
-            f"({_first_line(error)}). Leave it out for auto"
-        ) from error
+    asked_by = "BLAMESPAN_CAUSAL_DEVICE as auto, cpu, cuda or cuda:N of this machine"
+    return device_named(name, asked_by=asked_by, otherwise="Leave it out for auto")
 
 
 def load_model(name: str, device: torch.device | None = None, *, dtype: torch.dtype | None = None) -> Model:

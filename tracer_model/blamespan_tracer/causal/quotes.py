@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
-from blamespan_tracer.evidence import MAX_QUOTE_CHARS
+from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
 
 __all__ = ["MOST_SENTENCES", "heaviest_sentence"]
 
 MOST_SENTENCES = 6
 """Sentences that are tried, each by a reading: of a longer text the first and the last ones."""
-
-_MOST_CHARS = 8_000
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def heaviest_sentence(text: str, blame: Callable[[Sequence[str]], Sequence[float]]) -> str:
@@ -26,10 +22,7 @@ def heaviest_sentence(text: str, blame: Callable[[Sequence[str]], Sequence[float
     Returns:
         A part of *text* as it stands there; empty where it has no words.
     """
-    sentences = [part.strip() for part in _SENTENCE_END.split(text[:_MOST_CHARS]) if part.strip()]
-    if len(sentences) > MOST_SENTENCES:
-        half = MOST_SENTENCES // 2
-        sentences = [*sentences[:half], *sentences[-half:]]
+    sentences = sentences_of(text, MOST_SENTENCES)
     if len(sentences) < 2:
         return sentences[0][:MAX_QUOTE_CHARS].strip() if sentences else ""
     found = blame([" ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))])

@@ -28,7 +28,7 @@ from blamespan_tracer.corpus.recipe import CorpusRecipe
 from blamespan_tracer.replay.labels import RunLabel
 from blamespan_tracer.table import is_held_out
 
-__all__ = ["LABELS", "MANIFEST", "CorpusFolder", "MadeBlock", "read_corpus", "read_manifest"]
+__all__ = ["LABELS", "MANIFEST", "CorpusFolder", "MadeBlock", "read_corpus", "read_manifest", "read_sides"]
 
 MANIFEST = "corpus.json"
 """Describes a corpus."""
@@ -235,6 +235,25 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
     Raises:
         ConfigError: if there is no corpus, it is not finished, or a run of it cannot be read.
     """
+    for run, is_out in _sided(folder):
+        if side == "all" or is_out == (side == "held-out"):
+            yield run
+
+
+def read_sides(folder: Path) -> tuple[list[RecordedRun], list[RecordedRun]]:
+    """Read what `read_corpus` gives as "train" and as "held-out", in one go.
+
+    Raises:
+        ConfigError: as `read_corpus` does.
+    """
+    sides: tuple[list[RecordedRun], list[RecordedRun]] = ([], [])
+    for run, is_out in _sided(folder):
+        sides[is_out].append(run)
+    return sides
+
+
+def _sided(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
+    """Yield every run with whether the corpus's recipe holds it out."""
     held_out = read_manifest(folder)["recipe"]["held_out"]
     if not (folder / LABELS).is_file():
         raise ConfigError(
@@ -247,8 +266,7 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
             for run in importer.read(path):
                 if isinstance(run, UnreadableInput):
                     raise run
-                if side == "all" or _is_held_out(run, held_out) == (side == "held-out"):
-                    yield run
+                yield run, _is_held_out(run, held_out)
         except BlamespanError as error:
             raise ConfigError(f"{error}. Generate the corpus again") from error
 

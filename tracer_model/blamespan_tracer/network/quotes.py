@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import numpy as np
 from blamespan.attribution import Evidence
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import Verdict
-from blamespan_tracer.evidence import MAX_QUOTE_CHARS
+from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
 from blamespan_tracer.network.inputs import RunInputs
 
 __all__ = ["Quotes", "quotes_of"]
@@ -23,12 +22,8 @@ _MAX_SENTENCES = 12
 _MAX_READINGS = 1_500
 """and fewer in long runs: as many as give this many readings of a step."""
 
-_MAX_READ_CHARS = 8_000
-
 _LEAST_SHARE = 0.02
 """Steps blamed less are not quoted."""
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +69,8 @@ def quotes_of(
     }
     ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
     first = ranked[0]
-    sentences = () if broken.get(first) else _sentences(trace.steps[first].content, _MAX_READINGS // len(run))
+    most = max(2, min(_MAX_SENTENCES, _MAX_READINGS // len(run)))
+    sentences = () if broken.get(first) else sentences_of(trace.steps[first].content, most)
     quotes = {first: sentences[0][:MAX_QUOTE_CHARS].strip()} if len(sentences) == 1 else {}
     return Quotes(
         steps=tuple(
@@ -85,12 +81,3 @@ def quotes_of(
         place=next(place for place, steps in enumerate(run.origins) if first in steps),
         sentences=sentences if len(sentences) > 1 and shares[first] >= _LEAST_SHARE else (),
     )
-
-
-def _sentences(text: str, most: int) -> tuple[str, ...]:
-    """Part what is read of *text* into sentences; of more than *most* the first and last ones."""
-    most = max(2, min(_MAX_SENTENCES, most))
-    sentences = [part.strip() for part in _SENTENCE_END.split(text[:_MAX_READ_CHARS]) if part.strip()]
-    if len(sentences) > most:
-        sentences = [*sentences[: most // 2], *sentences[-(most - most // 2) :]]
-    return tuple(sentences)

@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from blamespan.errors import TracerUnavailable
 from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.model import Scores, mean_scores, scores_of
 from blamespan_tracer.network.readers import NumpyReader, Reworded
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.torch_devices import device_named
 
 __all__ = ["MAX_CELLS", "TorchReader", "torch_device"]
 
@@ -36,15 +36,8 @@ def torch_device(name: str) -> torch.device:
     Raises:
         TracerUnavailable: if there is no such device.
     """
-    chosen = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
-    try:
-        return torch.empty(0, device=chosen).device
-    except (RuntimeError, AssertionError) as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise TracerUnavailable(
-            f"expected BLAMESPAN_DEVICE or --device as a device of this machine, got {name!r} ({said}). "
-            "Leave it out for the CPU, or say auto"
-        ) from error
+    asked_by = "BLAMESPAN_DEVICE or --device as a device of this machine"
+    return device_named(name, asked_by=asked_by, otherwise="Leave it out for the CPU, or say auto")
 
 
 class TorchReader:

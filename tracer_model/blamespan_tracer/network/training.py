@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from blamespan.errors import ConfigError
-from blamespan_tracer.corpus.storage import read_corpus
+from blamespan_tracer.corpus.storage import read_sides
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import percent
@@ -179,8 +179,9 @@ def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon) -> Examples:
     known: list[Example] = []
     apart: list[Example] = []
     for name in recipe.data.corpora:
-        known += examples_of(read_corpus(data / name, "train"), lexicon, n_buckets, what=f"reading {name}")
-        apart += examples_of(read_corpus(data / name, "held-out"), lexicon, n_buckets, what=f"reading {name}")
+        train, held_out = read_sides(data / name)
+        known += examples_of(train, lexicon, n_buckets, what=f"reading {name}")
+        apart += examples_of(held_out, lexicon, n_buckets, what=f"reading {name}")
     for name in recipe.data.outcomes:
         known += examples_of(read_recorded(data / name), lexicon, n_buckets, what=f"reading {name}")
     aegis: list[Example] = []

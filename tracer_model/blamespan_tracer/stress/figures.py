@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from blamespan.analysis.summary.statistics import wilson
 from blamespan_tracer.stress.containment import CATCHES
 from blamespan_tracer.stress.trial import Trial
 
 __all__ = ["Cell", "Rate", "cell", "cells_by", "neutralised"]
-
-_Z = 1.959964
-"""Of a normal distribution, 95 % lie within so many standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +34,7 @@ class Rate:
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval by Wilson's score, which holds for few runs too; 0 to 1 of none."""
-        if not self.n:
-            return 0.0, 1.0
-        p, n, z2 = self.share, self.n, _Z**2
-        middle, spread = p + z2 / (2 * n), _Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-        return max(0.0, (middle - spread) / (1 + z2 / n)), min(1.0, (middle + spread) / (1 + z2 / n))
+        return wilson(self.hits, self.n)
 
 
 @dataclass(frozen=True, slots=True)
