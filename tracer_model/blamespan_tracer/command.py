@@ -16,6 +16,7 @@ import click
 from blamespan_tracer.clean_command import evaluate_on_clean
 from blamespan_tracer.feedback.command import evaluate_feedback
 from blamespan_tracer.labels_command import evaluate_on_labels
+from blamespan_tracer.steps_command import evaluate_on_steps, print_steps
 
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
@@ -105,10 +106,15 @@ def _train_network(recipe: Path, data: Path, out: Path | None, seed: int | None)
         settings = replace(settings, seed=seed)
     with _talk(f"training {settings.name}"):
         trained = train_network(settings, data, out or _run_folder(settings.name))
-    for what, held in (("tasks", trained.held_out.tasks), ("families, topologies", trained.held_out.recipes)):
+    for what, held in (
+        ("tasks", trained.held_out.tasks),
+        ("families, topologies", trained.held_out.recipes),
+        ("tasks of labelled mistakes", trained.held_out.reasoning),
+    ):
         if held is not None:
             click.echo(f"held-out {what}: {held.n} failed and {held.sound} sound runs")
-            click.echo(f"  step {held.step:.1f} %, agent {held.agent:.1f} %, mode {held.mode:.1f} %")
+            mode = "" if held.mode is None else f", mode {held.mode:.1f} %"
+            click.echo(f"  step {held.step:.1f} %, agent {held.agent:.1f} %{mode}")
             click.echo(f"  false alarms {held.false_alarms:.1f} % of the sound runs")
             click.echo(f"  step sets hold the decisive step in {held.coverage:.1f} %")
     if trained.held_out.agents is not None:
@@ -188,17 +194,7 @@ def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     for subset, figures in found.items():
-        rows = [
-            [tracer.identity.name, *(f"{figures[key]:.1f}" for key in ("step", "agent", "top3", "within1", "within3"))]
-        ]
-        rows += [[title, f"{each['step']:.1f}", f"{each['agent']:.1f}"] for title, each in figures["baselines"].items()]
-        step, agent = figures["step_ci"], figures["agent_ci"]
-        _print_table(
-            f"Who&When {subset}, {figures['n']} runs, {figures['abstained']} abstained, right in %; 95 % intervals: "
-            f"step {step[0]:.1f} to {step[1]:.1f}, agent {agent[0]:.1f} to {agent[1]:.1f}",
-            ["", "step", "agent", "top 3", "within 1", "within 3"],
-            rows,
-        )
+        print_steps(f"Who&When {subset}", tracer.identity.name, figures)
     click.echo("best_*: chosen on these very labels, an upper bound for a constant", err=True)
 
 
@@ -243,6 +239,7 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
 evaluate.add_command(evaluate_on_clean)
 evaluate.add_command(evaluate_on_labels)
+evaluate.add_command(evaluate_on_steps)
 evaluate.add_command(evaluate_feedback)
 
 

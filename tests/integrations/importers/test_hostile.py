@@ -28,6 +28,7 @@ DOCUMENTS: dict[str, list[Any]] = {
     "agent-framework": [json.loads((FIXTURES / "agent-framework.response.json").read_bytes())],
     "autogen-events": lines_of("autogen-events.swarm.jsonl"),
     "autogen-messages": [json.loads((FIXTURES / "autogen-result.round-robin.json").read_bytes())],
+    "bigbench-mistake": [{"input": "1 + 1 =", "steps": ["3"], "target": "2", "answer": "3", "mistake_index": 0}],
     "jaeger": [jaeger("openinference.langgraph-branches")],
     "langfuse": langfuse("langfuse.langgraph-branches"),
     "langgraph-stream": lines_of("langgraph-debug.nodes.jsonl"),

@@ -23,6 +23,9 @@ class NetworkData:
         agents_most: How many of these are read, drawn at random; 0 for all.
         agents_penalty: L2 penalty of the lexicons that read one half of them and were fitted to the other.
         outcomes: Files of runs, of any format, of which only the outcome is known, relative to the data folder.
+        mistakes: Files of runs, of any format, whose first wrong step is labelled, relative to the data folder. Naming
+            none that the network will be measured on is up to whoever writes the recipe.
+        mistakes_most: How many of these are read, drawn at random; 0 for all.
         held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 
@@ -31,6 +34,8 @@ class NetworkData:
     agents_most: int = 0
     agents_penalty: float = field(default=0.1, metadata=POSITIVE)
     outcomes: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    mistakes_most: int = 0
     held_out_percent: int = 12
 
 

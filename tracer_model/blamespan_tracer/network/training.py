@@ -30,6 +30,7 @@ from blamespan_tracer.network.calibrating import Pointed, alarm_for, alarms_for,
 from blamespan_tracer.network.examples import MODES, SOUND, Example, examples_of
 from blamespan_tracer.network.fitting import fit_network, predict
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
+from blamespan_tracer.network.mistakes import mistake_examples
 from blamespan_tracer.network.model import Scores, Shape, mean_scores
 from blamespan_tracer.network.recipe import NetworkRecipe
 from blamespan_tracer.network.weights import LIMIT, Network
@@ -47,12 +48,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Figures on runs not fitted to, percent but for `n` and `sound`; calibration saw them, with other words."""
+    """Figures on runs not fitted to, percent but for `n` and `sound`; `mode` is None where no label names one."""
 
     n: int
     step: float
     agent: float
-    mode: float
+    mode: float | None
     sound: int
     false_alarms: float
     coverage: float
@@ -60,17 +61,19 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Figures on held-out tasks, on what the corpora's recipes hold out, and on AEGIS's held-out questions.
+    """Figures on held-out tasks, on what the corpora's recipes hold out, and on what else was kept aside.
 
     Attributes:
-        tasks: Tasks of families and topologies that were learnt from.
-        recipes: Families and topologies that were not; None where the recipes hold nothing out.
+        tasks: Tasks of families and topologies that were learnt from; calibration saw them, with other words.
+        recipes: Families and topologies that were not, likewise; None where the recipes hold nothing out.
         agents: Percent of AEGIS runs whose most blamed agent is one that is labelled; None without such runs.
+        reasoning: Held-out tasks of runs with a labelled mistake, which calibration has not seen; None without such.
     """
 
     tasks: Rights
     recipes: Rights | None = None
     agents: float | None = None
+    reasoning: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,14 @@ class Examples:
         tasks: Held out by their task.
         recipes: Held out by the recipes of their corpora.
         agents: AEGIS runs held out by their question.
+        reasoning: Runs with a labelled mistake, held out by their task.
     """
 
     fitted: Sequence[Example]
     tasks: Sequence[Example]
     recipes: Sequence[Example] = ()
     agents: Sequence[Example] = ()
+    reasoning: Sequence[Example] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +170,19 @@ def train_network_on(examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
     tasks, recipes = seen.parted(len(examples.tasks))
-    agents = _Seen.of(_scaled(examples.agents, mean, spread), members, shape)
+    agents, reasoning = (
+        _Seen.of(_scaled(part, mean, spread), members, shape) for part in (examples.agents, examples.reasoning)
+    )
     return network, HeldOut(
         tasks=_measured(tasks, network),
-        recipes=_measured(recipes, network) if any(each.decisive >= 0 for each in recipes.examples) else None,
+        recipes=_measured(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
+        reasoning=_measured(reasoning, network) if reasoning.has_failures else None,
     )
 
 
 def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon) -> Examples:
-    """Read the corpora and AEGIS's runs, and part them."""
+    """Read the corpora and the other runs, and part them."""
     n_buckets, percent_out = recipe.size.n_buckets, recipe.data.held_out_percent
     known: list[Example] = []
     apart: list[Example] = []
@@ -194,9 +202,16 @@ def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon) -> Examples:
             penalty=recipe.data.agents_penalty,
             seed=recipe.seed,
         )
-    fitted, tasks = split_by_task(known, percent=percent_out, seed=recipe.seed)
-    more, agents = split_by_task(aegis, percent=percent_out, seed=recipe.seed)
-    return Examples([*fitted, *more], tasks, apart, agents)
+    mistakes = mistake_examples(
+        [data / name for name in recipe.data.mistakes],
+        lexicon,
+        n_buckets,
+        most=recipe.data.mistakes_most,
+        seed=recipe.seed,
+    )
+    sides = [split_by_task(part, percent=percent_out, seed=recipe.seed) for part in (known, aegis, mistakes)]
+    (_, tasks), (_, agents), (_, reasoning) = sides
+    return Examples([each for fitted, _ in sides for each in fitted], tasks, apart, agents, reasoning)
 
 
 def split_by_task(examples: Sequence[Example], *, percent: int, seed: int) -> tuple[list[Example], list[Example]]:
@@ -224,6 +239,10 @@ class _Seen:
             Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(examples, scores, strict=True)
         ]
         return cls(examples, scores, pointed)
+
+    @property
+    def has_failures(self) -> bool:
+        return any(each.decisive >= 0 for each in self.examples)
 
     def parted(self, place: int) -> tuple[_Seen, _Seen]:
         return (
@@ -276,6 +295,7 @@ def _agents_right(seen: _Seen) -> float:
 
 def _measured(seen: _Seen, network: Network) -> Rights:
     steps, agents, modes, covered, alarms = [], [], [], [], []
+    has_mode = False
     for each, score, point in zip(seen.examples, seen.scores, seen.pointed, strict=True):
         shares, failed = shares_of(point.scores, network.temperature)
         if each.decisive == SOUND:
@@ -288,13 +308,14 @@ def _measured(seen: _Seen, network: Network) -> Rights:
         steps.append(int(own.argmax()) == each.decisive)
         agents.append(agent == each.inputs.agent[each.decisive])
         modes.append(bool(each.modes[each.decisive, int(chances.argmax())]))
+        has_mode |= bool(each.modes[each.decisive].any())
         ahead = shares > shares[each.decisive]
         covered.append(float(shares[ahead].sum()) < network.set_mass)
     return Rights(
         n=len(steps),
         step=percent(steps),
         agent=percent(agents),
-        mode=percent(modes),
+        mode=percent(modes) if has_mode else None,
         sound=len(alarms),
         false_alarms=percent(alarms),
         coverage=percent(covered),
