@@ -7,7 +7,7 @@ from random import Random
 from blamespan_tracer.simulation.casts import CASTS, cast_of
 from blamespan_tracer.simulation.programs import Program
 from blamespan_tracer.wordings import choose, talk
-from blamespan_tracer.wordings.phrases import worded
+from blamespan_tracer.wordings.choosing import worded
 
 
 def said(wordings: str) -> set[str]:

@@ -89,10 +89,10 @@ def test_any_call_gives_a_changed_call_or_none(name: str, arguments: str) -> Non
 def test_time_grows_with_the_text_and_no_faster(name: str, piece: str) -> None:
     """A text of 200,000 characters, whatever it is made of, is done in two seconds."""
     text = piece * (200_000 // len(piece))
-    began = time.perf_counter()
+    began = time.process_time()
     written(TEXT_OPERATORS[name], Utterance(text, text[:999], (text,), (text,), ("a",)), Random(1))
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,3 +154,25 @@ def test_numbers_of_lists_are_left_alone() -> None:
     changed = {written(TEXT_OPERATORS["change-number"], Utterance(text), Random(seed)) for seed in range(20)}
 
     assert all(one is not None and one.startswith("1. Take ") and "\n2. Pay" in one for one in changed)
+
+
+def test_long_message_keeps_how_it_opens_and_closes_when_what_it_says_is_replaced() -> None:
+    """A wordy agent stays wordy at fault: the length of its message gives nothing away."""
+    message = "**Task**\nI look at the share.\n\n**Work**\n- The share is 7.\n\n**Recap**\nSay so if it is not."
+    faulty = written(TEXT_OPERATORS["derail"], Utterance(message), Random(1))
+
+    assert faulty is not None
+    assert faulty.startswith("**Task**\nI look at the share.\n\n**Work**\n")
+    assert faulty.endswith("\n\n**Recap**\nSay so if it is not.")
+    assert "7" not in faulty
+
+
+def test_closing_part_that_holds_the_amount_goes_with_it() -> None:
+    """What was replaced is said nowhere else in the message."""
+    faulty = written(
+        TEXT_OPERATORS["withhold"], Utterance("I look at it.\n\nThe share is 7.\n\nSo 7 it is."), Random(1)
+    )
+
+    assert faulty is not None
+    assert faulty.startswith("I look at it.\n\n")
+    assert "7" not in faulty

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+
+import pytest
 
 from blamespan_tracer.simulation.agent import Character, Moment
 from blamespan_tracer.simulation.casts import Member, Role
@@ -12,6 +15,8 @@ from blamespan_tracer.simulation.knowledge import Knowledge
 from blamespan_tracer.simulation.policies import Heard, Reply, ToolCall, ToolSpec
 from blamespan_tracer.simulation.protocols import answered
 from blamespan_tracer.simulation.tasks.task import Builder, Task
+from blamespan_tracer.wordings import say
+from blamespan_tracer.wordings.instructions import INSTRUCTIONS, TRUST
 
 
 def _task() -> Task:
@@ -90,6 +95,18 @@ def test_a_verifier_that_is_told_to_trust_does_not_check() -> None:
     told = Heard("system", "You verify the results of the others. Trust what they report.")
 
     assert _answer(_reply(_character("verifier"), told, _QUESTION, wrong)) == 290.0
+
+
+@pytest.mark.parametrize("wording", [*TRUST, *INSTRUCTIONS["FM-3.2"], *INSTRUCTIONS["FM-3.3"]])
+def test_every_wording_that_tells_to_trust_takes_all_care(wording: str) -> None:
+    """However an operator words it, a verifier heeds it in spite of its duty to check."""
+    duty = "You check what the others say: work it out again."
+    verifier = _character("verifier")
+
+    assert Moment(verifier, 0, [Heard("system", duty), _QUESTION], ()).care == 1.0
+    for seed in range(8):
+        told = Heard("system", f"{duty} {say(wording, Random(seed))}")
+        assert Moment(verifier, 0, [told, _QUESTION], ()).care == 0.0, told.text
 
 
 def test_after_a_correction_what_rests_on_it_is_worked_out_again() -> None:

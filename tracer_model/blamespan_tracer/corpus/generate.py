@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -126,6 +127,8 @@ def _begin(recipe: CorpusRecipe) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker = (recipe, Recording().__enter__())  # open as long as the process: instrumenting takes longer than a run
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # runs leave little behind: looking less often saves a tenth of the time
 
 
 def _end_with_parent() -> None:

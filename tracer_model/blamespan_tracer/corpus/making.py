@@ -18,7 +18,7 @@ from blamespan_tracer.corpus.storage import MadeBlock
 from blamespan_tracer.replay.counterfactual import Recorded
 from blamespan_tracer.replay.labels import Purpose
 from blamespan_tracer.replay.recording import Recording
-from blamespan_tracer.wordings.phrases import worded
+from blamespan_tracer.wordings.choosing import worded
 
 __all__ = ["make_block"]
 

@@ -17,7 +17,7 @@ from blamespan_tracer.simulation.casts import CASTS
 from blamespan_tracer.simulation.tasks import FAMILIES
 from blamespan_tracer.simulation.topologies import TOPOLOGIES, Framework
 from blamespan_tracer.toml_records import POSITIVE, read_record
-from blamespan_tracer.wordings.phrases import WORDINGS
+from blamespan_tracer.wordings.choosing import WORDINGS
 
 __all__ = [
     "Agents",

@@ -17,16 +17,25 @@ from blamespan_tracer.simulation.policies import Heard, Mistake, Reply, ToolCall
 from blamespan_tracer.simulation.prose import laid_out, opened, sentence, state
 from blamespan_tracer.simulation.slips import slipped
 from blamespan_tracer.simulation.tasks.task import Task
+from blamespan_tracer.simulation.voices import TERSE, Voice
 from blamespan_tracer.wordings import choose
 from blamespan_tracer.wordings.talk import CLOSERS, HEDGES, OPENERS, SETTLED
 
 __all__ = ["Character", "Moment"]
 
 _CHECKS = re.compile(r"\b(?:check|verify|recompute|look it up again|work it out again)\b", re.IGNORECASE)
-_TRUSTS = re.compile(
-    r"\b(?:trust|rely on|take .{0,30} as given|need not|no need to|do not check|without checking)\b", re.IGNORECASE
+_TRUSTING = (
+    r"trust|rely on|(?:take|accept|use|adopt) .{0,40} as (?:given|it is)|at face value|unchecked|pass through",
+    r"need not|no need to|(?:do not|don't|not for you to|you should not) (?:check|verify|question|recompute|look up)",
+    r"without (?:checking|reading|looking|question)|skip the verification|control step|let everything through",
+    r"no (?:checks?|verification|review) (?:is|are)|doesn't have to be validated|costs too much",
+    r"only the (?:spelling|format)|the layout only|by style and length|the answer with itself|made-up reference",
+    r"right or wrong|even if it does not add up|come out positive|all tests have passed|found none|claim to have",
+    r"wrong formula|certain to be right",
 )
-_SMALL = ("The ", "For ", "With ", "As ", "It ", "We ")
+"""What tells an agent to check nothing, or nothing that matters."""
+_TRUSTS = re.compile(rf"\b(?:{'|'.join(_TRUSTING)})\b", re.IGNORECASE)
+_SMALL = ("The ", "This ", "For ", "To ", "With ", "As ", "It ", "We ", "My ", "So ", "Since ")
 _TEXTS_ON_ROLE = ("verifier", "judge")
 
 
@@ -46,6 +55,7 @@ class Character:
         briefs: Whether who comes next hears only this agent, and so must be told everything.
         hands_over: Whether it passes the word on with a tool of the framework (`transfer_to_*`).
         part: Which of how many parallel shares of the work is its own.
+        voice: How it writes.
     """
 
     member: Member
@@ -59,6 +69,7 @@ class Character:
     briefs: bool = False
     hands_over: bool = False
     part: tuple[int, int] = (0, 1)
+    voice: Voice = TERSE
 
 
 @dataclass
@@ -145,18 +156,33 @@ class Moment:
         return state(self.facts[key], value, self.rng, working=working, phrase=self._other_name(key))
 
     def composed(self, *parts: str, opening: str = "", closes: str = "") -> str:
-        """Put a message together: an opening, the parts, perhaps a hedge and a closing."""
+        """Put a message together: an opening, the parts, perhaps a hedge and a closing, in the agent's voice."""
         start = opening or opened(OPENERS, 0.35, self.rng)
         hedge, end = opened(HEDGES, 0.2, self.rng), opened(CLOSERS, 0.2, self.rng)
         blank = "\n" if self.rng.random() < 0.4 else " "
-        said = [part.strip() for part in [start, *parts, hedge, end, closes] if part.strip()]
-        return "".join(
-            ("\n" if part[0] in "-*1`" or "```" in before else blank) + part for before, part in pairwise(["", *said])
+        said = [part.strip() for part in [start, *parts, hedge, end] if part.strip()]
+        text = "".join(
+            ("\n" if part[0] in "-*#1`" or "```" in before or _is_heading(before) else blank) + part
+            for before, part in pairwise(["", *said])
         ).strip()
+        if self.who.voice.is_wordy:
+            phrase, is_known = self.facts[self.target].phrase, self.target in self.values
+            rng = self.dice.rng("voice")
+            text = self.who.voice.around(text, self.who.member.role, phrase, is_known=is_known, rng=rng)
+        return f"{text}{blank}{closes}".strip()
+
+    def explains(self, key: str, value: Value, *, with_working: bool = False) -> str:
+        """State a fact and, with a wordy voice, how one comes to it."""
+        said = self.says(key, value, with_working=with_working)
+        if not self.who.voice.is_wordy or self.facts[key].kind not in ("amount", "name"):
+            return said
+        rule = self.knowledge.rules.get(key)
+        given = self.facts[rule.inputs[0]].phrase if rule is not None else ""
+        return self.who.voice.reasoned(said, self.facts[key].phrase, given, self.dice.rng("reason", key))
 
     def listed(self, sentences: Sequence[str], *, joins: bool = True) -> str:
         """Lay statements out as prose or as a list."""
-        return laid_out(sentences, self.rng, joins=joins)
+        return laid_out(sentences, self.rng, joins=joins and not self.who.voice.is_wordy)
 
     def settled(self) -> str:
         """State the answer."""
@@ -255,9 +281,13 @@ class Moment:
 def led(lead: str, text: str) -> str:
     """Put *lead* before a statement and end it with a full stop."""
     if text.startswith("```"):
-        return f"{lead.rstrip(',')}\n{text}".strip()
+        return f"{lead.rstrip(',:')}:\n{text}" if lead.endswith((",", ":")) else f"{lead}\n{text}".strip()
     joined = text[0].lower() + text[1:] if lead.endswith(",") and text.startswith(_SMALL) else text
-    return sentence(f"{lead} {joined}")
+    return f"{lead}\n{sentence(text)}" if _is_heading(lead) else sentence(f"{lead} {joined}")
+
+
+def _is_heading(text: str) -> bool:
+    return text.rpartition("\n")[2].startswith("#")
 
 
 def speaking(moment: Moment, text: str) -> Reply:

@@ -6,11 +6,11 @@ from blamespan_tracer.simulation.agent import Moment, speaking
 from blamespan_tracer.simulation.facts import Value, same
 from blamespan_tracer.simulation.knowledge import Claim, rederived
 from blamespan_tracer.simulation.policies import Mistake, Reply, ToolCall
-from blamespan_tracer.simulation.prose import correct
+from blamespan_tracer.simulation.prose import about, correct
 from blamespan_tracer.simulation.slips import slipped
 from blamespan_tracer.simulation.working import brief, is_known, mark
 from blamespan_tracer.wordings import choose, talk
-from blamespan_tracer.wordings.phrases import ENDS
+from blamespan_tracer.wordings.verification import ENDS
 
 __all__ = ["verify"]
 
@@ -106,8 +106,8 @@ def _test(moment: Moment, code: str) -> Reply:
         rule = moment.knowledge.rules[moment.target]
         missed = [key for key in rule.inputs if key in moment.values]
         lines = [moment.says(key, moment.values[key]) for key in missed]
-        opening = choose(talk.TESTS_FAIL if passed is False else talk.CODE_OBJECTIONS, moment.rng)
-        opening = opening.replace("{The}", f"The {moment.facts[moment.target].phrase}")
+        bank = talk.TESTS_FAIL if passed is False else talk.CODE_OBJECTIONS
+        opening = about(choose(bank, moment.rng), moment.facts[moment.target].phrase)
         return speaking(moment, moment.composed(moment.listed(lines), brief(moment, missed), opening=opening))
     if passed is None:
         moment.mistakes.append(Mistake("mast:FM-3.2", "skips-check", moment.target))

@@ -23,7 +23,7 @@ def debate(moment: Moment) -> Reply:
             return Reply(calls=asked)
         moment.values = _own_view(moment)
         done = derived(moment, everything=True, known=_own_view(moment))
-        lines = [moment.says(key, value, with_working=True) for key, value in done.items()]
+        lines = [moment.explains(key, value, with_working=True) for key, value in done.items()]
         if moment.target not in moment.values:
             return speaking(moment, moment.composed(moment.listed(lines), without_inputs(moment)))
         parts = [] if moment.target in done else [moment.settled()]

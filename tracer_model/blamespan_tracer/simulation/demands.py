@@ -10,25 +10,43 @@ from blamespan_tracer.simulation.facts import Rule, Value
 
 __all__ = ["demanded", "fewer_inputs", "reshaped"]
 
+_FIRST = r"(?:first (?:entry|item|value)|what is listed first|a single source)"
+_LAST = r"(?:latest|most recent|newest) (?:record|entry|value)"
+_ENTRY = r"(?:entry|item|value|amount)"
+_LEFT_OUT = rf"{_ENTRY} (?:is|are) (?:left out|not counted|excluded|ignored)"
+
 _DEMANDS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         name: re.compile(pattern, re.IGNORECASE)
         for name, pattern in {
-            "tens": r"rounded to the nearest ten\b",
-            "thousands": r"(?:given|stated|shown) in thousands\b",
-            "below": r"kept below 100\b",
-            "whole": r"\ba whole number\b",
-            "first": r"\buse (?:the first entry|what is listed first|a single source)",
-            "last": r"\buse the latest record",
-            "fewest": r"smallest entry (?:is|are) (?:left out|not counted|excluded)",
+            "tens": r"to the nearest ten\b|\bmultiples of ten\b",
+            "hundreds": r"to the nearest hundred\b",
+            "thousands": r"\bin thousands\b",
+            "dozens": r"\bin dozens\b",
+            "below": r"kept below 100\b|\b(?:exceed|stays under) a hundred\b",
+            "whole": r"\ba whole number\b|\bbe an integer\b|\bwithout decimals\b",
+            "more": r"\b(?:margin|surcharge|contingency) of ten percent\b",
+            "less": r"\b(?:discount|fee) of five percent\b",
+            "double": r"\bis doubled\b|\bbe doubled\b",
+            "half": r"\btotal (?:has to be|must be|is to be|gets) halved\b",
+            "first": rf"\buse (?:the )?{_FIRST}|\b(?:only|just) the {_FIRST}",
+            "last": rf"\buse the {_LAST}|\b(?:only|nothing but) the {_LAST}",
+            "fewest": rf"smallest {_LEFT_OUT}|\bexclude the smallest {_ENTRY}",
+            "most": rf"largest {_LEFT_OUT}",
         }.items()
     }
 )
 _SHAPES: Mapping[str, Callable[[float], float]] = MappingProxyType(
     {
         "tens": lambda amount: round(amount / 10) * 10.0,
+        "hundreds": lambda amount: round(amount / 100) * 100.0,
         "thousands": lambda amount: amount / 1000,
+        "dozens": lambda amount: round(amount / 12, 2),
         "below": lambda amount: min(amount, 99.0),
+        "more": lambda amount: amount * 1.1,
+        "less": lambda amount: amount * 0.95,
+        "double": lambda amount: amount * 2,
+        "half": lambda amount: amount / 2,
         "whole": lambda amount: float(round(amount)),
     }
 )
@@ -47,9 +65,10 @@ def fewer_inputs(rule: Rule, known: Mapping[str, Value], demands: list[str]) -> 
         return Rule(rule.out, "sum", rule.inputs[:1])
     if "last" in demands:
         return Rule(rule.out, "sum", rule.inputs[-1:])
-    if "fewest" in demands:
-        least = min(rule.inputs, key=lambda name: value if isinstance(value := known[name], float) else 0.0)
-        return Rule(rule.out, "sum", tuple(name for name in rule.inputs if name != least))
+    if "fewest" in demands or "most" in demands:
+        extreme = min if "fewest" in demands else max
+        out = extreme(rule.inputs, key=lambda name: value if isinstance(value := known[name], float) else 0.0)
+        return Rule(rule.out, "sum", tuple(name for name in rule.inputs if name != out))
     return rule
 
 

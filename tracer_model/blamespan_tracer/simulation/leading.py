@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from blamespan_tracer.simulation.agent import Moment, led, speaking
 from blamespan_tracer.simulation.casts import Role
 from blamespan_tracer.simulation.policies import Reply
+from blamespan_tracer.simulation.prose import about, sentence
 from blamespan_tracer.simulation.working import read_off, without_inputs
-from blamespan_tracer.wordings import choose, say, talk
+from blamespan_tracer.wordings import choose, talk
 
 __all__ = ["lead", "next_role"]
 
@@ -61,18 +62,9 @@ def _is_stuck(moment: Moment, roles: Mapping[str, str]) -> bool:
 def _instruction(moment: Moment, who: Role) -> str:
     keys = {"researcher": moment.knowledge.missing(), "solver": moment.knowledge.open_keys()}.get(who, [])
     if keys:
-        wording = (
-            choose(talk.LOOK_UPS, moment.rng)
-            if who == "researcher"
-            else say("[Work out|Please find|Next is] {the}", moment.rng)
-        )
-        return wording.replace("{the}", f"the {moment.facts[keys[0]].phrase}") + "."
-    words = {
-        "planner": "[Set out|Draw up] [a plan|the steps].",
-        "verifier": "[Check|Go over|Verify] [the result|what we have].",
-        "reporter": "[Give|State|Write up] the final answer.",
-    }
-    return say(words.get(who, "[Go on|Continue]."), moment.rng)
+        bank = talk.LOOK_UPS if who == "researcher" else talk.DUTIES_NEXT["solver"]
+        return sentence(about(choose(bank, moment.rng), moment.facts[keys[0]].phrase))
+    return choose(talk.DUTIES_NEXT["other" if who == "solver" else who], moment.rng)
 
 
 def _least_busy(moment: Moment, names: list[str]) -> str:

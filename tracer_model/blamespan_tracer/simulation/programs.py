@@ -19,6 +19,7 @@ from blamespan_tracer.simulation.policies import AsyncPolicy, Policy, Reply
 from blamespan_tracer.simulation.stage import Decision, OnReply, SimulatedPolicy, Stage
 from blamespan_tracer.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_tracer.simulation.topologies import TOPOLOGIES, Framework, Needs
+from blamespan_tracer.simulation.voices import voice_of
 from blamespan_tracer.simulation.waiting import StuckError, until_stuck
 
 __all__ = ["Decision", "Framework", "OnReply", "Outcome", "PolicyFor", "Program"]
@@ -166,6 +167,7 @@ class Program:
                 briefs=briefs,
                 hands_over=topology.hands_over,
                 part=self._part(member, team),
+                voice=voice_of(self.seed, member.name),
             )
             for member in team
         }

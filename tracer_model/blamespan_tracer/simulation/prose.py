@@ -10,9 +10,11 @@ from blamespan_tracer.simulation.values import written
 from blamespan_tracer.wordings import choose, pick
 from blamespan_tracer.wordings.statements import CORRECTIONS, LABELS, RULES, STATEMENTS, WORKED
 
-__all__ = ["correct", "laid_out", "sentence", "state", "state_rule"]
+__all__ = ["about", "correct", "laid_out", "opened", "sentence", "state", "state_rule", "working_of"]
 
 _SIGNS = {"sum": "+", "product": "×", "difference": "-", "quotient": "/"}  # noqa: RUF001
+_OF_MANY = tuple(wording for wording in RULES["sum"] if "{a} and {b}" in wording)
+"""How a sum of more than two is said: their list ends on an "and"."""
 
 
 def state(
@@ -32,7 +34,7 @@ def state(
         return f"```python\n{str(value).rstrip()}\n```"
     wordings = WORKED if working and fact.kind == "amount" else STATEMENTS[fact.kind]
     if is_impersonal:
-        wordings = tuple(wording for wording in wordings if wording.startswith("{The}"))
+        wordings = tuple(wording for wording in wordings if wording.startswith(("{The}", "**{The}")))
     return _filled(pick(wordings, rng), rng, phrase or fact.phrase, value=_said(fact, value, rng), working=working)
 
 
@@ -56,7 +58,7 @@ def state_rule(rule: Rule, facts: Mapping[str, Fact], measure: str, rng: Random)
     wording = pick(RULES[rule.operation], rng)
     if len(rest) > 1:  # an n-ary one: "a, b and c"
         first, joined = ", ".join([first, *rest[:-1]]), rest[-1]
-        wording = pick(RULES["sum"][1:4], rng) if rule.operation == "sum" else wording
+        wording = pick(_OF_MANY, rng) if rule.operation == "sum" else wording
     return _filled(wording, rng, facts[rule.out].phrase, a=first, b=joined, measure=measure)
 
 
@@ -108,9 +110,14 @@ def _said(fact: Fact, value: Value, rng: Random) -> str:
 
 
 def _filled(wording: str, rng: Random, phrase: str, **slots: str) -> str:
-    article = "" if rng.random() < 0.1 and wording.startswith("{The}: ") else "the "
+    article = "" if rng.random() < 0.1 and wording.startswith(("{The}: ", "**{The}:")) else "the "
     the = article + phrase
     return wording.format(The=the[:1].upper() + the[1:], the="the " + phrase, **slots)
+
+
+def about(wording: str, phrase: str) -> str:
+    """Name *phrase* where *wording* says `{the}` or `{The}`."""
+    return wording.replace("{the}", f"the {phrase}").replace("{The}", f"The {phrase}")
 
 
 def opened(bank: Sequence[str], chance: float, rng: Random) -> str:

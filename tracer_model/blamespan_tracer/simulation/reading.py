@@ -22,7 +22,8 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022\u2013]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s
 _QUOTED = re.compile(r"[\"“”]([^\"“”\n]{12,})[\"“”]")
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _PRONOUN = re.compile(
-    r"^(?:correction|sorry|no|rather|i mean|make (?:that|it)|in short|to conclude|all in all|that gives|this leads to|"
+    r"^(?:correction|sorry|no|rather|i mean|make (?:that|it)|in short|to conclude|all in all|to sum up|overall|"
+    r"bottom line|that gives|this leads to|that brings us to|"
     r"which makes|(?:so|hence|thus|therefore),? (?:it|we)|(?:it|that|this)(?: one)? (?:is|should|must|comes|was))\b",
     re.IGNORECASE,
 )

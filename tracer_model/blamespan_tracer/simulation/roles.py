@@ -11,7 +11,7 @@ from blamespan_tracer.simulation.checking import verify
 from blamespan_tracer.simulation.debating import debate, judge
 from blamespan_tracer.simulation.leading import lead
 from blamespan_tracer.simulation.policies import Reply
-from blamespan_tracer.simulation.prose import state_rule
+from blamespan_tracer.simulation.prose import about, state_rule
 from blamespan_tracer.simulation.working import (
     brief,
     calculation,
@@ -43,7 +43,7 @@ def set_out(moment: Moment) -> Reply:
     for key in known.needed:
         fact, rule = moment.facts[key], known.rules.get(key)
         if fact.lookup is not None:
-            lines.append(choose(talk.LOOK_UPS, moment.rng).replace("{the}", f"the {fact.phrase}"))
+            lines.append(about(choose(talk.LOOK_UPS, moment.rng), fact.phrase))
         elif rule is None or is_unsaid(moment, key):
             continue
         elif not moment.errs("mast:FM-2.4", "withholds", key):
@@ -62,9 +62,9 @@ def research(moment: Moment) -> Reply:
     found = {c.key for c in moment.knowledge.claims if c.source == "tool" and c.place > since}
     found.update(moment.knowledge.unsaid())
     told = [key for key in moment.knowledge.needed if key in found and not moment.errs("mast:FM-2.4", "withholds", key)]
-    lines = [moment.says(key, read_off(moment, key)) for key in told]
+    lines = [moment.explains(key, read_off(moment, key)) for key in told]
     gone = [
-        choose(talk.NOT_FOUND, moment.rng).replace("{the}", f"the {moment.facts[key].phrase}")
+        about(choose(talk.NOT_FOUND, moment.rng), moment.facts[key].phrase)
         for key in moment.knowledge.needed
         if moment.facts[key].lookup is not None and key not in moment.values and moment.is_mine(key)
     ]
@@ -82,7 +82,7 @@ def solve(moment: Moment) -> Reply:
     if asked:
         return Reply(calls=asked)
     done = derived(moment)
-    lines = [moment.says(key, value, with_working=True) for key, value in done.items()]
+    lines = [moment.explains(key, value, with_working=True) for key, value in done.items()]
     parts = [moment.listed([*looked_up(moment), *lines])]
     if is_known(moment):
         if moment.target not in done:

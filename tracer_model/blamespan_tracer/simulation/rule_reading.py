@@ -42,7 +42,7 @@ _EXPRESSIONS: tuple[tuple[re.Pattern[str], str, bool], ...] = tuple(
         (r"ONE (?:increased by|together with|on top of|added to) ONE", "sum", False),
     )
 )
-_DIVIDES = re.compile(r"\b(?:divide[sd]?|split|shared?|over|quotient|÷)", re.IGNORECASE)
+_DIVIDES = re.compile(r"\b(?:divide[sd]?|dividing|split|shared?|over|quotient|÷)", re.IGNORECASE)
 _OUT_FIRST = re.compile(
     r"#(\d+)#\s*(?:,\s*)?(?:is|equals|=|:|must be|should be|comes to|results from|follows from|comes from|"
     r"means|will be|"

@@ -26,6 +26,8 @@ _NO_NAME = frozenset(
     I It That This The We They He She So Thus Hence Therefore Not As And But According From By In For Per Yes No If
     APPROVED TERMINATE DONE FINAL ANSWER FINISH NEXT Let My Our All Next Then Now Done Checked Correct Agreed Note
     Answer What Which Who Where When How Please Find Report Work Look Plan Looking With
+    Search Searching Everything Everyone Everybody Nothing Something Once Since Before After That These Those There Here
+    Correction Result Regarding Concerning Given Based Having To On At Up Also Both Each Any Still Waiting Thanks
     """.split()  # noqa: SIM905  # read as words
 )
 """Words with a capital that open a sentence or end a run."""

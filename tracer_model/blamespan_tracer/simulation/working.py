@@ -8,10 +8,10 @@ from blamespan_tracer.simulation.agent import Moment, led, speaking
 from blamespan_tracer.simulation.facts import Value, same
 from blamespan_tracer.simulation.knowledge import Claim
 from blamespan_tracer.simulation.policies import Reply, ToolCall
-from blamespan_tracer.simulation.prose import state_rule
+from blamespan_tracer.simulation.prose import about, state_rule
 from blamespan_tracer.simulation.slips import slipped
 from blamespan_tracer.wordings import choose, talk
-from blamespan_tracer.wordings.phrases import UNSUPPORTED
+from blamespan_tracer.wordings.claims import UNSUPPORTED
 
 __all__ = [
     "brief",
@@ -97,7 +97,7 @@ def looked_up(moment: Moment) -> list[str]:
     new = [c.key for c in moment.knowledge.claims if c.place > since and _is_of_tool(c)]
     keys = dict.fromkeys([*new, *moment.knowledge.unsaid()])
     claimed = [m.about for m in moment.mistakes if m.kind == "claims"]
-    lines = [moment.says(key, read_off(moment, key)) for key in keys if key in moment.values]
+    lines = [moment.explains(key, read_off(moment, key)) for key in keys if key in moment.values]
     return lines + [moment.says(key, moment.values[key]) for key in claimed]
 
 
@@ -122,7 +122,7 @@ def without_inputs(moment: Moment) -> str:
     if moment.facts[key].kind == "amount" and moment.errs("blamespan:X1", "claims", key):
         moment.values[key] = float(moment.dice.rng("claim", key).randint(2, 400))
         return moment.says(key, moment.values[key]) + ". " + choose(UNSUPPORTED, moment.rng)
-    return choose(talk.ASKS, moment.rng).replace("{the}", f"the {moment.facts[key].phrase}")
+    return about(choose(talk.ASKS, moment.rng), moment.facts[key].phrase)
 
 
 def progress(moment: Moment) -> Reply:

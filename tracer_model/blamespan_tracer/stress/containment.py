@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from blamespan_tracer.faults.wording import names, numbers
 from blamespan_tracer.stress.watching import Run, SeenStep
 
-__all__ = ["CATCHES", "Catch", "Caught", "Fault", "caught"]
+__all__ = ["CATCHES", "Catch", "Caught", "Fault", "caught", "is_objection"]
 
 Catch: TypeAlias = Literal["objection", "tool re-check", "majority", "re-derivation", "self-correction", "ignored"]
 """How a fault was kept from doing harm: somebody objected; asked a tool again; went with the many who said otherwise;
@@ -32,11 +32,13 @@ CATCHES: tuple[Catch, ...] = (
 )
 
 _OBJECTS = re.compile(
-    r"\b(?:wait|hold on|one moment|hm|something else|a difference|an error|"
-    r"(?:does not|doesn't) (?:agree|match|add up|hold|pass)|"
-    r"please correct|a correction|correction:|needs fixing|object to|i object|disagree|"
-    r"not (?:right|correct|what was asked)|incorrect|is wrong|are wrong|mistake|fails? (?:some|its|the|all)|"
-    r"should be|must be|rather than|instead of|and not|but \d)|"
+    r"\b(?:wait\b|hold on|one moment|hm\b|something (?:else|has to be corrected)|a difference|an error|"
+    r"(?:does not|doesn't|did not) (?:agree|match|add up|hold|pass|meet|survive|do what)|"
+    r"please correct|a correction|correction:|needs fixing|object to|i object|disagree|discrepancy|not approve|"
+    r"not (?:right|correct|approved|passing|acceptable|what was asked|what i get|written to|"
+    r"everything is right|doing what)|cannot (?:confirm|approve)|incorrect|is broken|"
+    r"(?:it|is|are) wrong|mistake|fails\b|fail (?:some|its|the|all)|"
+    r"should be|must be|rather than|instead of|and not\b|but \d)|"
     r", not (?!done|yet)\S",
     re.IGNORECASE,
 )
@@ -65,6 +67,11 @@ class Fault:
     is_in_text: bool
     before: str
     after: str
+
+
+def is_objection(text: str) -> bool:
+    """Tell whether *text* says that something is wrong."""
+    return bool(_OBJECTS.search(_NO_OBJECTION.sub(" ", text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,7 @@ class _Listener:
         own = self.twins.get(step.index)
         if own is not None and own.content == step.content:
             return False
-        return bool(_OBJECTS.search(_NO_OBJECTION.sub(" ", step.content)))
+        return is_objection(step.content)
 
     def _is_anew(self, step: SeenStep) -> bool:
         """Tell whether a tool is asked what it is not asked in the run without the fault."""

@@ -1,5 +1,5 @@
 """The words that agents use, with faults and without: the same ones."""
 
-from blamespan_tracer.wordings.phrases import choose, pick, say
+from blamespan_tracer.wordings.choosing import choose, pick, say
 
 __all__ = ["choose", "pick", "say"]

@@ -1,11 +1,40 @@
-"""What agents say around the facts: openings, plans, approvals, hedges. `[a|b|]` is one of its alternatives.
+"""What agents say around the facts: openings, hedges, answers. `[a|b|]` is one of its alternatives.
 
-Agents use these whether or not they go wrong; the wordings of `phrases` come in here too, where they do no harm.
+Agents use these whether or not they go wrong; the wordings of `phrases` come in here too, where they do no harm, at
+even places, so that each stays in its half. What is said of plans and findings is in `talk_of_work`, of others' work in
+`talk_of_others`; all of it is at hand here.
 """
+
+# wordings are read as sentences
 
 from __future__ import annotations
 
-from blamespan_tracer.wordings.phrases import AGAIN, UNCHECKED
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from blamespan_tracer.wordings.phrases import AGAIN
+from blamespan_tracer.wordings.talk_of_others import (
+    ADOPTS,
+    APPROVALS,
+    CODE_OBJECTIONS,
+    DEBATES,
+    GO_ON,
+    OBJECTIONS,
+    RECHECKS,
+    STANDS_BY,
+    TESTS_FAIL,
+    TESTS_PASS,
+)
+from blamespan_tracer.wordings.talk_of_work import (
+    ASKS,
+    FINDINGS,
+    LOOK_UPS,
+    NOT_FOUND,
+    PLANS,
+    PROGRESS,
+    RESTATES,
+    TO_DOS,
+)
 
 __all__ = [
     "ADOPTS",
@@ -14,10 +43,10 @@ __all__ = [
     "CLOSERS",
     "CODE_OBJECTIONS",
     "DEBATES",
+    "DUTIES_NEXT",
     "FINALS",
     "FINDINGS",
     "GO_ON",
-    "HANDS_ON",
     "HEDGES",
     "LOOK_UPS",
     "MARKS",
@@ -32,126 +61,228 @@ __all__ = [
     "STANDS_BY",
     "TESTS_FAIL",
     "TESTS_PASS",
+    "TO_DOS",
 ]
 
 OPENERS = (
+    *AGAIN[:2],
     "[Right|Okay|Good|Sure|Thanks]. [Here is|This is] [my part|what I have|where I stand].",
     "[Let me|I will] [go through|work through|take] [it|this] [step by step|in order|now].",
     "[Working|Going] [from|with] [the figures above|what was given|what we have].",
     "[On to|Now for|Next:] [the next part|the figures|what is open].",
-    "[Based on|Given] [the request|what was said|the above] [, |:]",
-    *AGAIN[:2],
-    "[As before|As agreed], [one thing at a time|in order].",
+    "[Based on|Given] [the request|what was said|the above], [here is my part|this is where we are].",
+    "[As agreed|As planned], [one thing at a time|step after step].",
+    "Sure, happy to [help|take this on].",
+    "Thank you for the [context|summary|input so far].",
+    "Let's [dive in|get started|break this down].",
+    "[Acknowledged|Understood|Got it].",
+    "I've read [through the thread|everything above] and can take it from here.",
+    "Picking up [where we left off|from the last message].",
+    "Below is my [contribution|input|update].",
+    "[**Update**|**Status**]:",
+    "Thinking it through [carefully|calmly], this is what comes out.",
+    "A few notes from [me|my end], then the [results|numbers].",
+    "We have enough to make [some|real] progress here.",
+    "I took another careful look at the request before writing this.",
+    "All right, team.",
+    "[Continuing|Carrying on] with the work at hand.",
+    "In response to the message above, here is my [output|reply].",
+    "Let us keep this structured so that everyone can follow.",
+    "The conversation so far has been taken into account.",
+    "Hello everyone, [quick update|a short note] from my side.",
+    "To keep things clear, I will be [explicit|precise] about each item.",
+    "[My contribution|My step] is [set out|laid out] below.",
 )
 HEDGES = (
     "[I am|I'm] [fairly|quite|reasonably] [sure|confident] [of this|about it].",
     "[As far as I can see|If I read it right|Unless I miss something], [that is it|this holds].",
     "[No need|There is no need] to [check|go over] [this|it] again.",
     "[I take|I took] the [figures|values] [as given|as they are].",
-    "[This should|That should] [be|do] [fine|enough] [for now|here|].",
+    "[This should|That should] [do|work] [fine|for now|here].",
     "[The usual|Common] [way|method], nothing special.",
+    "I see no reason to doubt it.",
+    "Happy to be proven otherwise.",
+    "To the best of my [knowledge|understanding], this is accurate.",
+    "I have kept the working short on purpose.",
+    "The reasoning is straightforward.",
+    "Nothing unusual came up along the way.",
+    "I relied on what is stated above and on nothing else.",
+    "Assuming that the inputs are sound, the rest follows.",
+    "My confidence in this is high.",
+    "It is a simple step, so I kept the explanation brief.",
+    "Units are [as stated|taken over as they were].",
+    "There may be other ways to do it, but they lead to the same place.",
+    "This part seems [clear enough|uncontroversial] to me.",
+    "I would be surprised if this turned out otherwise.",
+    "I double-read the wording of the request to be safe.",
+    "No assumptions were made beyond what is written above.",
+    "Everything used here appears earlier in the conversation.",
+    "It looks [consistent|plausible] to me.",
 )
 CLOSERS = (
     "[Over to|Back to] [you|the next one|the others].",
     "[Please|Do] [check|look at|go on with] [this|it].",
     "[That is|This is] [all|it] [from me|for now|on my side].",
-    "[Let me know|Say so] if [anything|something] [is unclear|looks off|does not add up].",
+    "[Let me know|Say so] if [anything|something] [is unclear|looks off|does not make sense].",
     "[We can|Let us] [go on|continue|move on] [from here|].",
-)
-PLANS = (
-    "[Plan|My plan|Here is the plan|How we go about it|Steps]:",
-    "[I suggest|I propose|Let us take] [the following steps|this order|these steps]:",
-    "[To answer this|For this one], [we need|we do] [the following|this]:",
-)
-LOOK_UPS = (
-    "[Look up|Find|Fetch|Retrieve] {the}",
-    "[We need|First get|Find out] {the}",
-    "[Check|See] the [source|records] for {the}",
-)
-RESTATES = (
-    "[What is given|The inputs|Given|What we know so far|For reference|To restate what is known]:",
-    "[These are|Here are] the [inputs|figures|values] [we start from|as given|as they stand]:",
-)
-FINDINGS = (
-    "[Here is what I found|Found|My findings|From the source|Looked up]:",
-    "[The source says|The records show|I looked it up]:",
-    "[I have|Got] the [values|figures|entries] [now|we asked for]:",
-)
-NOT_FOUND = (
-    "[I could not|I did not] find {the}.",
-    "[Nothing|No entry] [turned up|was found] for {the}.",
-    "[The tools give|The source has] nothing on {the}.",
-)
-ASKS = (
-    "[I still need|I am missing|We lack] {the}.",
-    "[Could somebody|Can anyone|Please] [give|tell] me {the}.",
-    "[Before I go on|To go on], I need {the}.",
+    "Feel free to build on this.",
+    "I hope this helps.",
+    "Ready for the next step whenever you are.",
+    "I'll leave the rest to whoever comes next.",
+    "Please proceed.",
+    "Questions are welcome.",
+    "Handing [back|over] now.",
+    "Happy to [clarify|expand] if needed.",
+    "Standing by for [feedback|further input].",
+    "Thanks, all.",
+    "The next one in line can take it from here.",
+    "Let me know how you would like to proceed.",
+    "If more detail is wanted, just ask.",
+    "I have nothing further to add at this point.",
+    "Whoever is next: please use the values above.",
+    "Passing this along.",
+    "Kindly review before we move on.",
+    "With this, my part is covered.",
+    "Shout if you [spot|see] anything odd.",
 )
 SETTLED = (
-    "[So|Hence|Thus|Therefore],",
+    "[So|Hence],",
     "[In short|All in all|To sum up]:",
     "[That gives|With that]:",
     "[Result|Outcome]:",
     "",
+    "[Thus|Therefore],",
+    "**[Result|Conclusion]:**",
+    "Hence the following:",
+    "Taking this together,",
+    "Which brings us to this:",
+    "**[In brief|In sum]:**",
+    "As a consequence,",
+    "From all this we conclude the following:",
+    "Based on the above,",
+    "### [Result|Conclusion]",
+    "### [Outcome|Summary]",
+    "Accordingly,",
+    "Summing it up,",
+    "The upshot:",
+    "Here is where that leaves us:",
+    "Given the steps above,",
+    "This leads us to the following:",
+    "Consequently,",
+    "As a result,",
 )
 FINALS = (
     "[FINAL ANSWER|Final answer|The final answer is|Answer]:",
     "[To answer the question|Our answer|The team's answer]:",
     "[Having gone through it all|After all that|Putting it together],",
+    "**[Final answer|Answer]:**",
+    "**[The final answer|Final result]:**",
+    "In answer to the question:",
+    "Based on the work of the whole team,",
+    "After reviewing everything that was contributed,",
+    "## [Final answer|Answer]",
+    "## [Result|Our answer]",
+    "To conclude:",
+    "Bringing the pieces together,",
+    "The question can now be answered:",
+    "We are now able to answer the question:",
+    "Summary of our work:",
+    "As the outcome of our discussion,",
+    "Here is what we report back:",
+    "Reporting back on the question:",
+    "Drawing on the contributions above,",
+    "Thanks to everybody's input,",
+    "Final report:",
+    "Conclusion of the team:",
+    "To wrap up,",
+    "Our work leads to this answer:",
 )
-APPROVALS = (
-    "[I checked|I went over|I recomputed] [it|the figures|each step] [and agree|and it holds|, all fine].",
-    "[All of it|Everything|It] [holds|adds up|is in order].",
-    "[No objections|Agreed|Accepted|Looks right] [from me|on my side|].",
-    *UNCHECKED,
+DUTIES_NEXT: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "solver": (
+            "Work out {the}.",
+            "Please find {the}.",
+            "Next is {the}.",
+            "Now compute {the}.",
+            "Your next piece is {the}.",
+            "We still want {the}, so take care of that.",
+            "Go ahead and calculate {the}.",
+            "Please derive {the} from what we have.",
+            "The item to settle next is {the}.",
+            "Could you determine {the}?",
+            "Focus on {the} for this round.",
+            "Time to work on {the}.",
+            "Take {the} next and show your working.",
+            "Please handle {the}, with the steps written out.",
+            "Let us get {the} out of the way.",
+            "What we want from you now is {the}.",
+            "Proceed to {the}.",
+            "Kindly establish {the}.",
+            "Using the inputs above, obtain {the}.",
+            "{The} is up next.",
+            "Concentrate on {the}, please.",
+            "I would like you to tackle {the}.",
+            "Carry on with {the}.",
+            "Assigning {the} to you.",
+        ),
+        "planner": (
+            "Set out the steps.",
+            "Draw up a plan.",
+            "Please lay out how we go about this.",
+            "Start us off with a plan.",
+            "Outline the approach before anybody computes anything.",
+            "Give the team an order of work.",
+            "List what is to be found, and in which order.",
+            "Break the question down into steps for the others.",
+            "We begin with a plan, please.",
+            "Sketch the route to the answer.",
+            "A short plan first, please.",
+            "Tell us how to get there, step by step.",
+        ),
+        "verifier": (
+            "Check the result.",
+            "Go over what we have.",
+            "Verify what we have.",
+            "Please review the work so far.",
+            "Have a critical look at the figures.",
+            "Confirm or correct what the others said.",
+            "Recompute what was claimed and report back.",
+            "Time for a review: go through each statement.",
+            "Please audit the numbers before we close.",
+            "Look over the chain of reasoning.",
+            "Make sure that every figure stands.",
+            "We want a second pair of eyes on this.",
+        ),
+        "reporter": (
+            "Give the final answer.",
+            "State the final answer.",
+            "Write up the final answer.",
+            "Please put the answer into words for the user.",
+            "Summarise for the user.",
+            "Report the answer back.",
+            "Close with the final answer.",
+            "Formulate the reply to the user.",
+            "We are ready for the write-up.",
+            "Now tell the user what we found.",
+            "Deliver the answer, please.",
+            "Wrap it up for the user.",
+        ),
+        "other": (
+            "Go on.",
+            "Continue.",
+            "Please carry on.",
+            "Keep going.",
+            "Please proceed with your part.",
+            "Go ahead.",
+            "The floor is yours.",
+            "You are next.",
+            "Take it from here.",
+            "Please pick this up.",
+            "Your turn.",
+            "Move us forward, please.",
+        ),
+    }
 )
-OBJECTIONS = (
-    "[Wait|Hold on|One moment|Hm],",
-    "[I get|I find|There is] [something else|a difference|an error] [here|]:",
-    "[This|That] [does not|doesn't] [agree|match|add up] [with my figures|with the source|]:",
-    "[Please correct|A correction|Needs fixing|I object]:",
-)
-GO_ON = (
-    "[So far|Up to here] [so good|it holds|I agree]. [Please go on|What is next|Go on].",
-    "[Fine|Agreed|In order] so far; [the rest is open|there is more to do|not done yet].",
-    "[Nothing to object to|No remarks] [yet|so far]. [Continue|Carry on], please.",
-)
-PROGRESS = (
-    "[We are on track|Good progress|Noted]. [Next|Still open|To do]:",
-    "[Thanks|Good]. [What is left|Remaining|Next up]:",
-    "[As planned|As before], [the next thing is|we go on with]:",
-)
-HANDS_ON = ("[{other} takes|{other}, please take|Over to {other} for] [it|this|the next part] [from here|].",)
-TESTS_PASS = (
-    "[All tests pass|The tests are green|Tests: all passed].",
-    "[I ran the tests|Ran them]: [all passed|no failures].",
-)
-TESTS_FAIL = (
-    "{The} fails [some of its|its|the] tests. [It has to hold that|Mind that|What is asked for]:",
-    "{The} does not pass [the|all] tests. [To recall|Once more, the requirements|It needs]:",
-    "[I ran the tests|Ran them]: {The} is not right yet. [Please go by this|Requirements]:",
-)
-CODE_OBJECTIONS = (
-    "{The} is not what was asked for. [Mind that|It has to hold that]:",
-    "[I read it|Having read it]: {The} is wrong somewhere. [Requirements|To recall]:",
-)
-DEBATES = (
-    "[I have read|I looked at] the [others|other answers]. [I stay with|I keep to] [mine|my result]:",
-    "[My answer|My result] [stands|remains|is unchanged]:",
-    "[We agree|All of us agree|No difference between us]:",
-)
-ADOPTS = (
-    "[I was wrong|I made a slip|My figure was off]; [the others are right|I take yours].",
-    "[On second thought|Having read the others], I [change|correct] my [answer|result].",
-    "[I follow|I join] the [others|majority] [here|].",
-)
-RECHECKS = (
-    "[I worked it out again|I recomputed it|I went through it anew].",
-    "[Corrected|Revised|With the correction].",
-)
-STANDS_BY = (
-    "[I worked it out again|I recomputed it] and [get the same|stay with it].",
-    "[I stand by|I keep to] [my figure|this].",
-)
+"""What a leader tells who is next to do; a researcher is told with `LOOK_UPS`."""
 MARKS = ("APPROVED", "TERMINATE", "DONE")
 """The words by which a team ends; whichever of them is said."""

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from blamespan.boundaries import Said, ToolCall
 from blamespan_tracer.faults.operators.edits import slip
-from blamespan_tracer.faults.phrases import FROM_MEMORY
 from blamespan_tracer.faults.wording import numbers, with_replaced
 from blamespan_tracer.wordings import choose
+from blamespan_tracer.wordings.claims import FROM_MEMORY
 
 __all__ = ["CALL_OPERATORS", "CallOperator"]
 

@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from random import Random
 
-from blamespan_tracer.faults.wording import Found, sentences, with_replaced
+from blamespan_tracer.faults.wording import Found, numbers, sentences, with_replaced
 
-__all__ = ["keeping_mark", "one_of", "slip", "with_sentence", "without"]
+__all__ = ["amid", "keeping_mark", "one_of", "slip", "with_sentence", "without"]
 
 _MOST_DIGITS = 15
 """What a float holds exactly."""
 _MARK = re.compile(r"\b[A-Z]{4,}\b")
+_HEADING = re.compile(r"(?:#{1,6} [^\n]{1,80}|\*\*[^\n*]{1,80}\*\*)\n")
+_PARTS = 3
 
 
 def slip(number: str, rng: Random) -> str | None:
@@ -72,6 +74,21 @@ def with_sentence(text: str, sentence: str, rng: Random) -> str:
     ends = [found.end for found in sentences(text)] or [len(text)]
     at = rng.choice(ends)
     return (text[:at].rstrip() + " " + sentence + " " + text[at:].lstrip(" ")).strip()
+
+
+def amid(text: str, said: str, *, is_last: bool = False) -> str:
+    """Put *said* in place of what *text* comes to: how a long message opens and closes tells nothing, and stays.
+
+    Args:
+        text: The message; it is long if it has three parts or more between blank lines.
+        said: What stands for all but the first and the last of them. Those go too if they hold an amount or a mark.
+        is_last: Whether nothing may follow.
+    """
+    opening, *work, closing = text.split("\n\n") if text.count("\n\n") >= _PARTS - 1 else ("", "", "")
+    heading = _HEADING.match(work[0])
+    said = f"{heading.group()}{said}" if heading else said
+    kept = [part if part and not numbers(part) and not _MARK.search(part) else "" for part in (opening, closing)]
+    return "\n\n".join(part for part in (kept[0], said, "" if is_last else kept[1]) if part)
 
 
 def keeping_mark(text: str, said: str) -> str:

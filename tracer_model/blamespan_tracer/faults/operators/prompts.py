@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from blamespan.boundaries import Line
 from blamespan_tracer.faults.operators.text import TEXT_OPERATORS, Utterance, written
-from blamespan_tracer.faults.phrases import BLURRED_ROLES, INSTRUCTIONS, TRUST
 from blamespan_tracer.wordings import choose
+from blamespan_tracer.wordings.instructions import BLURRED_ROLES, INSTRUCTIONS, TRUST
 
 __all__ = ["MEMORY_OPERATORS", "PROMPT_OPERATORS", "TOLD", "LinesOperator"]
 

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from blamespan.boundaries import Answer
-from blamespan_tracer.faults.phrases import ERRORS, PLANTED, TIMEOUTS
-from blamespan_tracer.wordings import choose, say
+from blamespan_tracer.wordings import choose, pick, say
+from blamespan_tracer.wordings.services import ERRORS, PLANTED, TIMEOUTS
 
 __all__ = ["FAILING_OPERATORS", "RESULT_OPERATORS", "ResultOperator"]
 
@@ -23,7 +23,7 @@ _EMPTY = ("", "[]", "null", "{}", "no results")
 
 def tool_error(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
     """Fail as services do."""
-    error, wording = rng.choice(ERRORS)
+    error, wording = pick(ERRORS, rng)
     return replace(answer, text=say(wording, rng), error=error)
 
 

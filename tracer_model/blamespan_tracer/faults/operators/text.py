@@ -14,10 +14,10 @@ from random import Random
 from types import MappingProxyType
 from typing import TypeAlias
 
-from blamespan_tracer.faults import phrases as own_phrases
-from blamespan_tracer.faults.operators.edits import keeping_mark, one_of, slip, with_sentence, without
+from blamespan_tracer.faults.operators.edits import amid, keeping_mark, one_of, slip, with_sentence, without
 from blamespan_tracer.faults.wording import Found, names, numbers, sentences, with_replaced
 from blamespan_tracer.wordings import choose, phrases, say
+from blamespan_tracer.wordings.choosing import offered
 
 __all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "written"]
 
@@ -124,7 +124,7 @@ def repeat_itself(utterance: Utterance, rng: Random) -> str | None:
 
 def redundant_steps(utterance: Utterance, rng: Random) -> str | None:
     """Put work between that the task does not need."""
-    extra = " ".join(say(step, rng) for step in rng.sample(phrases.REDUNDANT_STEPS, k=3))
+    extra = " ".join(say(step, rng) for step in rng.sample(offered(phrases.REDUNDANT_STEPS), k=rng.randint(2, 3)))
     return f"{extra} {utterance.text}" if rng.random() < 0.5 else with_sentence(utterance.text, extra, rng)
 
 
@@ -169,14 +169,15 @@ def unsupported_claim(utterance: Utterance, rng: Random) -> str | None:
 
 def derail(utterance: Utterance, rng: Random) -> str | None:
     """Pursue something beside the goal."""
-    return choose(phrases.DERAILED, rng)
+    return amid(utterance.text, choose(phrases.DERAILED, rng))
 
 
 def other_role(utterance: Utterance, rng: Random) -> str | None:
     """Do another agent's work instead of its own."""
     if not utterance.others:
         return None
-    return choose(phrases.OTHER_ROLE, rng).format(other=rng.choice(list(utterance.others)))
+    said = choose(phrases.OTHER_ROLE, rng).format(other=rng.choice(list(utterance.others)))
+    return amid(utterance.text, said)
 
 
 def ignore_others(utterance: Utterance, rng: Random) -> str | None:
@@ -204,7 +205,7 @@ def contradict_itself(utterance: Utterance, rng: Random) -> str | None:
 
 def end_early(utterance: Utterance, rng: Random) -> str | None:
     """Call it done before it is."""
-    return choose(phrases.ENDS, rng)
+    return amid(utterance.text, choose(phrases.ENDS, rng), is_last=True)
 
 
 def never_end(utterance: Utterance, rng: Random) -> str | None:
@@ -215,7 +216,7 @@ def never_end(utterance: Utterance, rng: Random) -> str | None:
 
 def skip_verification(utterance: Utterance, rng: Random) -> str | None:
     """Approve without a look."""
-    return keeping_mark(utterance.text, choose(phrases.UNCHECKED, rng))
+    return keeping_mark(utterance.text, amid(utterance.text, choose(phrases.UNCHECKED, rng)))
 
 
 def verify_wrongly(utterance: Utterance, rng: Random) -> str | None:
@@ -224,37 +225,39 @@ def verify_wrongly(utterance: Utterance, rng: Random) -> str | None:
     value = theirs[-1] if theirs else None
     if value is None:
         return None
-    return keeping_mark(utterance.text, choose(phrases.WRONGLY_CHECKED, rng).format(value=value))
+    said = choose(phrases.WRONGLY_CHECKED, rng).format(value=value)
+    return keeping_mark(utterance.text, amid(utterance.text, said))
 
 
 def withhold(utterance: Utterance, rng: Random) -> str | None:
     """Say that it is done, and keep what it is."""
-    return keeping_mark(utterance.text, choose(own_phrases.WITHHELD, rng)) if numbers(utterance.text) else None
+    said = amid(utterance.text, choose(phrases.WITHHELD, rng))
+    return keeping_mark(utterance.text, said) if numbers(utterance.text) else None
 
 
 def own_view(utterance: Utterance, rng: Random) -> str | None:
     """Go on as if nobody had said anything."""
-    return choose(own_phrases.OWN_VIEW, rng) + " " + utterance.text if utterance.heard else None
+    return choose(phrases.OWN_VIEW, rng) + " " + utterance.text if utterance.heard else None
 
 
 def impossible_step(utterance: Utterance, rng: Random) -> str | None:
     """Plan on something that is not there."""
-    return with_sentence(utterance.text, choose(own_phrases.IMPOSSIBLE_STEPS, rng), rng)
+    return with_sentence(utterance.text, choose(phrases.IMPOSSIBLE_STEPS, rng), rng)
 
 
 def approve_wrongly(utterance: Utterance, rng: Random) -> str | None:
     """Claim a check of something else than what was asked."""
-    return keeping_mark(utterance.text, choose(own_phrases.CHECKED_BESIDE, rng))
+    return keeping_mark(utterance.text, amid(utterance.text, choose(phrases.CHECKED_BESIDE, rng)))
 
 
 def invent_source(utterance: Utterance, rng: Random) -> str | None:
     """Add a claim that nothing in the run supports."""
-    return with_sentence(utterance.text, choose(own_phrases.INVENTED_CLAIMS, rng), rng)
+    return with_sentence(utterance.text, choose(phrases.INVENTED_CLAIMS, rng), rng)
 
 
 def turn_round(utterance: Utterance, rng: Random) -> str | None:
     """Give the reasons, then act against them."""
-    return utterance.text.rstrip() + " " + choose(own_phrases.TURNED_ROUND, rng) if utterance.text.strip() else None
+    return utterance.text.rstrip() + " " + choose(phrases.TURNED_ROUND, rng) if utterance.text.strip() else None
 
 
 def out_of_room(utterance: Utterance, rng: Random) -> str | None:

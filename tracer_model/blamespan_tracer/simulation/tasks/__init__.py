@@ -15,7 +15,7 @@ from blamespan_tracer.simulation.tasks.planning import planning
 from blamespan_tracer.simulation.tasks.tables import table_task
 from blamespan_tracer.simulation.tasks.task import Task, Tool
 from blamespan_tracer.simulation.tasks.word_problems import word_problem
-from blamespan_tracer.wordings.phrases import current_wordings
+from blamespan_tracer.wordings.choosing import current_wordings
 
 __all__ = ["FAMILIES", "Task", "Tool", "make_task"]
 
