@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import ssl
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Self
 
 import httpx
 
+from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
 
 __all__ = ["ATTEMPTS", "JUDGE", "MANIPULATOR", "SUITE", "Endpoint", "Refused"]
@@ -32,6 +36,7 @@ _MOST_WAIT_S = 20.0
 """However long a `Retry-After` asks for."""
 _MOST_ANSWER_BYTES = 1_000_000
 _MOST_REFUSAL_BYTES = 4_000
+_MOST_TOLD_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +99,23 @@ class Endpoint:
 
     async def ask_async(self, asked: Mapping[str, object]) -> bytes:
         """Ask as `ask` does, without keeping the event loop."""
-        found = bytearray()
+        found, sent = bytearray(), _Sent()
         try:
             async with (
                 asyncio.timeout(self.timeout_s),
                 httpx.AsyncClient(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
-                client.stream("POST", self._target, json=asked) as response,
+                client.stream("POST", self._target, json=asked, extensions={"trace": sent.note}) as response,
             ):
                 if response.status_code != httpx.codes.OK:
                     raise _refused(response, await _beginning(response))
                 async for part in response.aiter_bytes():
                     found += part
-                    _checked(found)
+                    if len(found) > _MOST_ANSWER_BYTES:
+                        raise Refused("answer too long", was_sent=True)
         except (httpx.TimeoutException, TimeoutError) as error:
-            raise Refused("timeout") from error
+            raise Refused("timeout", was_sent=sent.is_all) from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise Refused(type(error).__name__) from error
+            raise Refused(type(error).__name__, was_sent=sent.is_all) from error
         return bytes(found)
 
     @property
@@ -128,21 +134,52 @@ class Refused(Exception):
         is_passing: Whether asking again can help.
         status: The HTTP status, 0 where there was none.
         said: What the server says of it, its beginning; empty where there was no answer. Untrusted.
+        was_sent: Whether the server had the whole question and did not turn it down: it may have been paid for.
     """
 
     def __init__(
-        self, reason: str, *, wait_s: float = 0.0, is_passing: bool = True, status: int = 0, said: str = ""
+        self,
+        reason: str,
+        *,
+        wait_s: float = 0.0,
+        is_passing: bool = True,
+        status: int = 0,
+        said: str = "",
+        was_sent: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_passing = is_passing
         self.status = status
         self.said = said
+        self.was_sent = was_sent
         self._wait_s = wait_s
 
     def pause_s(self, attempt: int, first_s: float) -> float:
         """Give the seconds to wait after attempt number *attempt*, from 0: twice as many each time, or as asked for."""
         return max(first_s * float(1 << attempt), min(self._wait_s, _MOST_WAIT_S))
+
+    @property
+    def message(self) -> str:
+        """Give the server's message of the protocol, short and on one line; empty where there is none. Untrusted."""
+        try:
+            found = json.loads(self.said)["error"]
+            told = found["message"] if isinstance(found, dict) else found
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return ""
+        plain = printable(told) if isinstance(told, str) else ""
+        return plain if len(plain) <= _MOST_TOLD_CHARS else f"{plain[:_MOST_TOLD_CHARS]}..."
+
+
+class _Sent:
+    """Notes whether a whole question went out."""
+
+    def __init__(self) -> None:
+        self.is_all = False
+
+    async def note(self, event: str, _: object) -> None:
+        """Hear of what the connection does."""
+        self.is_all = self.is_all or event.endswith("send_request_body.complete")
 
 
 @cache
@@ -154,9 +191,19 @@ def _tls() -> ssl.SSLContext:
 def _refused(response: httpx.Response, said: str) -> Refused:
     status = response.status_code
     asked_for = response.headers.get("retry-after", "")
-    wait_s = float(asked_for) if re.fullmatch(r"\d{1,6}", asked_for) else 0.0
     is_passing = status in (408, 409, 425, 429) or status >= 500
+    wait_s = _seconds(asked_for)
     return Refused(f"HTTP {status}", wait_s=wait_s, is_passing=is_passing, status=status, said=said)
+
+
+def _seconds(asked_for: str) -> float:
+    """Read a `Retry-After`: seconds, or a date; 0 where it is neither."""
+    if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", asked_for):
+        return float(asked_for)
+    try:
+        return max(parsedate_to_datetime(asked_for).timestamp() - time.time(), 0.0)
+    except (ValueError, OverflowError, OSError):
+        return 0.0
 
 
 async def _beginning(response: httpx.Response) -> str:
@@ -167,8 +214,3 @@ async def _beginning(response: httpx.Response) -> str:
         if len(found) >= _MOST_REFUSAL_BYTES:
             break
     return found[:_MOST_REFUSAL_BYTES].decode("utf-8", "replace")
-
-
-def _checked(found: bytearray) -> None:
-    if len(found) > _MOST_ANSWER_BYTES:
-        raise Refused("answer too long")

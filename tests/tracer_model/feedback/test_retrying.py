@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,30 @@ def test_autogen_team_is_run_again() -> None:
     assert [attempt.succeeded for attempt in done.attempts] == [False, True]
     assert done.attempts[0].verdict is not None
     assert done.attempts[1].told.startswith(BEGIN)
+
+
+@pytest.mark.parametrize(("check", "outcome"), [(lambda *_: False, "failed"), (None, "unknown")])
+def test_tracer_hears_that_an_attempt_failed(check: Any, outcome: str) -> None:
+    """It need not hold its tongue where the check has told; where nobody can tell, it is not told so."""
+    heard: list[str] = []
+
+    class Listens(BlamesSolver):
+        def attribute(self, traces: Any) -> list[blamespan.Attribution]:
+            heard.extend(trace.outcome for trace in traces)
+            return super().attribute(traces)
+
+    graph = programs.graph
+    done = blamespan.retry(lambda: graph(), TASK, check=check, budget=2, tracer=Listens())
+
+    assert heard == [outcome] * 2
+    assert ("It failed." if check else "It seems to have failed.") in done.attempts[1].told
+
+
+@pytest.mark.parametrize("said", ["no", "", None])
+def test_check_must_give_true_or_false(said: object) -> None:
+    """A word is not taken for a truth: "no" would be true."""
+    with pytest.raises(ConfigError, match="must give true or false, got"):
+        blamespan.retry(programs.silent, TASK, check=lambda *_: said)
 
 
 def test_factory_may_be_named() -> None:

@@ -53,7 +53,8 @@ _ERROR = {"mode": "mast:FM-2.6", "confidence": 0.8}
 
 
 def _half(document: dict[str, Any], hits: list[dict[str, Any]]) -> str:
-    return "first" if hits and hits[0]["step"] in document.get("first_half", ()) else "second"
+    first, last = document.get("first_half", (1, 0))
+    return "first" if hits and first <= hits[0]["step"] <= last else "second"
 
 
 class Scripted(BaseHTTPRequestHandler):

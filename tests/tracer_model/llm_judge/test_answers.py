@@ -117,7 +117,7 @@ def test_modes_are_those_of_the_taxonomies(said: object, codes: list[str]) -> No
     [
         *("", "It was the solver.", "[]", "null", "42", '{"a": 1} {"a": 2}', '{"a": 1', '{"a": 1, "a": 2}'),
         *('{"a": NaN}', 'Here you are: {"a": 1}', '```json\n{"a": 1}\n``` Hope this helps!', "[" * 5_000),
-        '<think>{"a": 2}',
+        *('<think>{"a": 2}', '<think>{"a": 1}</think>', '{"a": 1}</think>', '{"b": "</think>{\\"a\\": 1}"} Well.'),
     ],
 )
 def test_answer_is_one_json_object(text: str) -> None:
@@ -126,7 +126,13 @@ def test_answer_is_one_json_object(text: str) -> None:
         fields(text)
 
 
-@pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', '<think>Is it {"a": 2}?</think>\n{"a": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"a": 1}', '```json\n{"a": 1}\n```', '```\n{"a": 1}```', '```JSON {"a": 1} ```'),
+        *('<think>Is it {"a": 2}?</think>\n{"a": 1}', 'Is it {"a": 2}?\n</think>\n```json\n{"a": 1}\n```'),
+    ],
+)
 def test_thoughts_and_a_fence_are_taken_off(text: str) -> None:
     """What models put around an answer is not part of it."""
     assert fields(text) == {"a": 1}
@@ -142,6 +148,11 @@ def test_thoughts_and_a_fence_are_taken_off(text: str) -> None:
         (b"{}", "empty"),
         (b'{"choices": "x"}', "no chat completion"),
         (b'{"choices": [{"message": {"content": 5}}]}', "no chat completion"),
+        (b'{"choices": [{"message": {"content": [{"type": "text"}]}}]}', "no chat completion"),
+        (b'{"choices": [{"message": {"content": ["{}"]}}]}', "no chat completion"),
+        (b'{"choices": [{"message": {"content": null, "tool_calls": [{"id": "1"}]}}]}', "calls a tool"),
+        (b'{"error": {"message": "Overloaded", "code": 502}}', "the server sent an error"),
+        (b'data: {"choices": [{"delta": {"content": "{}"}}]}\n\ndata: {"error": "gone"}\n\n', "sent an error"),
         (b'{"choices": [{"message": {"content": "", "refusal": "No."}}]}', "declined"),
         (b'{"choices": [{"message": {"content": "{"}, "finish_reason": "length"}]}', "cut off"),
         (b'data: {"choices": [{"delta": {"content": "{}"}}]}\n\n', "stream ended"),
@@ -158,6 +169,15 @@ def test_usage_is_the_servers_or_none(said: object) -> None:
     """Figures that cannot be right are as good as none."""
     assert usage_of(json.dumps({"choices": [], "usage": said}).encode()) is None
     assert usage_of(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 2}}') == Usage(7, 2)
+
+
+def test_content_in_parts_is_their_text() -> None:
+    """Some servers give a list: what is no text in it, as a thought, is none of the answer."""
+    texts = [{"type": "text", "text": text} for text in ('{"a"', ": 1}")]
+    parts = [{"type": "thinking", "thinking": "So 2."}, *texts]
+    body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}).encode()
+
+    assert answer_of(body) == Answer('{"a": 1}')
 
 
 def test_stream_is_read_as_one_answer() -> None:

@@ -160,7 +160,7 @@ def test_collector_lives_with_a_slow_and_a_dead_judge(monkeypatch: pytest.Monkey
     said = [reason(path, trace) for trace in traces]
     assert said[0] is None
     assert said[1] in ("the judge did not answer: timeout", "the judge's time was over before it could answer")
-    assert said[2] == "the judge did not answer: ConnectError"
+    assert said[2] == "the judge did not answer: ConnectError, check BLAMESPAN_JUDGE_URL"
     assert max(waited) < 30  # 8 s for the slow one; the rest is the machine's
     assert "another starts in" not in log
     assert process.returncode == 0

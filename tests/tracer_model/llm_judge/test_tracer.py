@@ -9,6 +9,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import replace
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,26 @@ def test_nobody_at_fault_is_an_abstention(method: str, score: float) -> None:
 
     assert found.abstained == f"the judge names no agent at fault (failure score {score:.2f})"
     assert (found.failure_score, found.decisive_step) == (pytest.approx(score), None)
+
+
+def test_yes_without_any_confidence_is_no_answer() -> None:
+    """A step that is said to be decisive, and surely is not, is an abstention, not a crash."""
+    examined = {"reasoning": "", "is_decisive": True, "confidence": 0, "modes": [], "quote": ""}
+    with served({"say": examined}) as server:
+        [found] = judge(server.url, method="step-by-step").attribute([replace(SUM, outcome="failed")])
+
+    assert found.abstained is not None
+    assert "it says that 'is_decisive' is true, and is not sure of it at all" in found.abstained
+
+
+@pytest.mark.parametrize("asked_for", ["1", "1.2", "date"])
+def test_server_says_when_to_ask_again(asked_for: str) -> None:
+    """Seconds or a date: not before."""
+    said = formatdate(time.time() + 2, usegmt=True) if asked_for == "date" else asked_for
+    began_s = time.monotonic()
+
+    assert reason({"status": 429, "headers": {"retry-after": said}}, GOOD) == "step 2"
+    assert time.monotonic() - began_s > 0.9
 
 
 def test_suspects_share_the_blame() -> None:
@@ -104,6 +126,12 @@ def test_passing_trouble_is_asked_again(trouble: dict[str, Any]) -> None:
     ("answer", "said"),
     [
         ({"status": 500}, "the judge did not answer: HTTP 500"),
+        ({"status": 307}, "the judge did not answer: HTTP 307, check BLAMESPAN_JUDGE_URL"),
+        (
+            {"status": 400, "body": '{"error": {"message": "At most 8192 tokens,\\u001b[2J not 9000: long-secret"}}'},
+            "the judge did not answer: HTTP 400 (At most 8192 tokens,[2J not 9000: ...)",
+        ),
+        ({"status": 401, "body": '{"error": {"message": "Wrong key sk-12"}}'}, "HTTP 401, check BLAMESPAN_JUDGE_KEY"),
         ({"status": 404}, "HTTP 404, check BLAMESPAN_JUDGE_URL and BLAMESPAN_JUDGE_MODEL"),
         ({"key": "another"}, "HTTP 401, check BLAMESPAN_JUDGE_KEY"),
         ({"drop": True}, "the judge did not answer: RemoteProtocolError"),
@@ -115,8 +143,8 @@ def test_passing_trouble_is_asked_again(trouble: dict[str, Any]) -> None:
     ],
 )
 def test_what_stays_wrong_is_an_abstention_with_its_reason(answer: dict[str, Any], said: str) -> None:
-    """No answer that counts means no verdict, and why."""
-    assert said in reason(answer)
+    """No answer that counts means no verdict, and why: on one line, and without the key."""
+    assert said in reason(answer, key="long-secret")
 
 
 @pytest.mark.parametrize("answer", [{**GOOD, "stream": 7}, {"say": verdict(agent=None)}, {"say": verdict("2")}])
@@ -139,6 +167,17 @@ def test_server_that_takes_no_schema_is_asked_without(names: bool, caplog: pytes
     assert len([each for each in caplog.messages if "asked without response_format" in each]) == 1
 
 
+def test_newer_word_for_the_most_tokens_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    """Where `max_tokens` is refused, answers are bounded by `max_completion_tokens`, and nothing is lost."""
+    with served({**GOOD, "refuses": ["max_tokens"]}) as server, caplog.at_level(logging.WARNING):
+        [found] = judge(server.url, answer_tokens=500).attribute([SUM])
+        asked = [body for _, _, body in server.asked()]
+
+    assert found.decisive_step == 2
+    assert [(each.get("max_tokens"), each.get("max_completion_tokens")) for each in asked] == [(500, None), (None, 500)]
+    assert caplog.messages == []
+
+
 def test_refusal_of_one_question_costs_no_feature() -> None:
     """A run that the server calls a bad question is refused; the next one is asked with everything again."""
     with served(*[{"status": 400}] * 5, GOOD) as server:
@@ -155,7 +194,7 @@ def test_nobody_there_is_said_and_not_waited_for() -> None:
 
     found = tracer.attribute(runs(20))
 
-    assert {each.abstained for each in found} == {"the judge did not answer: ConnectError"}
+    assert {each.abstained for each in found} == {"the judge did not answer: ConnectError, check BLAMESPAN_JUDGE_URL"}
     assert "; 12 attempts that came to nothing;" in tracer.account
 
 
@@ -319,7 +358,7 @@ def test_cascade_asks_only_where_the_embedded_tracer_is_unsure() -> None:
 
     assert [(each.tracer.name, each.decisive_step) for each in found] == [("fixed", 4), ("judge", 2)]
     assert len(asked) == 1
-    assert "1 of 2 runs decided by fixed, which saved at least" in tracer.account
+    assert "1 of 2 runs decided by fixed, which saved about" in tracer.account
 
 
 def test_cascade_asks_where_the_embedded_tracer_abstains() -> None:

@@ -3,7 +3,6 @@
 corpus.json              the recipe, its digest, versions, and what came of it
 labels.jsonl             one label per run, when everything is made
 runs/0000.jsonl.gz       what is kept of one block's runs, one OTLP-JSON document each
-spare/                   a corpus like it: the failures that were made and not kept, balanced in nothing
 runs/.0000.gz            all of them, until everything is made
 runs/.0000.made          their labels and tally until then: the block is done if this is there
 """
@@ -29,16 +28,13 @@ from blamespan_tracer.corpus.recipe import CorpusRecipe
 from blamespan_tracer.replay.labels import RunLabel
 from blamespan_tracer.table import is_held_out
 
-__all__ = ["LABELS", "MANIFEST", "SPARE", "CorpusFolder", "MadeBlock", "read_corpus", "read_manifest", "read_sides"]
+__all__ = ["LABELS", "MANIFEST", "CorpusFolder", "MadeBlock", "read_corpus", "read_manifest", "read_sides"]
 
 MANIFEST = "corpus.json"
 """Describes a corpus."""
 
 LABELS = "labels.jsonl"
 """Labels of all its runs."""
-
-SPARE = "spare"
-"""Folder within a corpus that holds the failures not kept: to learn from, not to measure on."""
 
 _LOCK = ".generating"
 _VERSIONED = ("blamespan", "autogen-agentchat", "langgraph", "langchain-core")
@@ -133,38 +129,20 @@ class CorpusFolder:
         markers = self._markers()
         candidates = {number: [_candidate(row) for row in kept["candidates"]] for number, kept in markers.items()}
         chosen = kept_runs(self.recipe, [each for rows in candidates.values() for each in rows])
-        failures = {
-            each.label.trace_id for rows in candidates.values() for each in rows if each.label.outcome == "failure"
-        }
         tally = sum((Counter(kept["tally"]) for kept in markers.values()), Counter())
-        (self.path / SPARE / "runs").mkdir(parents=True, exist_ok=True)
-        spare = self._write_part(self.path / SPARE, candidates, failures - chosen, chosen)
-        self._describe({"runs": len(spare)}, folder=self.path / SPARE)
-        kept = self._write_part(self.path, candidates, chosen, chosen)
-        tally.update(f"kept: {label.purpose}" for label in kept)
-        self._describe({"runs": len(kept), "spare": len(spare), "tally": dict(sorted(tally.items()))})
-        self._forget_what_was_not_kept()
-        return read_manifest(self.path)
-
-    def _write_part(
-        self,
-        folder: Path,
-        candidates: Mapping[int, Sequence[Candidate]],
-        wanted: Collection[str],
-        kept: Collection[str],
-    ) -> list[RunLabel]:
-        """Write the *wanted* runs and their labels below *folder*; twins are named if they are among those *kept*."""
-        labels: list[RunLabel] = []
+        labels: list[str] = []
         for number, rows in candidates.items():
             documents = gzip.decompress(self._all_of(number).read_bytes()).decode("utf-8").splitlines()
-            both = [(document, each.label) for document, each in zip(documents, rows, strict=True)]
-            both = [(document, label) for document, label in both if label.trace_id in wanted]
-            if both:
-                self._write(folder / "runs" / f"{number:04}.jsonl.gz", _packed([document for document, _ in both]))
-            labels += [_with_twin(label, kept) for _, label in both]
-        lines = (json.dumps(label.as_json(), ensure_ascii=False) + "\n" for label in labels)
-        self._write(folder / LABELS, "".join(lines).encode("utf-8"))
-        return labels
+            kept = [(document, each.label) for document, each in zip(documents, rows, strict=True)]
+            kept = [(document, label) for document, label in kept if label.trace_id in chosen]
+            tally.update(f"kept: {label.purpose}" for _, label in kept)
+            if kept:
+                self._write(self._shard(number), _packed([document for document, _ in kept]))
+            labels += [json.dumps(_with_twin(label, chosen).as_json(), ensure_ascii=False) for _, label in kept]
+        self._write(self.path / LABELS, "".join(row + "\n" for row in labels).encode("utf-8"))
+        self._describe({"runs": len(labels), "tally": dict(sorted(tally.items()))})
+        self._forget_what_was_not_kept()
+        return read_manifest(self.path)
 
     def _forget_what_was_not_kept(self) -> None:
         for path in (self.path / "runs").glob(".*"):
@@ -203,12 +181,12 @@ class CorpusFolder:
         recipe = json.loads(json.dumps(asdict(self.recipe)))
         return {"blamespan_corpus": 1, "recipe": recipe, "digest": self.recipe.digest, "versions": _versions()}
 
-    def _describe(self, made: Mapping[str, Any], folder: Path | None = None) -> None:
+    def _describe(self, made: Mapping[str, Any]) -> None:
         described = {**self._identity(), "made": dict(made)}
-        self._write(
-            (folder or self.path) / MANIFEST,
-            (json.dumps(described, ensure_ascii=False, indent=1) + "\n").encode("utf-8"),
-        )
+        self._write(self.path / MANIFEST, (json.dumps(described, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+
+    def _shard(self, number: int) -> Path:
+        return self.path / "runs" / f"{number:04}.jsonl.gz"
 
     def _all_of(self, number: int) -> Path:
         return self.path / "runs" / f".{number:04}.gz"

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
+    from blamespan.attribution import Attribution
     from blamespan.recorded import RecordedRun
     from blamespan_tracer.feedback.judged import JudgedAdvice
     from blamespan_tracer.feedback.writing import Feedback
@@ -38,20 +40,28 @@ Examples:
     type=click.Choice(["template", "judge"]),
     help="Who words the advice.  [default: judge where BLAMESPAN_JUDGE_URL is set, else template]",
 )
+@click.option("--failed", "has_failed", is_flag=True, help="Runs whose outcome nobody recorded have failed.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 def feedback(
-    path: Path, trace_id: str, format_name: str | None, tracer_name: str, by: str | None, wants_json: bool
+    path: Path,
+    trace_id: str,
+    format_name: str | None,
+    tracer_name: str,
+    by: str | None,
+    has_failed: bool,
+    wants_json: bool,
 ) -> None:
     """Write what the next attempt at a task should be told, from the runs recorded in TRACE.
 
     Put it behind the task of the next attempt; `blamespan.retry()` does both. Runs known to have succeeded need none.
+    Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not, or with --failed.
     """
     from blamespan.tracers import load_tracer
-    from blamespan_tracer.feedback.writing import feedback_on
+    from blamespan_tracer.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
     chosen = by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "template")
-    advice = _judged() if chosen == "judge" else None
     tracer = load_tracer(tracer_name)
+    advice = _judged() if chosen == "judge" else None  # after the tracer: a judge's account is for both
     n_written = n_unreadable = 0
     for run in _runs(path, format_name, trace_id):
         if isinstance(run, UnreadableInput):
@@ -60,16 +70,27 @@ def feedback(
         elif run.trace.outcome == "succeeded":
             _say(f"{run.source}: this run succeeded, so there is nothing to put right")
         else:
-            [verdict] = tracer.attribute([run.trace])
-            made = feedback_on(run.trace, verdict)
+            trace = replace(run.trace, outcome="failed") if has_failed else run.trace
+            [verdict] = tracer.attribute([trace])
+            if not is_known_to_have_failed(trace) and not is_suspected(verdict):
+                _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
+                continue
+            made = feedback_on(trace, verdict)
             _print(run, _worded(made, run, advice), wants_json, is_first=n_written == 0)
             n_written += 1
     if not n_written and not n_unreadable:
         raise UnreadableInput(
-            f"{path}: expected a failed run, got none to write feedback on. Check --trace and the file"
+            f"{path}: expected a failed run, got none to write feedback on. Check --trace and the file, or give "
+            "--failed"
         )
     if n_unreadable:
         sys.exit(1)
+
+
+def _unsuspected(verdict: Attribution) -> str:
+    if verdict.abstained is not None:
+        return f"there is no verdict on this run, of which nobody said that it failed: {verdict.abstained}"
+    return f"nobody said that this run failed, and nobody seems at fault (failure score {verdict.failure_score:.2f})"
 
 
 def _judged() -> JudgedAdvice:
@@ -117,6 +138,7 @@ def _print(run: RecordedRun, made: Feedback, wants_json: bool, *, is_first: bool
         "advice": made.advice,
         "by": made.by,
         "reason": made.reason or None,
+        "outcome": "failed" if made.is_known else "unknown",
         "text": made.text,
     }
     click.echo(json.dumps(document))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from opentelemetry.sdk.trace import TracerProvider
@@ -14,13 +15,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import blamespan
 from blamespan.errors import ConfigError, MissingExtra, NoAgentSteps
 from blamespan.otlp.sdk import span_from_sdk
-from blamespan.pipeline import AttributedRun, attribute_runs
+from blamespan.pipeline import AttributedRun
 from blamespan.plugins import load_entry, plugins
+from blamespan.rebuild import rebuild_run
 from blamespan.retrying import Attempt, Retried
 from blamespan.runs import split_runs
 from blamespan.spans import Span
 from blamespan.tracers import Tracer, load_tracer
-from blamespan_tracer.feedback.writing import feedback_on, with_feedback
+from blamespan_tracer.feedback.writing import feedback_on, is_suspected, with_feedback
 from blamespan_tracer.replay.user_program import Ran, UserProgram, load_program
 
 __all__ = ["Recorded", "Tell", "attempts", "recorded", "retry"]
@@ -99,11 +101,11 @@ def attempts(
         if ran.succeeded:
             yield Attempt(told, ran.answer, True, ran.error)
             return
-        found = _longest(spans.taken(), tracer)
+        has_failed = ran.succeeded is False or bool(ran.error)
+        found = _longest(spans.taken(), tracer, has_failed=has_failed)
         verdict = found.attribution if found is not None else None
         yield Attempt(told, ran.answer, ran.succeeded, ran.error, verdict)
-        is_unsuspected = verdict is None or verdict.abstained is not None or verdict.failure_score < 0.5
-        if ran.succeeded is None and not ran.error and is_unsuspected:
+        if not has_failed and not is_suspected(verdict):
             return
         told = tell(found, ran)
 
@@ -161,15 +163,21 @@ def _check(task: str, budget: int) -> None:
     )
 
 
-def _longest(spans: list[Span], tracer: Tracer) -> AttributedRun | None:
-    """Attribute what was recorded: of several runs, as of tools that are teams themselves, the one with most spans."""
+def _longest(spans: list[Span], tracer: Tracer, *, has_failed: bool) -> AttributedRun | None:
+    """Attribute what was recorded: of several runs, as of tools that are teams themselves, the one with most spans.
+
+    A tracer that is told that a run failed looks for who did it, where it might have held its tongue.
+    """
     by_trace: dict[str, list[Span]] = {}
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     runs = [run for of_trace in by_trace.values() for run in split_runs(of_trace)]
     for run in sorted(runs, key=lambda one: -len(one.spans)):
         try:
-            return attribute_runs([run], tracer)[0]
+            trace = rebuild_run(run)
         except NoAgentSteps:  # a run in which nobody did anything
             continue
+        trace = replace(trace, outcome="failed") if has_failed else trace
+        [verdict] = tracer.attribute([trace])
+        return AttributedRun(run, trace, verdict)
     return None

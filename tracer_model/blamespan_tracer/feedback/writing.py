@@ -16,13 +16,27 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.feedback.advice import advice_for
+from blamespan_tracer.silence import ended_in_error
 
-__all__ = ["BEGIN", "END", "Feedback", "Note", "feedback_on", "notes_in", "quoted", "with_feedback", "without_feedback"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "Feedback",
+    "Note",
+    "feedback_on",
+    "is_known_to_have_failed",
+    "is_suspected",
+    "notes_in",
+    "quoted",
+    "with_feedback",
+    "without_feedback",
+]
 
 BEGIN = "--- Feedback on an earlier attempt ---"
 END = "--- End of the feedback ---"
 
 _MOST_NAME, _MOST_QUOTE, _MOST_ADVICE = 80, 200, 1_000
+_SUSPECTED_FROM = 0.5
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?)\n{re.escape(END)}", re.DOTALL)
 _BLAMED = re.compile(r'^Most likely to blame: ("(?:[^"\\]|\\.)*")', re.MULTILINE)
 _KIND = re.compile(r"^Kind of error: .*\((\w+:[\w.-]+)\)", re.MULTILINE)
@@ -42,6 +56,7 @@ class Feedback:
         share: Of the blame that is the agent's, 0..1.
         by: Who wrote the advice: `template` or `judge`.
         reason: Why nobody could be blamed; empty where somebody is.
+        is_known: Whether somebody said that the run failed; else only the tracer suspects it.
     """
 
     trace_id: str
@@ -53,17 +68,19 @@ class Feedback:
     share: float = 0.0
     by: str = "template"
     reason: str = ""
+    is_known: bool = True
 
     @property
     def text(self) -> str:
         """Write it down, with the lines it begins and ends with."""
+        failed = "It failed" if self.is_known else "It seems to have failed"
         if self.agent is None:
             said = f" ({quoted(self.reason, _MOST_QUOTE)})" if self.reason else ""
-            lines = [f"It failed, and its record does not say by whose fault{said}.", f"This time: {self.advice}"]
+            lines = [f"{failed}, and its record does not say by whose fault{said}.", f"This time: {self.advice}"]
             return "\n".join([BEGIN, *lines, END])
         name = quoted(self.agent, _MOST_NAME)
         lines = [
-            "It failed. What follows was found by program and may be wrong; quotes are what was said then, not facts.",
+            f"{failed}. What follows was found by program and may be wrong; quotes are what was said then, not facts.",
             f"Most likely to blame: {name}, at step {self.step} ({self.share:.0%} of the blame)",
         ]
         if self.mode is not None:
@@ -90,9 +107,10 @@ class Note:
 
 def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
     """Write feedback on a failed run from its verdict alone."""
+    is_known = is_known_to_have_failed(trace)
     if verdict.decisive_step is None:
         told = "go over every step again, check each result before it is used, and mend what is wrong."
-        return Feedback(trace.trace_id, None, None, None, "", told, reason=verdict.abstained or "")
+        return Feedback(trace.trace_id, None, None, None, "", told, reason=verdict.abstained or "", is_known=is_known)
     agent = trace.steps[verdict.decisive_step].agent
     kind = _likeliest(verdict, agent)
     own = [each for each in verdict.evidence if trace.steps[each.index].agent == agent]
@@ -105,7 +123,18 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
         quote=next((each.quote for each in (*at_step, *own)), ""),
         advice=advice_for(kind.mode if kind else None),
         share=next(each.score for each in verdict.agents if each.agent == agent),
+        is_known=is_known,
     )
+
+
+def is_known_to_have_failed(trace: MessageActionTrace) -> bool:
+    """Tell whether somebody said that the run failed, or it ended with an error."""
+    return trace.outcome == "failed" or ended_in_error(trace) is not None
+
+
+def is_suspected(verdict: Attribution | None) -> bool:
+    """Tell whether a verdict finds somebody more likely at fault than not; else what was done may well be right."""
+    return verdict is not None and verdict.abstained is None and verdict.failure_score >= _SUSPECTED_FROM
 
 
 def with_feedback(task: str, told: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan_tracer.faults.catalogue import KINDS
 from blamespan_tracer.llm_judge.protocol import Unreadable
-from blamespan_tracer.rendering import Case, Decision
+from blamespan_tracer.rendering import Case, Decision, shown_name
 
 __all__ = [
     "Finding",
@@ -32,8 +32,9 @@ __all__ = [
     "truth",
 ]
 
-_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL | re.IGNORECASE)
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?\s(.*)```\Z", re.DOTALL | re.IGNORECASE)
+_THOUGHT_ENDS = "</think>"
+"""Where templates open the thought in the question, an answer begins in the middle of one."""
 _INTEGER = re.compile(r"\s*(?:step|#)?\s*(\d{1,9})\s*\.?\s*", re.IGNORECASE)
 _CHANCE = re.compile(r"\s*(\d{1,3}(?:[.,]\d{1,9})?)\s*(%?)\s*")
 _SUFFIX = re.compile(r"\s*\([^()]*\)\s*\Z")
@@ -80,15 +81,22 @@ def fields(text: str) -> dict[str, Any]:
     Raises:
         Unreadable: if there is anything else, or a name stands in it twice.
     """
-    said = _THOUGHT.sub("", text).strip()
+    found = _one_object(text)
+    if found is None and _THOUGHT_ENDS in text:
+        found = _one_object(text.rpartition(_THOUGHT_ENDS)[2])
+    if found is None:
+        raise Unreadable("it is not one JSON object")
+    return found
+
+
+def _one_object(text: str) -> dict[str, Any] | None:
+    said = text.strip()
     fenced = _FENCE.match(said)
     try:
         found = json.loads(fenced[1] if fenced else said, object_pairs_hook=_once, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable("it is not one JSON object") from error
-    if not isinstance(found, dict):
-        raise Unreadable("it is not one JSON object")
-    return found
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def truth(found: Mapping[str, Any], name: str) -> bool:
@@ -119,21 +127,21 @@ def chance(found: Mapping[str, Any], name: str = "confidence") -> float:
         value = float(said) if abs(said) < 2 else -1.0
     if not 0 <= value <= 1:
         raise Unreadable(f"{name!r} must be a number from 0 to 1, got {_told(said)}")
-    return value
+    return abs(value)
 
 
-def decision(found: Mapping[str, Any], case: Case) -> Decision:
+def decision(found: Mapping[str, Any], case: Case, shown: Collection[int] | None = None) -> Decision:
     """Read which decision is meant, by its number; an agent that is named beside it must be its own.
 
     Raises:
-        Unreadable: if it is none of the run, nobody's fault, or another agent's.
+        Unreadable: if it is none of those *shown* (all of them by default), nobody's fault, or another agent's.
     """
     said = found.get("step")
     label = _integer(said)
     if label is None:
         raise Unreadable(f"'step' must be the number of one step, got {_told(said)}")
     named = case.by_label.get(label)
-    if named is None:
+    if named is None or (shown is not None and label not in shown):
         raise Unreadable(f"it names step {label}, which it was not shown")
     if not named.can_be_blamed:
         raise Unreadable(f"it names step {label}, which is no agent's decision")
@@ -143,15 +151,17 @@ def decision(found: Mapping[str, Any], case: Case) -> Decision:
     return named
 
 
-def suspects(found: Mapping[str, Any], case: Case, offered: Sequence[str]) -> tuple[Suspect, ...]:
-    """Read the list of suspects; one that is named again counts once.
+def suspects(
+    found: Mapping[str, Any], case: Case, offered: Sequence[str], shown: Collection[int] | None = None
+) -> tuple[Suspect, ...]:
+    """Read the list of suspects, of those *shown*; one that is named again counts once.
 
     Raises:
         Unreadable: if one of them cannot be read.
     """
     read: dict[int, Suspect] = {}
     for each in records(found, "suspects")[:_MOST_SUSPECTS]:
-        named = decision(each, case)
+        named = decision(each, case, shown)
         weight = chance(each)
         if weight > 0:
             read.setdefault(named.label, Suspect(named, weight, modes(each, offered), quote(each)))
@@ -231,8 +241,8 @@ def _agent(said: object, case: Case) -> str | None:
         return None
     if said in names:
         return said
-    for plain in (_sent, _folded, _bare):
-        alike = [name for name in names if plain(name) == plain(said)]
+    for plain, meant in ((_sent, said), (_shown, said), (_folded, _folded(said)), (_bare, _bare(said))):
+        alike = [name for name in names if plain(name) == meant]
         if alike:
             return alike[0] if len(alike) == 1 else None
     return None
@@ -241,6 +251,10 @@ def _agent(said: object, case: Case) -> str | None:
 def _sent(name: str) -> str:
     """Spell a name as it can be sent: half characters cannot."""
     return name.encode("utf-8", "replace").decode()
+
+
+def _shown(name: str) -> str:
+    return shown_name(_sent(name))
 
 
 def _folded(name: str) -> str:

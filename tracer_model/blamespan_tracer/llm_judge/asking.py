@@ -31,8 +31,13 @@ _READINGS = 2
 _FIRST_PAUSE_S = 0.5
 _SILENT_AFTER = 3
 """So many questions in a row without an answer, and the endpoint is left alone for a while."""
+_KEY_STATUSES = (401, 403)
+"""What a server says beside these may repeat the key."""
+_LEAST_KEY_CHARS = 8
+"""Shorter ones are no secrets, but may be parts of words."""
 _SILENT_S = 30.0
 _HINTS = {
+    **dict.fromkeys((301, 302, 303, 307, 308, 405), "check BLAMESPAN_JUDGE_URL"),
     401: "check BLAMESPAN_JUDGE_KEY",
     403: "check BLAMESPAN_JUDGE_KEY",
     404: "check BLAMESPAN_JUDGE_URL and BLAMESPAN_JUDGE_MODEL",
@@ -160,8 +165,7 @@ class Asker:
                 if pause_s >= deadline.left_s():
                     break
                 time.sleep(pause_s)
-        hint = _HINTS.get(refused.status)
-        reason = f"the judge did not answer: {refused.reason}{f', {hint}' if hint else ''}"
+        reason = self._told(refused)
         is_silent = (refused.status == 0 or refused.status >= 500) and time.monotonic() < deadline.at_s
         self._silence.noted(reason, for_good=refused.status in _HINTS, counts=is_silent)
         raise Unanswered(reason)
@@ -183,13 +187,26 @@ class Asker:
 
     def _paid(self, asked: dict[str, object], input_tokens: int, timeout_s: float) -> bytes:
         with self.purse.reserved(input_tokens, self._settings.answer_tokens) as held:
-            body = replace(self._endpoint, timeout_s=timeout_s).ask(asked)
+            try:
+                body = replace(self._endpoint, timeout_s=timeout_s).ask(asked)
+            except Refused as error:
+                held.is_lost = error.was_sent
+                raise
             held.is_answered = True
             try:
                 held.used = usage_of(body)
             except Unreadable:
                 held.output_tokens = min(held.output_tokens, len(body) // 3 + 1)
             return body
+
+    def _told(self, refused: Refused) -> str:
+        """Say what came of a question, what the server says of that, and what to do."""
+        said = "" if refused.status in _KEY_STATUSES else refused.message
+        if len(self._endpoint.key) >= _LEAST_KEY_CHARS:
+            said = said.replace(self._endpoint.key, "...")
+        hint = "check BLAMESPAN_JUDGE_URL" if refused.reason == "ConnectError" else _HINTS.get(refused.status)
+        parts = [f"{refused.reason} ({said})" if said else refused.reason, *([hint] if hint else [])]
+        return f"the judge did not answer: {', '.join(parts)}"
 
     def _request(self, question: Question, told: str) -> dict[str, object]:
         messages = [{"role": "system", "content": told}, {"role": "user", "content": question.document}]

@@ -13,17 +13,20 @@ __all__ = ["Features", "Wanted"]
 
 _log = logging.getLogger(__name__)
 
-_NAMES = ("logprobs", "max_tokens", "temperature", "response_format")
+_NAMES = ("logprobs", "max_tokens", "max_completion_tokens", "temperature", "response_format")
 """In the order in which they are done without, where a server does not say what it dislikes."""
+_INSTEAD = {"max_completion_tokens": "max_tokens"}
+"""What is only asked with once another was refused by its name: the same by its newer one."""
 _LOST = {
     "logprobs": "how sure the judge is, is what it says rather than what its tokens weigh",
-    "max_tokens": "answers may be as long as the server likes",
+    "max_completion_tokens": "answers may be as long as the server likes",
     "temperature": "answers may differ from time to time",
     "response_format": "answers are not held to a JSON schema; they are read as strictly",
 }
 _WORDS = {
     "logprobs": ("logprobs",),
     "max_tokens": ("max_tokens",),
+    "max_completion_tokens": ("max_completion_tokens",),
     "temperature": ("temperature", "seed"),
     "response_format": ("response_format", "json_schema", "guided"),
 }
@@ -47,6 +50,7 @@ class Wanted:
         every: dict[str, dict[str, object]] = {
             "logprobs": {"logprobs": True, "top_logprobs": 5},
             "max_tokens": {"max_tokens": answer_tokens},
+            "max_completion_tokens": {"max_completion_tokens": answer_tokens},
             "temperature": {"temperature": 0, "seed": 0},
             "response_format": {"response_format": {"type": "json_schema", "json_schema": schema}},
         }
@@ -69,13 +73,16 @@ class Features:
     def wanted(self) -> Wanted:
         """Give what the next question carries."""
         with self._lock:
-            return Wanted(tuple(name for name in _NAMES if name not in self._dropped))
+            dropped = self._dropped
+            return Wanted(
+                tuple(each for each in _NAMES if each not in dropped and _INSTEAD.get(each, each) in {each, *dropped})
+            )
 
     def worked(self, wanted: Wanted) -> None:
         """Note that a question that carried this was answered; say so if it is less than before."""
         with self._lock:
             self._taken.update(wanted.names)
-            lost = [name for name in _NAMES if name in self._dropped - self._said and name not in wanted.names]
+            lost = [name for name in _LOST if name in self._dropped - self._said and name not in wanted.names]
             self._said.update(lost)
         for name in lost:
             _log.warning("the judge is asked without %s from now on, as its server refused it: %s", name, _LOST[name])
@@ -92,5 +99,8 @@ class Features:
                     self._dropped &= self._said
                 return False
             if not self._dropped & set(wanted.names):  # else another thread has just found out
-                self._dropped.add((named or open_ones)[0])
+                refused_one = (named or open_ones)[0]
+                self._dropped.add(refused_one)
+                if not named:
+                    self._dropped.update(new for new, old in _INSTEAD.items() if old == refused_one)
             return True

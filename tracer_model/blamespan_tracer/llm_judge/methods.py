@@ -8,7 +8,9 @@ several suspects where a method allows for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -31,11 +33,13 @@ from blamespan_tracer.llm_judge.protocol import Answer, Unreadable
 from blamespan_tracer.llm_judge.settings import MethodName
 from blamespan_tracer.rendering import Case, Decision
 
-__all__ = ["METHOD_OF", "Method", "first_document"]
+__all__ = ["METHOD_OF", "Method", "first_documents"]
 
 Method: TypeAlias = Callable[[Case, Ask, Sequence[str]], Finding]
 """Examines a run by asking; is given the codes of the modes that are offered."""
 
+_MOST_NAMED = 32
+"""Decisions that the last question about a long run is about: the surest that its parts name."""
 _MOST_TESTED = 4
 _MOST_ERRORS = 3
 
@@ -45,12 +49,11 @@ def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
     parts = case.parts()
     if len(parts) == 1:
         return _verdict(case, parts[0], ask, offered)
-    found = [_verdict(case, part, ask, offered, prompts.NOMINATE) for part in parts]
-    named = [each for one in found for each in one.suspects]
+    named, chance_failed = _nominated(case, ask, offered)
     if not named:
-        return Finding(max(one.chance_failed for one in found))
-    last = [one for one in case.decisions if one.label in {each.decision.label for each in named} | _ends(case)]
-    return _verdict(case, last, ask, offered)
+        return Finding(chance_failed)
+    last = [one for one in case.decisions if one.label in _labels(named) | _ends(case)]
+    return _verdict(case, last, ask, offered, about=_labels(named))
 
 
 def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
@@ -66,12 +69,19 @@ def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
 
 
 def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
-    """Ask in which half of the decisions the decisive one is, until one is left; then what is wrong with it."""
+    """Ask in which half of the decisions the decisive one is, until one is left; then what is wrong with it.
+
+    Of a run that does not fit into one question, its parts are asked about first, and what they name is halved.
+    """
     left = list(case.suspects)
+    if not _labels(left) <= _shown(case.document(case.decisions, _labels(left))):
+        left, chance_failed = _nominated(case, ask, offered)
+        if not left:
+            return Finding(chance_failed)
     while len(left) > 1:
         half = len(left) // 2
-        first, second = ([one.label for one in part] for part in (left[:half], left[half:]))
-        document = case.document(case.decisions, {*first, *second}, first_half=first, second_half=second)
+        first, second = ([part[0].label, part[-1].label] for part in (left[:half], left[half:]))
+        document = case.document(case.decisions, _labels(left), first_half=first, second_half=second)
         left = left[:half] if ask(Question(prompts.HALVES, document), _is_first) else left[half:]
     examined = left[0]
     _, suspect = ask(_about(case, case.decisions, examined, prompts.DESCRIBE), _examined(examined, offered))
@@ -96,7 +106,7 @@ def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
     chances: dict[str, float] = {}
     chance_failed = 0.0
     for part in case.parts():
-        question = Question(prompts.MODES, case.document(part))
+        question = Question(prompts.MODES, case.document(part, _labels(part)))
         failed, errors = ask(question, lambda answer: _errors(answer, offered))
         chance_failed = max(chance_failed, failed)
         for code, sure in errors.items():
@@ -125,24 +135,50 @@ METHOD_OF: Mapping[MethodName, Method] = MappingProxyType(
 """Every method by its name."""
 
 
-def first_document(case: Case) -> list[str]:
-    """Write the documents that `all_at_once` would ask about at first: what a run costs at least."""
-    return [case.document(part) for part in case.parts()]
+def first_documents(case: Case, method: MethodName) -> list[str]:
+    """Write the documents that *method* would ask about whatever the answers: what a run costs at least."""
+    if method == "step-by-step":
+        first = case.suspects[0]
+        return [_about(case, case.decisions[: first.place + 1], first, prompts.EXAMINE).document]
+    if method == "binary-search":
+        whole = case.document(case.decisions, _labels(case.suspects))
+        if _labels(case.suspects) <= _shown(whole):
+            return [whole]
+    return [case.document(part, _labels(part)) for part in case.parts()]
+
+
+def _nominated(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[Decision], float]:
+    """Ask about each part of a long run; gives the surest that they name, in order, and how likely it failed."""
+    found = [_verdict(case, part, ask, offered, prompts.NOMINATE) for part in case.parts()]
+    named = sorted((each for one in found for each in one.suspects), key=lambda one: -one.weight)
+    surest = sorted((each.decision for each in named[:_MOST_NAMED]), key=lambda one: one.place)
+    return surest, max(one.chance_failed for one in found)
 
 
 def _verdict(
-    case: Case, shown: Sequence[Decision], ask: Ask, offered: Sequence[str], form: prompts.Form = prompts.VERDICT
+    case: Case,
+    shown: Sequence[Decision],
+    ask: Ask,
+    offered: Sequence[str],
+    form: prompts.Form = prompts.VERDICT,
+    about: Collection[int] = (),
 ) -> Finding:
     def read(answer: Answer) -> Finding:
         found = fields(answer.text)
-        named = suspects(found, case, offered)
-        hidden = {each.decision.label for each in named} - labels
-        if hidden:
-            raise Unreadable(f"it names step {min(hidden)}, which it was not shown")
+        named = suspects(found, case, offered, _shown(document))
         return Finding(_chance_failed(found, answer), named)
 
-    labels = {one.label for one in shown}
-    return ask(Question(form, case.document(shown, labels)), read)
+    document = case.document(shown, about or _labels(shown))
+    return ask(Question(form, document), read)
+
+
+def _labels(decisions: Sequence[Decision]) -> set[int]:
+    return {one.label for one in decisions}
+
+
+def _shown(document: str) -> set[int]:
+    """Read which decisions a document shows: of many, not all may fit."""
+    return {entry["step"] for entry in json.loads(document)["steps"]}
 
 
 def _chance_failed(found: Mapping[str, object], answer: Answer) -> float:
@@ -169,7 +205,10 @@ def _examined(
     def read(answer: Answer) -> tuple[bool, Suspect]:
         found = fields(answer.text)
         suspect = Suspect(examined, chance(found), modes(found, offered), quote(found))
-        return (True if claim is None else truth(found, claim)), suspect
+        is_claimed = claim is None or truth(found, claim)
+        if claim is not None and is_claimed and suspect.weight == 0:
+            raise Unreadable(f"it says that {claim!r} is true, and is not sure of it at all")
+        return is_claimed, suspect
 
     return read
 
@@ -195,15 +234,16 @@ def _errors(answer: Answer, offered: Sequence[str]) -> tuple[float, dict[str, fl
 def _who(case: Case, ask: Ask, code: str, sure: float, offered: Sequence[str]) -> Suspect | None:
     """Find where an error was made: the surest of what each part gives, the earliest where two are as sure."""
 
-    def read(answer: Answer) -> Suspect | None:
+    def read(answer: Answer, shown: Collection[int]) -> Suspect | None:
         found = fields(answer.text)
         if not truth(found, "is_found"):
             return None
         weight = sure * chance(found)
         made = one_mode(code, offered)
         assert made is not None  # it was read by the same list
-        return Suspect(decision(found, case), weight, (made,), quote(found)) if weight > 0 else None
+        return Suspect(decision(found, case, shown), weight, (made,), quote(found)) if weight > 0 else None
 
-    asked = [ask(Question(prompts.WHO, case.document(part, error=code)), read) for part in case.parts()]
+    documents = [case.document(part, _labels(part), error=code) for part in case.parts()]
+    asked = [ask(Question(prompts.WHO, each), partial(read, shown=_shown(each))) for each in documents]
     found = [each for each in asked if each is not None]
     return max(found, key=lambda one: (one.weight, -one.decision.label), default=None)

@@ -110,8 +110,8 @@ one (`is_decisive`), how sure you are of that (`confidence`), and, if it is, its
 HALVES = Form(
     "halves",
     """\
-`first_half` and `second_half` are numbers of decisions; the decisive one is among them. Say in which of the two it is \
-(`half`: first or second), and how sure you are (`confidence`).""",
+`first_half` and `second_half` are each the numbers of the first and the last decision of a stretch; the decisive one \
+is in one of the two. Say in which (`half`: first or second), and how sure you are (`confidence`).""",
     _record(reasoning=_TEXT, half={"type": "string", "enum": ["first", "second"]}, confidence=_CHANCE),
 )
 DESCRIBE = Form(

@@ -56,12 +56,17 @@ def answer_of(body: bytes) -> Answer:
     try:
         choices = [each["choices"][0] for each in documents if each.get("choices")]
         parts = [choice.get("message") or choice.get("delta") or {} for choice in choices]
-        text = "".join(part.get("content") or "" for part in parts)
+        text = "".join(_text(part.get("content")) for part in parts)
         ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
         refusal = any(part.get("refusal") for part in parts)
         is_stream = any("delta" in choice for choice in choices)
+        is_called = not text.strip() and any(part.get("tool_calls") for part in parts)
     except (LookupError, TypeError, AttributeError) as error:
         raise Unreadable("it is no chat completion") from error
+    if any(each.get("error") for each in documents):
+        raise Unreadable("the server sent an error in its place")
+    if is_called:
+        raise Unreadable("it calls a tool instead")
     if refusal or "content_filter" in ends:
         raise Unreadable("the model declined to answer")
     if "length" in ends:
@@ -71,6 +76,15 @@ def answer_of(body: bytes) -> Answer:
     if not text.strip():
         raise Unreadable("it is empty")
     return Answer(text, _chance(text, choices))
+
+
+def _text(content: object) -> str:
+    """Join the texts of a content; where it is a list of parts, those that are no text, as thoughts, are left out."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    if content is not None and not isinstance(content, str):
+        raise TypeError(content)
+    return content or ""
 
 
 def _documents(body: bytes) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ _APPLICATION_ID = 0x626A6163
 _WAIT_S = 30.0
 """For others that write."""
 
+_SHORT_ANSWER_TOKENS = 200
+
 _made: dict[int, str] = {}
 """The account that a process made last, by its id: its next tracer begins a new one, while a child takes part in it."""
 
@@ -60,12 +62,14 @@ class Reserved:
         output_tokens: At most.
         used: As the server counts; None where it does not say, or nothing came.
         is_answered: Whether anything came at all.
+        is_lost: Whether nothing came though all was asked: it may have been paid for, so it counts at most.
     """
 
     input_tokens: int
     output_tokens: int
     used: Usage | None = None
     is_answered: bool = False
+    is_lost: bool = False
 
 
 @dataclass
@@ -105,11 +109,23 @@ class Purse:
     def counts(self) -> Counter[str]:
         """Read `questions`, `input`, `output` and `estimated` tokens, and whatever else is counted, of all processes.
 
-        Nothing where the account cannot be read.
+        Of answers whose cost the server tells: how many (`told`), their tokens (`told_input`, `told_output`), and what
+        was foreseen of the input (`foreseen`). Nothing where the account cannot be read.
         """
         with self._lock, suppress(sqlite3.Error):
             return self._read()
         return Counter()
+
+    def expected(self, input_tokens: int, questions: int) -> Usage:
+        """Foresee what *questions* cost that are estimated to *input_tokens*, by what such ones did cost so far.
+
+        Where none did, the estimate counts as it is, and an answer has one suspect and a sentence.
+        """
+        counts = self.counts
+        if not counts["told"]:
+            return Usage(input_tokens, questions * _SHORT_ANSWER_TOKENS)
+        asked = input_tokens * counts["told_input"] / max(counts["foreseen"], 1)
+        return Usage(round(asked), round(questions * counts["told_output"] / counts["told"]))
 
     def count(self, what: str, how_many: int = 1) -> None:
         """Count something."""
@@ -119,7 +135,8 @@ class Purse:
     def reserved(self, input_tokens: int, output_tokens: int) -> Iterator[Reserved]:
         """Hold back what a question may cost at most while it is asked; then count what it did.
 
-        A question that came to nothing counts as free. One whose answer does not say what it cost counts as estimated.
+        A question that was turned down, or never got there, counts as free. One whose answer does not say what it cost,
+        or never came, counts as estimated.
 
         Raises:
             BudgetSpent: if that could go over the budget.
@@ -147,11 +164,15 @@ class Purse:
             raise Unanswered(f"the judge's account cannot be kept: {error}") from error
 
     def _settle(self, held: Reserved, found: dict[str, int]) -> None:
-        if held.is_answered:
+        if held.is_answered or held.is_lost:
             used = held.used or Usage(held.input_tokens, held.output_tokens)
-            found = {**found, "questions": 1, "input": used.input_tokens, "output": used.output_tokens}
+            found = {**found, "questions": int(held.is_answered), "lost": int(held.is_lost)}
+            found |= {"input": used.input_tokens, "output": used.output_tokens}
             if held.used is None:
                 found["estimated"] = used.input_tokens + used.output_tokens
+            else:
+                found |= {"foreseen": held.input_tokens, "told": 1}
+                found |= {"told_input": used.input_tokens, "told_output": used.output_tokens}
         self._add(found)
 
     def _add(self, found: dict[str, int]) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from blamespan import __version__
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer, load_tracer
 from blamespan_tracer.llm_judge.asking import Asker, Deadline, Question
-from blamespan_tracer.llm_judge.methods import METHOD_OF, first_document
+from blamespan_tracer.llm_judge.methods import METHOD_OF, first_documents
 from blamespan_tracer.llm_judge.prompts import VERDICT, instructions, offered_modes
 from blamespan_tracer.llm_judge.protocol import Answer
 from blamespan_tracer.llm_judge.settings import JudgeSettings
@@ -26,8 +26,6 @@ from blamespan_tracer.silence import why_silent
 __all__ = ["JudgeTracer"]
 
 _log = logging.getLogger(__name__)
-_SHORT_ANSWER_TOKENS = 200
-"""Counted as saved with a question that was not asked: an answer with one suspect and a sentence."""
 
 T = TypeVar("T")
 
@@ -68,6 +66,16 @@ class JudgeTracer:
         return self._identity
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What beside method and model decides its verdicts."""
+        said = self._settings
+        found = {name: getattr(said, name) for name in ("taxonomy", "context_tokens", "answer_tokens")}
+        if self._embedded is None:
+            return found
+        first = self._embedded.identity
+        return {**found, "sure_from": said.sure_from, "embedded": [first.name, first.version, first.weights]}
+
+    @property
     def account(self) -> str:
         """Say in one line what was asked and what it cost, in all processes that share the account."""
         purse = self._asker.purse
@@ -83,10 +91,12 @@ class JudgeTracer:
         if held := count["held_input"] + count["held_output"]:
             parts.append(f"{held:,} tokens held back for questions whose end is not known")
         if self._embedded is not None:
-            saved = purse.cost(count["saved_input"], count["spared"] * _SHORT_ANSWER_TOKENS)
+            saved = purse.expected(count["saved_input"], count["saved_questions"])
+            money = purse.cost(saved.input_tokens, saved.output_tokens)
+            tokens = saved.input_tokens + saved.output_tokens
             parts.append(
                 f"{count['spared']:,} of {count['seen']:,} runs decided by {self._embedded.identity.name}, which saved "
-                f"at least {count['saved_input']:,} tokens{f' or {saved:.4f}' if saved else ''}"
+                f"about {tokens:,} tokens{f' or {money:.4f}' if money else ''} by their first questions alone"
             )
         return "; ".join(parts)
 
@@ -111,9 +121,10 @@ class JudgeTracer:
             return verdict
         if verdict.abstained is not None or verdict.agents[0].score < self._settings.sure_from:
             return None
-        told = estimated_tokens(instructions(VERDICT, self._settings.taxonomy))
-        documents = first_document(Case.of(trace, self._settings.context_tokens))
-        self._asker.purse.count("saved_input", sum(told + estimated_tokens(each) for each in documents))
+        told = instructions(VERDICT, self._settings.taxonomy)
+        documents = first_documents(Case.of(trace, self._settings.context_tokens), self._settings.method)
+        self._asker.purse.count("saved_input", sum(estimated_tokens(told + each) for each in documents))
+        self._asker.purse.count("saved_questions", len(documents))
         self._asker.purse.count("spared")
         return verdict
 
@@ -136,5 +147,6 @@ class JudgeTracer:
 _SAID = {
     "kept": "answered from the cache",
     "refused": "attempts that came to nothing",
+    "lost": "of them perhaps paid for, counted as estimated",
     "unreadable": "answers that could not be read",
 }

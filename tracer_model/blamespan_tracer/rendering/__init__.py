@@ -10,7 +10,7 @@ are broken or escaped.
 from blamespan_tracer.rendering.decisions import Decision, decisions_of
 from blamespan_tracer.rendering.document import Case
 from blamespan_tracer.rendering.plain import Candidate, RenderedRun, render_run
-from blamespan_tracer.rendering.texts import ANSWER_TAGS, as_data, cut, estimated_tokens, inert
+from blamespan_tracer.rendering.texts import ANSWER_TAGS, as_data, cut, estimated_tokens, inert, shown_name
 
 __all__ = [
     "ANSWER_TAGS",
@@ -24,4 +24,5 @@ __all__ = [
     "estimated_tokens",
     "inert",
     "render_run",
+    "shown_name",
 ]

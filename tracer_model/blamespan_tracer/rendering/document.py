@@ -5,20 +5,26 @@ A decision bears the index of its first step, as the trace counts; a part of a l
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.rendering.decisions import MOST_LINKS, Decision, decisions_of
-from blamespan_tracer.rendering.texts import as_data, cut, estimated_tokens
+from blamespan_tracer.rendering.texts import as_data, cut, estimated_tokens, shown_name
 
 __all__ = ["Case"]
 
 _MOST_STEP_CHARS = 12_000
 _LEAST_STEP_CHARS = 120
-_MOST_TASK_CHARS = 8_000
+_LEAST_STEP_TOKENS = 20
+"""Of a decision that says nothing: no more of them can be shown than there is room for."""
+_MOST_TASK_CHARS, _LEAST_TASK_CHARS = 8_000, 120
 _MOST_ROSTER = 64
+_MOST_RESULTS = 16
+"""What more tools answered to one decision is left out, in the middle, and counted."""
+_MOST_DESCRIPTION_CHARS = 300
 _FIXED_TOKENS = 2_500
 """Kept free for the instructions and the frame of the document."""
 
@@ -30,18 +36,21 @@ class Case:
     Attributes:
         trace: The run.
         decisions: What is shown of it, in order.
+        frame: What every document begins with: task, outcome and agents.
         room: Most tokens of the steps in one document, by our own estimate.
     """
 
     trace: MessageActionTrace
     decisions: tuple[Decision, ...]
+    frame: Mapping[str, object]
     room: int
 
     @classmethod
     def of(cls, trace: MessageActionTrace, context_tokens: int) -> Case:
-        """Read a run's decisions, to be shown within a context of so many tokens."""
-        room = context_tokens - _FIXED_TOKENS - _tokens(_frame(trace))
-        return cls(trace, decisions_of(trace), max(room, context_tokens // 4))
+        """Read a run's decisions, to be shown within a context of so many tokens, 4,000 at least."""
+        free = context_tokens - _FIXED_TOKENS
+        frame = _frame(trace, free // 2)
+        return cls(trace, decisions_of(trace), frame, free - _tokens(frame))
 
     @cached_property
     def by_label(self) -> Mapping[int, Decision]:
@@ -74,7 +83,8 @@ class Case:
         """Write the document that shows some of the decisions.
 
         Where there is no room for all, texts are cut further, those of *about* least; where that is not enough, those
-        farthest from *about* are left out, and their number is given.
+        farthest from *about* are left out, and their number is given. Where there is none for all of *about* either,
+        it is thinned out evenly, and the others are left out.
 
         Args:
             shown: Which, in order.
@@ -82,7 +92,7 @@ class Case:
             more: What else the document says.
         """
         entries = self._fitted(list(shown), set(about) or {decision.label for decision in shown[-1:]})
-        document: dict[str, object] = {**_frame(self.trace), "steps": entries, **more}
+        document: dict[str, object] = {**self.frame, "steps": entries, **more}
         if len(entries) < len(self.decisions):
             document["steps_not_shown"] = len(self.decisions) - len(entries)
         return as_data(document)
@@ -97,7 +107,7 @@ class Case:
 
     def _entry(self, decision: Decision, most_chars: int) -> dict[str, object]:
         """Lay a decision out for the document, each text cut in its middle to *most_chars*."""
-        found: dict[str, object] = {"step": decision.label, "agent": decision.agent}
+        found: dict[str, object] = {"step": decision.label, "agent": shown_name(decision.agent)}
         if not decision.can_be_blamed:
             found["is_decision"] = False
         kinds = sorted({step.kind for step in decision.steps} - {"message"})
@@ -105,50 +115,89 @@ class Case:
             found["kind"] = ", ".join(kinds)
         to = list(dict.fromkeys(name for step in decision.steps for name in step.recipients))[:MOST_LINKS]
         if to:
-            found["to"] = to
+            found["to"] = [shown_name(name) for name in to]
         if decision.builds_on:
             found["builds_on"] = self._labels(decision.builds_on)
         if decision.objects_to:
             found["objects_to"] = self._labels(decision.objects_to)
         found["text"] = cut("\n".join(step.content for step in decision.steps), most_chars)
         results = decision.results
+        if len(results) > _MOST_RESULTS:
+            found["tool_answers_not_shown"] = len(results) - _MOST_RESULTS
+            results = (*results[: _MOST_RESULTS // 2], *results[-_MOST_RESULTS // 2 :])
         if results:
             found["tool_answers"] = [cut(step.content, most_chars // len(results)) for step in results]
-        errors = [step.error or "error" for step in (*decision.steps, *results) if step.status == "error"]
+        errors = [step.error or "error" for step in (*decision.steps, *decision.results) if step.status == "error"]
         if errors:
             found["error"] = ", ".join(dict.fromkeys(errors))[:200]
         return found
 
     def _fitted(self, shown: list[Decision], about: set[int]) -> list[dict[str, object]]:
+        order = _by_need([decision.label in about for decision in shown])[: self.room // _LEAST_STEP_TOKENS]
         most = most_about = self._most_chars
         while True:
-            entries = [self._entry(one, most_about if one.label in about else most) for one in shown]
-            tokens = [_tokens(entry) for entry in entries]
-            if sum(tokens) <= self.room or most_about <= _LEAST_STEP_CHARS:
+            entries = {at: self._entry(shown[at], most_about if shown[at].label in about else most) for at in order}
+            tokens = {at: _tokens(entry) for at, entry in entries.items()}
+            if sum(tokens.values()) <= self.room or most_about <= _LEAST_STEP_CHARS:
                 break
             if most > _LEAST_STEP_CHARS:
                 most = max(_LEAST_STEP_CHARS, most // 2)
             else:
                 most_about = max(_LEAST_STEP_CHARS, most_about // 2)
-        places = [place for place, decision in enumerate(shown) if decision.label in about] or [len(shown) - 1]
-        nearest = sorted(range(len(shown)), key=lambda at: (min(abs(at - place) for place in places[:64]), at))
-        kept, held = set[int](), 0
-        for place in nearest:
-            held += tokens[place]
+        held, kept = 0, list[int]()
+        for at in order:
+            held += tokens[at]
             if kept and held > self.room:
                 break
-            kept.add(place)
-        return [entry for place, entry in enumerate(entries) if place in kept]
+            kept.append(at)
+        return [entries[at] for at in sorted(kept)]
 
 
-def _frame(trace: MessageActionTrace) -> dict[str, object]:
+def _by_need(is_about: Sequence[bool]) -> list[int]:
+    """Order places by how much they are needed: those that a question is about, then the others, the nearest first.
+
+    Any beginning of the former is spread evenly over them: each next one halves what is widest between those before.
+    """
+    about = [place for place, is_one in enumerate(is_about) if is_one] or [len(is_about) - 1]
+    others = sorted(set(range(len(is_about))).difference(about), key=lambda place: (_distance(place, about), place))
+    return [about[at] for at in _spread(len(about))] + others
+
+
+def _spread(count: int) -> list[int]:
+    """Order the numbers below *count* so that every beginning is spread evenly: both ends, then ever finer halves."""
+    found = list(dict.fromkeys([0, count - 1]))
+    gaps = [(0, count - 1)]
+    while gaps:
+        middles = [((low + high) // 2, low, high) for low, high in gaps if high - low > 1]
+        found += [middle for middle, _, _ in middles]
+        gaps = [gap for middle, low, high in middles for gap in ((low, middle), (middle, high))]
+    return found
+
+
+def _distance(place: int, ascending: Sequence[int]) -> int:
+    at = bisect_left(ascending, place)
+    return min(abs(place - near) for near in ascending[max(at - 1, 0) : at + 1])
+
+
+def _frame(trace: MessageActionTrace, most_tokens: int) -> dict[str, object]:
+    """Say what the run was about: a long task, descriptions and agents are cut until it fits in *most_tokens*."""
     spoke = dict.fromkeys(step.agent for step in trace.steps)
-    agents = sorted(trace.agents, key=lambda agent: agent.name not in spoke)[:_MOST_ROSTER]
-    described = [
-        {"name": agent.name, "role": agent.role, **({"says": agent.description[:300]} if agent.description else {})}
-        for agent in agents
-    ]
-    return {"task": cut(trace.task, _MOST_TASK_CHARS), "outcome": trace.outcome, "agents": described}
+    agents = sorted(trace.agents, key=lambda agent: agent.name not in spoke)
+    task_chars, n_agents, said_chars = _MOST_TASK_CHARS, _MOST_ROSTER, _MOST_DESCRIPTION_CHARS
+    while True:
+        described = [
+            {
+                "name": shown_name(agent.name),
+                "role": agent.role,
+                **({"says": agent.description[:said_chars]} if agent.description and said_chars else {}),
+            }
+            for agent in agents[:n_agents]
+        ]
+        frame: dict[str, object] = {"task": cut(trace.task, task_chars), "outcome": trace.outcome, "agents": described}
+        if _tokens(frame) <= most_tokens or not n_agents:
+            return frame
+        task_chars = max(task_chars // 2, _LEAST_TASK_CHARS)
+        n_agents, said_chars = (n_agents // 2, 0) if task_chars == _LEAST_TASK_CHARS else (n_agents, said_chars // 2)
 
 
 def _tokens(entry: Mapping[str, object]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blamespan.trace import MessageActionTrace
@@ -12,6 +12,8 @@ from blamespan_tracer.rendering.texts import cut, indented, inert, name_of
 __all__ = ["Candidate", "RenderedRun", "render_run"]
 
 _MOST_TASK_CHARS = 8_000
+_MOST_BROKEN = 4
+"""Contracts that one heading names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,13 @@ class RenderedRun:
         return inert("\n".join(lines), marks)
 
 
-def render_run(trace: MessageActionTrace) -> RenderedRun:
-    """Read *trace*, which has at least one step, as numbered decisions."""
+def render_run(trace: MessageActionTrace, *, broken: Mapping[int, Sequence[str]] | None = None) -> RenderedRun:
+    """Read *trace*, which has at least one step, as numbered decisions.
+
+    Args:
+        trace: The run.
+        broken: Names of the contracts that steps break, by the step's index: headings then name them.
+    """
     decisions = decisions_of(trace)
     number = {name: place for place, name in enumerate(dict.fromkeys(each.agent for each in decisions), 1)}
     deciding = {each.agent for each in decisions if each.can_be_blamed}
@@ -99,7 +106,7 @@ def render_run(trace: MessageActionTrace) -> RenderedRun:
             f"agent {place}: {name_of(name)}{'' if name in deciding else ', cannot be to blame'}"
             for name, place in number.items()
         ),
-        headings=tuple(_heading(each, number[each.agent]) for each in decisions),
+        headings=tuple(_heading(each, number[each.agent], broken or {}) for each in decisions),
         said=tuple(each.read for each in decisions),
         answered=tuple(each.answered for each in decisions),
         decisions=tuple(
@@ -110,10 +117,15 @@ def render_run(trace: MessageActionTrace) -> RenderedRun:
     )
 
 
-def _heading(decision: Decision, number: int) -> str:
+def _heading(decision: Decision, number: int, broken: Mapping[int, Sequence[str]]) -> str:
     heading = f"[{decision.place}] agent {number} {name_of(decision.agent)}"
     if decision.builds_on:
         heading += f", builds on {', '.join(map(str, sorted(decision.builds_on)))}"
     if decision.objects_to:
         heading += f", objects to {', '.join(map(str, sorted(decision.objects_to)))}"
+    names = dict.fromkeys(
+        name_of(name) for step in (*decision.steps, *decision.results) for name in broken.get(step.index, ())
+    )
+    if names:
+        heading += f", breaks {', '.join(list(names)[:_MOST_BROKEN])}"
     return heading + (", ended with an error" if decision.has_error else "")

@@ -7,7 +7,7 @@ import re
 import string
 from collections.abc import Iterable
 
-__all__ = ["ANSWER_TAGS", "as_data", "cut", "estimated_tokens", "indented", "inert", "name_of"]
+__all__ = ["ANSWER_TAGS", "as_data", "cut", "estimated_tokens", "indented", "inert", "name_of", "shown_name"]
 
 ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<mode>", "</mode>")
 """What an answer of a causal model is made of; in a run's own text they mean nothing."""
@@ -15,7 +15,10 @@ ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<mode>", "</mode
 _NAME_CHARS = 80
 """Longer names of agents are cut."""
 
-_BRACKETED = re.compile(r"\[(?=/?[A-Z][A-Z_]+\])")
+_MOST_SHOWN_NAME_CHARS = 200
+
+_BRACKETED = re.compile(r"\[(?=/?(?!(?:true|false|null)\])[A-Za-z]\w*[\]~])")
+""""[" where no JSON has it by itself: of `[INST]`, `[gMASK]`, `[e~[` and their like."""
 _SMALL = (string.ascii_lowercase + " ").encode()
 _CAPITAL = string.ascii_uppercase.encode()
 _ASCII = bytes(range(128))
@@ -24,11 +27,11 @@ _ASCII = bytes(range(128))
 def as_data(document: object) -> str:
     """Write *document* as JSON in which no chat template finds a control token of its own.
 
-    `<` and the bracket of `[INST]` and its like stand as JSON escapes: `<|im_end|>` in what an agent said is data like
-    the rest, even for servers that read control tokens wherever they stand.
+    `<` and the brackets of `[INST]`, `]~b]` and their like stand as JSON escapes: `<|im_end|>` in what an agent said is
+    data like the rest, even for servers that read control tokens wherever they stand.
     """
     text = _unicode(json.dumps(document, ensure_ascii=False))
-    return _BRACKETED.sub(r"\\u005b", text.replace("<", "\\u003c"))
+    return _BRACKETED.sub(r"\\u005b", text.replace("<", "\\u003c").replace("]~", "\\u005d~"))
 
 
 def inert(text: str, marks: Iterable[str] = ()) -> str:
@@ -50,6 +53,11 @@ def indented(text: str, margin: str = "  ") -> list[str]:
 def name_of(agent: str) -> str:
     """Write an agent's name as one JSON string on one line, cut short."""
     return json.dumps(" ".join(agent[: 2 * _NAME_CHARS].split())[:_NAME_CHARS], ensure_ascii=False)
+
+
+def shown_name(agent: str) -> str:
+    """Write an agent's name for a document: whole, but for one that is far longer than any name."""
+    return cut(agent, _MOST_SHOWN_NAME_CHARS)
 
 
 def cut(text: str, most_chars: int | None) -> str:

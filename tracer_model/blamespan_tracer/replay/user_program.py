@@ -96,8 +96,10 @@ class UserProgram:
             verdict = asyncio.run(_awaited(verdict)) if inspect.isawaitable(verdict) else verdict
         except Exception as error:  # an answer that the check cannot read is not right
             return Ran(answer, False, f"the check raised {type(error).__name__}: {error}")
-        if verdict is None:
-            raise ConfigError(f"the check of {self.name!r} must give true or false, got None. Does it return anything?")
+        if verdict is None or isinstance(verdict, str):  # "no" would be true
+            raise ConfigError(
+                f"the check of {self.name!r} must give true or false, got {verdict!r}. Does it return anything else?"
+            )
         return Ran(answer, bool(verdict))
 
 
