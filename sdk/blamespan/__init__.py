@@ -18,6 +18,7 @@ from blamespan.injection import inject
 from blamespan.instrumentation import instrument, uninstrument
 from blamespan.rebuild import rebuild
 from blamespan.retrying import retry
+from blamespan.run_outcome import record_outcome
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
@@ -50,6 +51,7 @@ __all__ = [
     "instrument",
     "load_tracer",
     "rebuild",
+    "record_outcome",
     "retry",
     "uninstrument",
 ]

@@ -21,7 +21,7 @@ from blamespan.runs import Run, is_told_step, split_runs
 from blamespan.spans import Span
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, Usage
 
-__all__ = ["OWNED_KEYS", "rebuild", "rebuild_run", "step_content"]
+__all__ = ["OWNED_KEYS", "outcome_of", "rebuild", "rebuild_run", "step_content"]
 
 OWNED_KEYS = frozenset(
     {
@@ -87,7 +87,7 @@ def rebuild_run(run: Run) -> MessageActionTrace:
         task=_task(run, root),
         steps=steps,
         agents=_agents(root, steps, drafts),
-        outcome=_outcome(root),
+        outcome=outcome_of(root, spans),
         resource=(root or spans[0]).resource,
     )
 
@@ -103,6 +103,21 @@ def step_content(span: Span, kind: StepKind) -> str:
     if kind == "tool_result":
         return _plain(span.attributes.get(words.TOOL_RESULT))
     return text_of(span.attributes.get(words.OUTPUT_MESSAGES))
+
+
+def outcome_of(root: Span | None, spans: Iterable[Span]) -> Outcome:
+    """Read how a run ended: as was said last, on the run's span or after its end; else by the run's status.
+
+    Args:
+        root: The run's span, if it came.
+        spans: Those of the run, with or without *root*.
+    """
+    later = [span for span in spans if words.RUN_OUTCOME in span.attributes and words.OPERATION not in span.attributes]
+    for span in [*sorted(later, key=lambda one: one.start_ns, reverse=True), *([root] if root else [])]:
+        said = span.text(words.RUN_OUTCOME)
+        if said in ("succeeded", "failed"):
+            return cast(Outcome, said)
+    return "failed" if root and root.status == "error" else "unknown"
 
 
 _KINDS = frozenset(get_args(StepKind))
@@ -253,13 +268,6 @@ def _announced(root: Span | None) -> list[Agent]:
             role = item.get("role") if item.get("role") in get_args(AgentRole) else "agent"
             agents.append(Agent(item["name"], cast(AgentRole, role), item.get("id"), item.get("description")))
     return agents
-
-
-def _outcome(root: Span | None) -> Outcome:
-    said = root.text(words.RUN_OUTCOME) if root else None
-    if said in ("succeeded", "failed"):
-        return cast(Outcome, said)
-    return "failed" if root and root.status == "error" else "unknown"
 
 
 def _plain(value: object) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import BlamespanError, ConfigError
@@ -19,7 +19,7 @@ from blamespan.trace import MessageActionTrace
 if TYPE_CHECKING:
     import click
 
-__all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer", "tracer_options"]
+__all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer", "settings_of", "tracer_options"]
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +58,19 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
             "--tracer network"
         )
     return tracer
+
+
+def settings_of(tracer: Tracer) -> dict[str, Any]:
+    """Say what beside its identity decides a tracer's verdicts, such as its alarm: its `settings`, where it has any.
+
+    Results under other settings are other results: they are not gone on with, nor are processes that differ in them
+    put to one analysis.
+
+    Returns:
+        Plain values as JSON has them, by name.
+    """
+    said = getattr(tracer, "settings", None)
+    return dict(said) if isinstance(said, Mapping) else {}
 
 
 def tracer_options() -> list[click.Parameter]:

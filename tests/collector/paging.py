@@ -13,15 +13,13 @@ from blamespan.emit import emit
 from blamespan.pipeline import annotate_traces
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
-from blamespan.trace import Agent, MessageActionTrace, Outcome, Step, Usage
+from blamespan.trace import MessageActionTrace
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.page import page_application
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.settings import Address
 from blamespan_collector.store import Retention, RunStore, RunWriter
 from tests.collector.fakes import request
-
-NOW_NS = 1_790_000_000 * 10**9
 
 
 class LastStepsTracer:
@@ -44,38 +42,6 @@ class LastStepsTracer:
             modes=[ModeBlame(mode("mast:FM-3.3"), last.agent, 0.7)],
             evidence=[Evidence(last.index, last.content[:40], 1.0)] if last.content else [],
         )
-
-
-def trace(
-    number: int,
-    contents: Sequence[str] = ("Find it.", "12 * 3 = 35", "Checked, that is right."),
-    *,
-    task: str = "What is 12 * 3?",
-    agents: Sequence[str] = ("planner", "solver", "reviewer"),
-    outcome: Outcome = "failed",
-) -> MessageActionTrace:
-    """Make a run in which the agents speak in turn, a second each."""
-    start_ns = NOW_NS + number * 60 * 10**9
-    return MessageActionTrace(
-        trace_id=f"{number:032x}",
-        task=task,
-        steps=tuple(
-            Step(
-                index,
-                f"{number * 100_000 + index + 1:016x}",
-                agents[index % len(agents)],
-                content=content,
-                inputs=(index - 1,) if index else (),
-                start_ns=start_ns + index * 10**9,
-                end_ns=start_ns + (index + 1) * 10**9,
-                usage=Usage(120, 30),
-            )
-            for index, content in enumerate(contents)
-        ),
-        agents=tuple(Agent(name) for name in dict.fromkeys(agents)),
-        outcome=outcome,
-        resource={"service.name": "team"},
-    )
 
 
 def annotated(*traces: MessageActionTrace) -> list[list[Span]]:

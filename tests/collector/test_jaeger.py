@@ -30,8 +30,9 @@ from blamespan_collector.page import page_application
 from blamespan_collector.settings import Address
 from blamespan_collector.store import RunStore
 from tests.collector.documents import HOSTILE
-from tests.collector.paging import NOW_NS, annotated, serving_page, stored, trace
+from tests.collector.paging import annotated, serving_page, stored
 from tests.sdk.builders import span as a_span
+from tests.sdk.talks import NOW_NS, talk
 
 LATER_NS = NOW_NS + 3_600 * 10**9
 WINDOW = f"start={NOW_NS // 1_000}&end={LATER_NS // 1_000}"
@@ -76,7 +77,7 @@ def shop(number: int, *, at_s: int = 0, seconds: int = 1, **changes: Any) -> lis
 @pytest.fixture
 def store(tmp_path: Path) -> RunStore:
     """Two runs of a team, and a request of a shop."""
-    return stored(tmp_path / "runs.db", *annotated(trace(1), trace(2, task="Count the lamps.")), shop(3))
+    return stored(tmp_path / "runs.db", *annotated(talk(1), talk(2, task="Count the lamps.")), shop(3))
 
 
 async def test_services_are_listed(store: RunStore) -> None:
@@ -137,7 +138,7 @@ def through(tmp_path: Path, name: str, document: Any) -> list[MessageActionTrace
 async def test_answers_are_read_back_to_the_same_runs(tmp_path: Path) -> None:
     """What the importers of Jaeger's formats read from our answers is the run that was stored, steps, links and all."""
     texts = ("Find it.", "12 * 3 = 35", "Checked, é 漢 👍.", *HOSTILE[:7])
-    spans = annotated(trace(1, texts), trace(2, agents=("a", "b c", "d")))
+    spans = annotated(talk(1, texts), talk(2, agents=("a", "b c", "d")))
     store = stored(tmp_path / "runs.db", *spans)
     runs = [rebuild_run(run) for one in spans for run in split_runs(one)]
     paths = {
@@ -154,7 +155,7 @@ async def test_answers_are_read_back_to_the_same_runs(tmp_path: Path) -> None:
 
 def test_back_end_jaeger_reads_us(tmp_path: Path) -> None:
     """`blamespan analyze jaeger://...` finds in our answers, over a socket, the runs that are stored."""
-    spans = annotated(trace(1), trace(2))
+    spans = annotated(talk(1), talk(2))
     store = stored(tmp_path / "runs.db", *spans, shop(3))
     asked = Selection(*(datetime.fromtimestamp(at / 1e9, UTC) for at in (NOW_NS, LATER_NS)))
     with serving_page(store) as url:
@@ -167,7 +168,7 @@ def test_back_end_jaeger_reads_us(tmp_path: Path) -> None:
 
 async def test_v3_answers_spans_as_they_were_sent(tmp_path: Path) -> None:
     """The envelope of Jaeger's gateway holds OTLP-JSON, from which nothing is missing."""
-    [spans] = annotated(trace(1, HOSTILE))
+    [spans] = annotated(talk(1, HOSTILE))
     store = stored(tmp_path / "runs.db", spans[:4], spans[4:])
     _, document = await got(store, f"/api/v3/traces/{1:032x}")
 
@@ -250,7 +251,7 @@ async def test_traces_are_given_by_several_ids(store: RunStore) -> None:
 
 async def test_dependencies_are_counted(tmp_path: Path) -> None:
     """Who called whom, in the time asked for, as Jaeger's graph wants it."""
-    store = stored(tmp_path / "runs.db", shop(1), shop(2, at_s=60), shop(3, at_s=-7_200), *annotated(trace(4)))
+    store = stored(tmp_path / "runs.db", shop(1), shop(2, at_s=60), shop(3, at_s=-7_200), *annotated(talk(4)))
     ms = LATER_NS // 10**6
     asked = [await got(store, f"/api/dependencies?endTs={ms}&lookback={lookback}") for lookback in (3_600_000, 1)]
 
@@ -370,7 +371,7 @@ async def test_hostile_text_stays_json(tmp_path: Path) -> None:
     """Whatever traces say, in names, keys and values, the answers are JSON that says the same."""
     spans = [
         replace(one, name=text, resource={"service.name": "team", text: text}).with_attributes({text: text})
-        for text, one in zip(HOSTILE, annotated(trace(1, HOSTILE))[0], strict=False)
+        for text, one in zip(HOSTILE, annotated(talk(1, HOSTILE))[0], strict=False)
     ]
     store = stored(tmp_path / "runs.db", spans)
     _, document = await got(store, f"/api/traces/{1:032x}")

@@ -16,8 +16,9 @@ from blamespan.spans import SpanLink
 from blamespan.trace import AttributeValue
 from blamespan_collector.jaeger.conversion import ui_trace, without_repeats
 from tests.collector.fakes import request
-from tests.collector.paging import annotated, trace
+from tests.collector.paging import annotated
 from tests.sdk.builders import span
+from tests.sdk.talks import talk
 
 OTLP = """
 {"resourceSpans": [
@@ -147,7 +148,7 @@ def test_nested_values_do_not_break() -> None:
 
 def test_decisive_step_carries_a_warning() -> None:
     """Jaeger marks spans that have warnings: of a run the decisive step's has one, and says for what."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     warnings = {one["operationName"]: one["warnings"] for one in ui_trace(request(spans).resource_spans)["spans"]}
 
     assert {name: said for name, said in warnings.items() if said} == {

@@ -21,7 +21,8 @@ from blamespan_collector.page.guarding import POLICY
 from blamespan_collector.settings import Address
 from blamespan_collector.store import RunStore
 from tests.collector.documents import HOSTILE, OURS, Document
-from tests.collector.paging import LastStepsTracer, annotated, stored, trace
+from tests.collector.paging import LastStepsTracer, annotated, stored
+from tests.sdk.talks import talk
 
 
 def asking(store: RunStore, host: str = "127.0.0.1:4320", hosts: tuple[str, ...] = ()) -> httpx.AsyncClient:
@@ -36,7 +37,7 @@ async def got(store: RunStore, path: str) -> httpx.Response:
 
 async def test_runs_are_listed_with_their_verdicts(tmp_path: Path) -> None:
     """Each run is a line: what it was asked, how it ended, who is blamed for what, and how surely."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1), trace(2, task="Count the lamps.")))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1), talk(2, task="Count the lamps.")))
     page = Document((await got(store, "/")).text)
     said = page.said
 
@@ -48,7 +49,7 @@ async def test_runs_are_listed_with_their_verdicts(tmp_path: Path) -> None:
 async def test_runs_are_filtered_and_paged(tmp_path: Path) -> None:
     """The form's fields leave out what does not fit; `Older runs` goes on with the same filter."""
     store = stored(
-        tmp_path / "runs.db", *annotated(*map(trace, range(1, 61)), *(trace(n, task="lamps") for n in range(61, 65)))
+        tmp_path / "runs.db", *annotated(*map(talk, range(1, 61)), *(talk(n, task="lamps") for n in range(61, 65)))
     )
     found = Document((await got(store, "/?text=lamps&outcome=failed&agent=reviewer&mode=mast:FM-3.3")).text)
     first = Document((await got(store, "/?text=12")).text)
@@ -61,9 +62,19 @@ async def test_runs_are_filtered_and_paged(tmp_path: Path) -> None:
     assert "No stored run fits" in (await got(store, "/?outcome=succeeded")).text
 
 
+async def test_filter_that_nothing_fits_stays_in_the_form(tmp_path: Path) -> None:
+    """An agent that nobody was, or an error mode that nobody made, gives no runs, and the form still says why."""
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
+    page = (await got(store, "/?agent=nobody%3Cb%3E&mode=mast:FM-9.9")).text
+
+    assert "No stored run fits" in page
+    assert '<option value="nobody&lt;b&gt;" selected>nobody&lt;b&gt;</option>' in page
+    assert '<option value="mast:FM-9.9" selected>mast:FM-9.9</option>' in page
+
+
 async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
     """A run's page holds its verdict, steps, agents, times, tokens, suspects, message links and permanent links."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     answer = await got(store, f"/run/{1:032x}")
     page = Document(answer.text)
     said = page.said
@@ -74,7 +85,7 @@ async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
     assert "The next 2 suspects step 1 solver 29 % step 0 planner 14 %" in said
     assert "failed 3 steps 3 agents 3.0 s" in said
     assert "2 reviewer message decisive breaks approval-sees-sums" in said
-    assert "57 % 120 → 30 tokens 1.0 s at +2.0 s" in said
+    assert "57 % 1,200 → 30 tokens 1.0 s at +2.0 s" in said
     assert "<mark>Checked, that is right.</mark></div>" in answer.text
     assert {"#step-0", "#step-1", "#step-2"} <= set(page.links)
     assert answer.text.count("<path d=") == 2
@@ -83,17 +94,17 @@ async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
 
 async def test_long_runs_come_in_parts(tmp_path: Path) -> None:
     """Of a run of more than 500 steps one part is shown at a time."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1, [f"word {n}" for n in range(1_200)])))
-    pages = [Document((await got(store, f"/run/{1:032x}?from={start}")).text) for start in ("0", "500", "1000", "x")]
+    store = stored(tmp_path / "runs.db", *annotated(talk(1, [f"word {n}" for n in range(1_200)])))
+    pages = [Document((await got(store, f"/run/{1:032x}?from={start}")).text) for start in ("0", "500", "1000")]
 
-    assert ["word 499" in page.text for page in pages] == [True, False, False, True]
+    assert ["word 499" in page.text for page in pages] == [True, False, False]
     assert "Steps 1000 to 1199 of 1200" in pages[2].text
-    assert ["?from=500" in page.links for page in pages] == [True, False, True, True]
+    assert ["?from=500" in page.links for page in pages] == [True, False, True]
 
 
 async def test_each_run_of_a_trace_is_shown(tmp_path: Path) -> None:
     """A trace with two runs shows both, each step under an id of its own."""
-    first, second = annotated(trace(1), trace(2, task="Count the lamps."))
+    first, second = annotated(talk(1), talk(2, task="Count the lamps."))
     store = stored(tmp_path / "runs.db", [*first, *(replace(span, trace_id=first[0].trace_id) for span in second)])
     text = (await got(store, f"/run/{1:032x}")).text
     ids = re.findall(r' id="([^"]+)"', text)
@@ -105,7 +116,7 @@ async def test_each_run_of_a_trace_is_shown(tmp_path: Path) -> None:
 
 async def test_half_a_run_says_partial(tmp_path: Path) -> None:
     """What has not come is said; what has come is shown."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     store = stored(tmp_path / "runs.db", spans[1:])
     page = Document((await got(store, f"/run/{1:032x}")).text)
 
@@ -117,7 +128,7 @@ async def test_half_a_run_says_partial(tmp_path: Path) -> None:
 
 async def test_later_verdict_is_shown(tmp_path: Path) -> None:
     """A verdict that came when the spans were out already stands above them."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     [[item]] = attribute_traces([spans], LastStepsTracer(), revision=2)
     store = stored(tmp_path / "runs.db", spans, [verdict_span(item.run, item.attribution)])
     said = Document((await got(store, f"/run/{1:032x}")).text).said
@@ -127,7 +138,7 @@ async def test_later_verdict_is_shown(tmp_path: Path) -> None:
 
 async def test_abstention_is_shown(tmp_path: Path) -> None:
     """Where there is no verdict the reason stands there, and nobody is blamed."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     bare = [replace(span, attributes={k: v for k, v in span.attributes.items() if "blame." not in k}) for span in spans]
     bare[0] = bare[0].with_attributes({words.ABSTAINED: "nobody <b>to</b> blame", words.TRACER_NAME: "x"})
     store = stored(tmp_path / "runs.db", bare)
@@ -140,7 +151,7 @@ async def test_abstention_is_shown(tmp_path: Path) -> None:
 
 async def test_two_runs_are_compared(tmp_path: Path) -> None:
     """Two runs stand side by side; where they part is said."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1), trace(2, ("Find it.", "12 * 3 = 36", "Right."))))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1), talk(2, ("Find it.", "12 * 3 = 36", "Right."))))
     page = Document((await got(store, f"/compare?run={1:032x}&run={2:032x}")).text)
     same = Document((await got(store, f"/compare?run={1:032x}&run={1:032x}")).text)
 
@@ -151,7 +162,7 @@ async def test_two_runs_are_compared(tmp_path: Path) -> None:
 
 async def test_run_comes_as_otlp_json(tmp_path: Path) -> None:
     """The document behind `Copy as OTLP-JSON` holds the spans as they are."""
-    [spans] = annotated(trace(1, HOSTILE))
+    [spans] = annotated(talk(1, HOSTILE))
     store = stored(tmp_path / "runs.db", spans[:4], spans[4:])
     answer = await got(store, f"/run/{1:032x}.json")
 
@@ -161,7 +172,7 @@ async def test_run_comes_as_otlp_json(tmp_path: Path) -> None:
 
 async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
     """Spans of other programs have a page that says what they are."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     store = stored(tmp_path / "runs.db", [replace(spans[0], name="GET /", attributes={})])
 
     page = Document((await got(store, f"/run/{1:032x}")).text)
@@ -178,6 +189,11 @@ async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
         ("/compare?run=1", 400, "Expected two runs to compare, got 1"),
         (f"/compare?run={1:032x}&run={2:032x}", 404, "is stored"),
         ("/?after=x", 400, "expected a place as an earlier answer gave it"),
+        ("/?outcome=faild", 400, "Expected the outcome to be one of succeeded, failed, unknown, got 'faild'"),
+        ("/?outcome=%3Cscript%3E", 400, "got '<script>'"),
+        ("/?agnet=solver", 400, "Expected one of text, outcome, agent, mode, service, after to choose runs by"),
+        (f"/run/{1:032x}?from=x", 400, "Expected the index of a step to show from, got 'x'"),
+        (f"/run/{1:032x}?from=-1", 400, "got '-1'"),
         ("/static/../page.py", 404, "Not here"),
         ("/static/nothing.js", 404, "There is no such file"),
         ("/etc/passwd", 404, "Not here"),
@@ -185,7 +201,7 @@ async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
 )
 async def test_what_is_not_there_is_said(tmp_path: Path, path: str, status: int, said: str) -> None:
     """Unknown ids, let-go runs and wrong questions get a page that says so, with the way back."""
-    answer = await got(stored(tmp_path / "runs.db", *annotated(trace(1))), path)
+    answer = await got(stored(tmp_path / "runs.db", *annotated(talk(1))), path)
     page = Document(answer.text)
 
     assert (answer.status_code, said in page.text) == (status, True), page.text
@@ -215,8 +231,7 @@ async def test_store_that_cannot_be_read_is_said(tmp_path: Path, make: Callable[
 async def test_hostile_text_is_only_text(tmp_path: Path) -> None:
     """Whatever a trace says, wherever it says it, the page holds no element or attribute but ours."""
     every = [
-        trace(number, [*HOSTILE, text], task=text, agents=(text, *HOSTILE[:3]))
-        for number, text in enumerate(HOSTILE, 1)
+        talk(number, [*HOSTILE, text], task=text, agents=(text, *HOSTILE[:3])) for number, text in enumerate(HOSTILE, 1)
     ]
     spans = [
         [replace(span, name=text, resource={"service.name": text}).with_attributes(
@@ -242,7 +257,7 @@ async def test_hostile_text_is_only_text(tmp_path: Path) -> None:
 
 async def test_huge_texts_are_cut(tmp_path: Path) -> None:
     """Contents of a megabyte each are shown in part, with what is left out; the page stays of a size to be read."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1, ["<b>" * 350_000] * 60)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1, ["<b>" * 350_000] * 60)))
     answer = await got(store, f"/run/{1:032x}")
 
     assert len(answer.content) < 12_000_000
@@ -251,7 +266,7 @@ async def test_huge_texts_are_cut(tmp_path: Path) -> None:
 
 async def test_browsers_are_kept_strict(tmp_path: Path) -> None:
     """Every answer forbids all scripts and styles but ours, and being framed, sniffed or read from elsewhere."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
 
     for path in ("/", f"/run/{1:032x}", f"/run/{1:032x}.json", "/static/page.css", "/nothing"):
         headers = (await got(store, path)).headers
@@ -281,7 +296,7 @@ async def test_browsers_are_kept_strict(tmp_path: Path) -> None:
 )
 async def test_names_of_others_are_refused(tmp_path: Path, host: str, status: int) -> None:
     """A name that somebody else lets point to this machine is not answered; addresses, and names of ours, are."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store, hosts=("runs.example",)) as client:
         answer = await client.get("/", headers={"host": host})
 
@@ -291,7 +306,7 @@ async def test_names_of_others_are_refused(tmp_path: Path, host: str, status: in
 
 async def test_only_reading_is_allowed(tmp_path: Path) -> None:
     """Nothing can be changed through the page."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         answers = [await client.request(method, "/") for method in ("POST", "PUT", "DELETE", "OPTIONS")]
 
@@ -308,6 +323,6 @@ def test_page_loads_nothing_from_elsewhere() -> None:
 
 async def test_json_is_only_ascii(tmp_path: Path) -> None:
     """The document is plain JSON whatever the trace says."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1, HOSTILE)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1, HOSTILE)))
 
     assert json.loads((await got(store, f"/run/{1:032x}.json")).content.decode("ascii"))

@@ -17,7 +17,8 @@ from blamespan_collector.page import page_application
 from blamespan_collector.settings import Address
 from blamespan_collector.store import RunStore
 from tests.collector.documents import HOSTILE, Document
-from tests.collector.paging import annotated, stored, trace
+from tests.collector.paging import annotated, stored
+from tests.sdk.talks import talk
 
 RUN = f"/run/{1:032x}"
 AGREES = {"answer": "agrees", "by": "ann", "comment": "so it is"}
@@ -45,7 +46,7 @@ def kept(store: RunStore) -> list[PersonLabel]:
 
 async def test_label_is_kept_beside_the_store_and_shown(tmp_path: Path) -> None:
     """Agreeing keeps the verdict's step and mode; the page then says who said so, and fills the name in."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         answer = await send(client, {**await hidden(client), **AGREES})
         page = Document((await client.get(answer.headers["location"])).text)
@@ -61,7 +62,7 @@ async def test_label_is_kept_beside_the_store_and_shown(tmp_path: Path) -> None:
 
 async def test_correction_names_step_and_mode(tmp_path: Path) -> None:
     """Another step and another mode can be said without a script."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     correction = {"answer": "corrects", "step": "1", "mode": "blamespan:X3", "by": "ann", "comment": ""}
     async with asking(store) as client:
         await send(client, {**await hidden(client), **correction})
@@ -92,7 +93,7 @@ async def test_what_is_not_this_pages_form_is_refused(
     tmp_path: Path, changes: dict[str, str], headers: dict[str, str], status: int
 ) -> None:
     """Another site, another name, a guessed token or nonsense leaves no label, and no traceback."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         answer = await send(client, {**await hidden(client), **AGREES, **changes}, **headers)
 
@@ -102,7 +103,7 @@ async def test_what_is_not_this_pages_form_is_refused(
 
 async def test_token_of_another_run_is_none_of_this(tmp_path: Path) -> None:
     """A token says which run its form is about."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1), trace(2)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1), talk(2)))
     async with asking(store) as client:
         form = {**await hidden(client), **AGREES}
         answer = await client.post(
@@ -116,7 +117,7 @@ async def test_token_of_another_run_is_none_of_this(tmp_path: Path) -> None:
 
 async def test_hostile_labels_are_only_text(tmp_path: Path) -> None:
     """What people write is shown as text, like what traces say."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         for number, said in enumerate(HOSTILE):
             form = {**await hidden(client), **AGREES, "by": f"{number} {said[:80]}", "comment": said[:1_500]}
@@ -129,7 +130,7 @@ async def test_hostile_labels_are_only_text(tmp_path: Path) -> None:
 
 async def test_no_labels_where_anybody_reaches_the_page(tmp_path: Path) -> None:
     """Off loopback there is no form and nothing to send one to: nobody could say who labels."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store, "0.0.0.0") as client:
         page = await client.get(RUN)
         answer = await send(client, AGREES)
@@ -140,7 +141,7 @@ async def test_no_labels_where_anybody_reaches_the_page(tmp_path: Path) -> None:
 
 async def test_damaged_labels_do_not_take_the_page_with_them(tmp_path: Path) -> None:
     """A run is shown whatever stands in the labels file."""
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     (tmp_path / "labels.jsonl").write_bytes(b"\xff\x00{nonsense\n" * 3)
     async with asking(store) as client:
         answer = await client.get(RUN)
@@ -150,10 +151,10 @@ async def test_damaged_labels_do_not_take_the_page_with_them(tmp_path: Path) -> 
 
 def test_stored_runs_come_with_their_verdicts(tmp_path: Path) -> None:
     """For the terminal, the store gives each run with the verdict it went out with, the last to start first."""
-    unjudged = replace(trace(3), task="nobody judged this")
+    unjudged = replace(talk(3), task="nobody judged this")
     from blamespan.emit import emit
 
-    stored(tmp_path / "runs.db", *annotated(trace(1), trace(2)), emit(unjudged))
+    stored(tmp_path / "runs.db", *annotated(talk(1), talk(2)), emit(unjudged))
 
     path, runs = judged_runs(tmp_path / "runs.db")
     found = [(run.trace.trace_id, verdict and verdict.decisive_step) for run, verdict in runs]

@@ -18,7 +18,7 @@ from blamespan.rebuild import rebuild
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.page.report import report
 from tests.collector.documents import HOSTILE, OURS, Document
-from tests.collector.paging import trace
+from tests.sdk.talks import talk
 
 
 def written(path: Path, *traces: MessageActionTrace) -> Path:
@@ -34,7 +34,7 @@ def reported(*arguments: object) -> Result:
 
 def test_report_stands_alone(tmp_path: Path) -> None:
     """The file loads nothing, and its policy lets nothing run but the style and the script that are in it."""
-    source = written(tmp_path / "traces.jsonl", trace(1), trace(2, task="Count the lamps."))
+    source = written(tmp_path / "traces.jsonl", talk(1), talk(2, task="Count the lamps."))
     done = reported(source, "--out", tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', unescape(text))
@@ -53,7 +53,7 @@ def test_report_stands_alone(tmp_path: Path) -> None:
 
 def test_report_holds_the_runs_as_otlp_json(tmp_path: Path) -> None:
     """What `Copy as OTLP-JSON` copies is the run with its verdict."""
-    source = written(tmp_path / "traces.jsonl", trace(1, HOSTILE, task=HOSTILE[1]))
+    source = written(tmp_path / "traces.jsonl", talk(1, HOSTILE, task=HOSTILE[1]))
     reported(source, "--out", tmp_path / "report.html")
     [document] = re.findall(r'id="run-1-otlp">(.*?)</script>', (tmp_path / "report.html").read_text(), re.DOTALL)
     spans = list(spans_from_proto(request_from_json(document).resource_spans))
@@ -66,7 +66,7 @@ def test_report_holds_the_runs_as_otlp_json(tmp_path: Path) -> None:
 def test_hostile_runs_stay_text(tmp_path: Path) -> None:
     """Neither the pages nor the data in them can end the element they stand in."""
     source = written(
-        tmp_path / "<script>alert(1)<!--.jsonl", *(trace(n, HOSTILE, task=text, agents=(text, "b")) for n, text in
+        tmp_path / "<script>alert(1)<!--.jsonl", *(talk(n, HOSTILE, task=text, agents=(text, "b")) for n, text in
         enumerate(HOSTILE, 1))
     )  # fmt: skip
     reported(source, "--out", tmp_path / "report.html")
@@ -80,7 +80,7 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
 
 def test_runs_left_out_are_counted(tmp_path: Path) -> None:
     """More runs than asked for are left out, with how to have them."""
-    source = written(tmp_path / "traces.jsonl", *map(trace, range(1, 6)))
+    source = written(tmp_path / "traces.jsonl", *map(talk, range(1, 6)))
     done = reported(source, "--out", tmp_path / "report.html", "--most", 2)
 
     assert "2 runs, " in done.output
@@ -99,7 +99,7 @@ def test_runs_left_out_are_counted(tmp_path: Path) -> None:
 def test_bad_input_is_named(tmp_path: Path, content: str | None, out: str, code: int, said: str) -> None:
     """Files that hold no run, and places that cannot be written, end with what was expected."""
     source = tmp_path / "traces.jsonl"
-    written(source, trace(1)) if content is None else source.write_text(content)
+    written(source, talk(1)) if content is None else source.write_text(content)
     done = reported(source, "--out", tmp_path / out)
 
     assert done.exit_code == code

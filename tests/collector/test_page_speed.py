@@ -14,7 +14,8 @@ from blamespan_collector.page import page_application
 from blamespan_collector.settings import Address
 from blamespan_collector.store import RunStore, RunWriter
 from tests.collector.fakes import request
-from tests.collector.paging import annotated, trace
+from tests.collector.paging import annotated
+from tests.sdk.talks import talk
 
 RUNS = 10_000
 FIRST_VIEW_S = 1.0
@@ -33,7 +34,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 def _payloads(numbers: range) -> Iterator[bytes]:
     runs = annotated(
-        *(trace(number, ("Find it.", f"It is {number}.", "Right."), task=f"Find {number}.") for number in numbers)
+        *(talk(number, ("Find it.", f"It is {number}.", "Right."), task=f"Find {number}.") for number in numbers)
     )
     return (request(spans).SerializeToString() for spans in runs)
 
@@ -86,9 +87,7 @@ async def test_ten_thousand_runs_are_listed_at_once(store: RunStore, path: str) 
 async def test_five_hundred_steps_are_shown_at_once(tmp_path: Path) -> None:
     """A run of 500 steps with a kilobyte each, rules and drawing included, takes less than a second."""
     writer = RunWriter(tmp_path / "runs.db")
-    runs = annotated(
-        *(trace(number, [f"{step} is {step * 7}. " * 60 for step in range(STEPS)]) for number in (1, 2, 3))
-    )
+    runs = annotated(*(talk(number, [f"{step} is {step * 7}. " * 60 for step in range(STEPS)]) for number in (1, 2, 3)))
     writer.put(request(spans).SerializeToString() for spans in runs)
     writer.close()
     took_s = await fastest_s(RunStore(tmp_path / "runs.db"), lambda attempt: f"/run/{attempt + 1:032x}")

@@ -13,11 +13,12 @@ from blamespan.attribution import Attribution
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.view import RunView, view_of
-from tests.collector.paging import LastStepsTracer, trace
+from tests.collector.paging import LastStepsTracer
+from tests.sdk.talks import talk
 
 
 def view(*contents: str, agents: tuple[str, ...] = ("a", "b")) -> RunView:
-    run = trace(1, contents, agents=agents)
+    run = talk(1, contents, agents=agents)
     [verdict] = LastStepsTracer().attribute([run])
     return view_of(run, verdict)
 
@@ -35,7 +36,7 @@ def test_blame_is_heat() -> None:
 
 def test_run_without_verdict_blames_nobody() -> None:
     """Without a verdict, and after an abstention, no step is hot and nobody decisive."""
-    run = trace(1)
+    run = talk(1)
     for verdict in (None, Attribution.abstain(run, "why", LastStepsTracer.identity)):
         found = view_of(run, verdict)
 
@@ -45,14 +46,14 @@ def test_run_without_verdict_blames_nobody() -> None:
 
 def test_run_without_steps_is_laid_out() -> None:
     """A run in which nobody acted has neither lanes nor times."""
-    found = view_of(trace(1, ()), None)
+    found = view_of(talk(1, ()), None)
 
     assert (found.steps, found.start_ns, found.end_ns, lanes_of(found).cells) == ((), 0, 0, ())
 
 
 def test_evidence_far_down_is_seen_at_once() -> None:
     """Of a long text the place of the evidence is shown, and the whole of it can be unfolded."""
-    run = trace(1, ["x" * 9_000 + "It is so." + "y" * 9_000])
+    run = talk(1, ["x" * 9_000 + "It is so." + "y" * 9_000])
     [verdict] = LastStepsTracer().attribute([run])
     far = replace(verdict, evidence=(replace(verdict.evidence[0], quote="It is so."),))
     [step] = view_of(run, far).steps

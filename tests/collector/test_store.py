@@ -29,7 +29,8 @@ from blamespan_collector.store import (
 )
 from blamespan_collector.store.sink import StoreSink
 from tests.collector.fakes import request
-from tests.collector.paging import NOW_NS, LastStepsTracer, annotated, stored, trace
+from tests.collector.paging import LastStepsTracer, annotated, stored
+from tests.sdk.talks import NOW_NS, talk
 
 
 def payload(spans: list[Span]) -> bytes:
@@ -42,7 +43,7 @@ def ids(store: RunStore, query: RunQuery | None = None) -> list[int]:
 
 def test_run_comes_back_as_it_went(tmp_path: Path) -> None:
     """A run's bytes and spans come back as they were put; its summary says what its verdict says."""
-    [spans] = annotated(trace(7))
+    [spans] = annotated(talk(7))
     found = stored(tmp_path / "runs.db", spans).run("7")
 
     assert found is not None
@@ -56,7 +57,7 @@ def test_run_comes_back_as_it_went(tmp_path: Path) -> None:
 
 def test_what_is_put_twice_counts_once(tmp_path: Path) -> None:
     """After a kill a batch comes again, as the same bytes: it is stored once."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     found = stored(tmp_path / "runs.db", spans, spans).run("1")
 
     assert found is not None
@@ -65,7 +66,7 @@ def test_what_is_put_twice_counts_once(tmp_path: Path) -> None:
 
 def test_trace_in_pieces_is_one_run(tmp_path: Path) -> None:
     """A trace that goes out in several requests has the summary of the whole, whichever comes first."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     whole = stored(tmp_path / "whole.db", spans).search()[0]
     pieces = stored(tmp_path / "pieces.db", spans[2:], spans[:2]).search()[0]
 
@@ -75,14 +76,14 @@ def test_trace_in_pieces_is_one_run(tmp_path: Path) -> None:
 
 def test_half_a_run_says_so(tmp_path: Path) -> None:
     """While the run's own span is missing the summary tells."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
 
     assert not stored(tmp_path / "runs.db", spans[1:]).search()[0].has_root
 
 
 def test_later_verdict_counts(tmp_path: Path) -> None:
     """A verdict that comes as a span of its own replaces the first one."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     [[item]] = attribute_traces([spans], LastStepsTracer(), revision=1)
     store = stored(tmp_path / "runs.db", spans, [verdict_span(item.run, item.attribution)])
 
@@ -92,7 +93,7 @@ def test_later_verdict_counts(tmp_path: Path) -> None:
 def test_spans_without_agents_are_kept_for_those_who_ask(tmp_path: Path) -> None:
     """A trace of a web server is no run, but its spans, services and operations are there."""
     span = Span("0" * 31 + "9", "0" * 15 + "1", None, "GET /", start_ns=5, end_ns=9, resource={"service.name": "shop"})
-    store = stored(tmp_path / "runs.db", [span], *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", [span], *annotated(talk(1)))
 
     assert (ids(store), ids(store, RunQuery(is_run=False))) == ([1], [1, 9])
     assert (store.services(), store.operations("shop"), list(store.spans_of("9"))) == (
@@ -129,9 +130,9 @@ def test_runs_are_found(tmp_path: Path, query: RunQuery, expected: list[int]) ->
     store = stored(
         tmp_path / "runs.db",
         *annotated(
-            trace(1),
-            trace(2, task="Count the Lamps."),
-            trace(3, ("a", "b", "c", "d"), agents=("writer", "painter"), outcome="succeeded"),
+            talk(1),
+            talk(2, task="Count the Lamps."),
+            talk(3, ("a", "b", "c", "d"), agents=("writer", "painter"), outcome="succeeded"),
         ),
     )
 
@@ -140,7 +141,7 @@ def test_runs_are_found(tmp_path: Path, query: RunQuery, expected: list[int]) ->
 
 def test_every_run_is_on_one_page(tmp_path: Path) -> None:
     """Page after page gives every run once, also where many started at the same time."""
-    same_time = [[replace(span, start_ns=NOW_NS) for span in spans] for spans in annotated(*map(trace, range(1, 24)))]
+    same_time = [[replace(span, start_ns=NOW_NS) for span in spans] for spans in annotated(*map(talk, range(1, 24)))]
     store = stored(tmp_path / "runs.db", *same_time)
     seen: list[str] = []
     place: str | None = None
@@ -156,13 +157,13 @@ def test_every_run_is_on_one_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unknown", ["", "0", "8", "zz", "1" * 33, "../../etc", "\0", "\u0661"])
 def test_unknown_ids_are_no_runs(tmp_path: Path, unknown: str) -> None:
     """What is not stored, or no id at all, is None."""
-    assert stored(tmp_path / "runs.db", *annotated(trace(1))).run(unknown) is None
+    assert stored(tmp_path / "runs.db", *annotated(talk(1))).run(unknown) is None
 
 
 def test_extreme_values_are_stored(tmp_path: Path) -> None:
     """Times beyond what the file can hold, empty names and text of any kind do no harm."""
     [spans] = annotated(
-        trace(1, ("\0 \u202e <script>", "b" * 200_000), task="\0" * 9, agents=("\0\U0001f4a5" * 300, ""))
+        talk(1, ("\0 \u202e <script>", "b" * 200_000), task="\0" * 9, agents=("\0\U0001f4a5" * 300, ""))
     )
     wild = [replace(span, start_ns=0, end_ns=2**64 - 1, name="n" * 100_000) for span in spans]
     numbers = {words.FAILURE_SCORE: 2.0**1000, words.REVISION: 2**62, words.BLAME_STEP: -(2**63)}
@@ -177,7 +178,7 @@ def test_extreme_values_are_stored(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     """Bytes that are no request cost nothing but themselves."""
     writer = RunWriter(tmp_path / "runs.db")
-    writer.put([b"\xff\xff\xff", *(payload(spans) for spans in annotated(trace(1))), b"\x0a\x05\x12"])
+    writer.put([b"\xff\xff\xff", *(payload(spans) for spans in annotated(talk(1))), b"\x0a\x05\x12"])
     writer.close()
 
     assert ids(RunStore(tmp_path / "runs.db")) == [1]
@@ -187,7 +188,7 @@ def test_old_runs_go(tmp_path: Path) -> None:
     """A run is let go when nothing of it came for the time it is to be kept, with its spans and operations."""
     now_ns = [NOW_NS]
     writer = RunWriter(tmp_path / "runs.db", Retention(max_age_s=60), now_ns=lambda: now_ns[0])
-    first, second = annotated(trace(1), trace(2))
+    first, second = annotated(talk(1), talk(2))
     writer.put([payload(first)])
     now_ns[0] += 50 * 10**9
     writer.put([payload(second)])
@@ -205,7 +206,7 @@ def test_size_is_kept(tmp_path: Path) -> None:
     writer = RunWriter(path, Retention(max_bytes=2_000_000))
     for number in range(1, 80):
         noise = [f"{number * 7919 + index:x}" * 9 for index in range(3_000)]  # does not compress to nothing
-        writer.put(map(payload, annotated(trace(number, (" ".join(noise), "b")))))
+        writer.put(map(payload, annotated(talk(number, (" ".join(noise), "b")))))
         writer.prune()
     left = ids(RunStore(path))
 
@@ -219,7 +220,7 @@ def test_size_is_kept(tmp_path: Path) -> None:
 def test_one_huge_run_stays(tmp_path: Path) -> None:
     """A run larger than everything that may be kept is kept while it is the last one."""
     writer = RunWriter(tmp_path / "runs.db", Retention(max_bytes=1))
-    writer.put(map(payload, annotated(trace(1), trace(2))))
+    writer.put(map(payload, annotated(talk(1), talk(2))))
 
     assert (writer.prune(), ids(RunStore(tmp_path / "runs.db"))) == (1, [2])
     writer.close()
@@ -233,7 +234,7 @@ def test_reading_goes_on_while_it_is_written(tmp_path: Path) -> None:
     def write() -> None:
         writer = RunWriter(tmp_path / "runs.db", sync="normal")
         for number in range(1, 40, 2):
-            writer.put(map(payload, annotated(trace(number), trace(number + 1))))
+            writer.put(map(payload, annotated(talk(number), talk(number + 1))))
         writer.close()
         done.set()
 
@@ -289,7 +290,7 @@ def test_foreign_stores_are_refused(tmp_path: Path, make: Callable[[Path], None]
 def test_older_store_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer turns a store of an older version into this one's, with what is in it; a reader says what to run."""
     path = tmp_path / "runs.db"
-    store = stored(path, *annotated(trace(1)))
+    store = stored(path, *annotated(talk(1)))
     added = "ALTER TABLE traces ADD COLUMN colour TEXT; CREATE INDEX traces_colour ON traces (colour)"
     monkeypatch.setattr(schema, "_MIGRATIONS", (*schema._MIGRATIONS, added))
     monkeypatch.setattr(schema, "VERSION", 2)
@@ -313,7 +314,7 @@ def test_absent_store_is_named(tmp_path: Path) -> None:
 async def test_old_runs_go_while_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sink lets go of what is too old by itself, without waiting for the next batch."""
     monkeypatch.setattr("blamespan_collector.store.sink._PRUNE_EVERY_S", 0.01)
-    store = stored(tmp_path / "runs.db", *annotated(trace(1)))
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     sink = StoreSink(tmp_path / "runs.db", Retention(max_age_s=0.05))
     sink.resume({})
     for _ in range(500):
@@ -330,7 +331,7 @@ async def test_full_disk_is_tried_again(tmp_path: Path) -> None:
     sink = StoreSink(tmp_path / "runs.db", Retention())
     assert sink._writer is not None
     sink._writer._database.execute("PRAGMA max_page_count = 20")
-    payloads = [payload(spans) for spans in annotated(trace(1, [random.Random(1).randbytes(400_000).hex()]))]
+    payloads = [payload(spans) for spans in annotated(talk(1, [random.Random(1).randbytes(400_000).hex()]))]
     with pytest.raises(TryAgain, match="cannot write: database or disk is full"):
         await sink.send("traces", payloads)
     sink._writer._database.execute("PRAGMA max_page_count = 100000")
@@ -343,12 +344,12 @@ async def test_full_disk_is_tried_again(tmp_path: Path) -> None:
 async def test_damaged_store_is_begun_anew(tmp_path: Path) -> None:
     """A store that the disk damaged is moved aside: what goes to the backends does not wait for it."""
     path = tmp_path / "runs.db"
-    stored(path, *annotated(*map(trace, range(1, 30))))
+    stored(path, *annotated(*map(talk, range(1, 30))))
     data = bytearray(path.read_bytes())
     data[8192:] = b"\x5a" * (len(data) - 8192)
     path.write_bytes(data)
     sink = StoreSink(path, Retention())
-    await sink.send("traces", [payload(spans) for spans in annotated(trace(99))])
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(99))])
     await sink.close()
 
     assert ids(RunStore(path)) == [99]

@@ -15,7 +15,8 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.pipeline import attribute_traces
 from blamespan_collector.store import StoreMismatch, StoreUnavailable
 from blamespan_collector.stored_trace import stored_trace
-from tests.collector.paging import LastStepsTracer, annotated, stored, trace
+from tests.collector.paging import LastStepsTracer, annotated, stored
+from tests.sdk.talks import talk
 
 FIRST, SECOND = f"{0x4BF92F3577B34DA6:032x}", f"{0xABCD << 100:032x}"
 
@@ -25,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     """A store with two runs."""
     found = tmp_path / "runs.db"
     for one in (FIRST, SECOND):
-        [spans] = annotated(trace(1))
+        [spans] = annotated(talk(1))
         stored(found, [replace(span, trace_id=one) for span in spans])
     return found
 
@@ -43,7 +44,7 @@ def test_stored_run_is_drawn_with_its_own_verdict(path: Path, said: str) -> None
     assert f"{SECOND} in runs.db" in picture
     assert "most to blame: reviewer at step 2, 0.57 of the blame, for Incorrect verification" in picture
     assert "by last-steps 1" in picture
-    assert "   >2     ◆  reviewer  ████████ 0.57  ← 1  1.0 s  120 → 30 tokens" in picture
+    assert "   >2     ◆  reviewer  ████████ 0.57  ← 1  1.0 s  1,200 → 30 tokens" in picture
 
 
 def test_leading_zeros_may_be_left_out(path: Path) -> None:
@@ -61,7 +62,7 @@ def test_another_tracer_can_be_asked(path: Path) -> None:
 
 def test_unknown_id_names_the_nearest(path: Path) -> None:
     """A mistyped id is answered with those most like it; one that several begin with, with these."""
-    stored(path, *annotated(trace(2)))
+    stored(path, *annotated(talk(2)))
     with pytest.raises(UnreadableInput) as unknown:
         stored_trace(SECOND.replace("abcd", "abdc"), path)
     with pytest.raises(UnreadableInput) as several:
@@ -82,7 +83,7 @@ def test_empty_store_says_so(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     """A run of which the own span has not come says so above its steps, as does a verdict that came later."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     [[item]] = attribute_traces([spans], LastStepsTracer(), revision=2)
     stored(tmp_path / "runs.db", spans[1:], [verdict_span(item.run, item.attribution)])
     picture = shown(spans[0].trace_id, "--store", tmp_path / "runs.db")
@@ -94,7 +95,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_several_runs_of_a_trace_are_listed(tmp_path: Path) -> None:
     """A trace with two runs lists them; one is chosen as in a file."""
-    first, second = annotated(trace(1), trace(2, task="Count the lamps."))
+    first, second = annotated(talk(1), talk(2, task="Count the lamps."))
     stored(tmp_path / "runs.db", [*first, *(replace(span, trace_id=first[0].trace_id) for span in second)])
     listed = CliRunner().invoke(show, [first[0].trace_id, "--store", str(tmp_path / "runs.db")])
 
@@ -105,7 +106,7 @@ def test_several_runs_of_a_trace_are_listed(tmp_path: Path) -> None:
 
 def test_trace_without_agents_is_refused(tmp_path: Path) -> None:
     """Spans of other programs are no run."""
-    [spans] = annotated(trace(1))
+    [spans] = annotated(talk(1))
     stored(tmp_path / "runs.db", [replace(spans[0], name="GET /", attributes={})])
 
     with pytest.raises(UnreadableInput, match=rf"expected a run of agents, got trace {spans[0].trace_id}: 1 spans"):

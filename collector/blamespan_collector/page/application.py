@@ -34,6 +34,8 @@ _PAGE_RUNS = 50
 _PAGE_STEPS = 500
 _MAX_FIELD_CHARS = 500
 _MOST_CHOICES = 500
+_FIELDS = ("text", "outcome", "agent", "mode", "service")
+"""What runs are chosen by."""
 
 
 def page_application(
@@ -91,7 +93,7 @@ class _Page:
         """Show one trace."""
         stored = self._stored(request.path_params["trace_id"])
         view = trace_view(stored.spans, checks_all="contracts" in request.query_params)
-        first = _whole(request.query_params.get("from", "0"))
+        first = _step(request.query_params.get("from", "0"))
         by = request.query_params.get("by", "")[:MAX_NAME_CHARS]
         return _html(
             "run.html",
@@ -138,13 +140,23 @@ class _Page:
 
 
 class _Wanted:
-    """What the form asks for; what is not understood counts as not asked."""
+    """What the form asks for.
+
+    Raises:
+        HTTPException: if something is asked for that is not understood: all runs would look like those that fit.
+    """
 
     def __init__(self, request: Request) -> None:
         given = request.query_params
-        self.fields = {
-            name: given.get(name, "")[:_MAX_FIELD_CHARS] for name in ("text", "outcome", "agent", "mode", "service")
-        }
+        unknown = next((name for name in given if name not in (*_FIELDS, "after")), None)
+        if unknown is not None:
+            known = ", ".join((*_FIELDS, "after"))
+            raise HTTPException(400, f"Expected one of {known} to choose runs by, got {unknown[:64]!r}. Leave it out.")
+        self.fields = {name: given.get(name, "")[:_MAX_FIELD_CHARS] for name in _FIELDS}
+        outcome = self.fields["outcome"]
+        if outcome and outcome not in get_args(Outcome):
+            known = ", ".join(get_args(Outcome))
+            raise HTTPException(400, f"Expected the outcome to be one of {known}, got {outcome[:64]!r}. Choose one.")
         self._after = given.get("after") or None
 
     def query(self, limit: int) -> RunQuery:
@@ -192,5 +204,7 @@ def _html(template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(render(template, **values), status_code)
 
 
-def _whole(said: str) -> int:
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 9 else 0
+def _step(said: str) -> int:
+    if not (said.isascii() and said.isdigit() and len(said) < 9):
+        raise HTTPException(400, f"Expected the index of a step to show from, got {said[:64]!r}. Leave it out.")
+    return int(said)

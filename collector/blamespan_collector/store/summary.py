@@ -8,6 +8,7 @@ from dataclasses import replace
 from blamespan import conventions as words
 from blamespan.annotate import cut, is_verdict
 from blamespan.messages import text_of
+from blamespan.rebuild import outcome_of
 from blamespan.runs import is_told_step
 from blamespan.spans import Span
 from blamespan.trace import Outcome
@@ -28,8 +29,6 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
     steps = [span for span in own if is_told_step(span) or words.BLAME_SCORE in span.attributes]
     root = _root(own)
     named = root or spans[0]
-    said = root.text(words.RUN_OUTCOME) if root else None
-    outcome: Outcome = "failed" if root and root.status == "error" else "unknown"
     verdict = _verdict(spans)
     found = RunSummary(
         trace_id=spans[0].trace_id,
@@ -39,7 +38,7 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
         service=service_of(named),
         task=cut(text_of(root.attributes.get(words.INPUT_MESSAGES)), _MAX_TEXT_BYTES) if root else "",
         agents=_agents(steps),
-        outcome="succeeded" if said == "succeeded" else "failed" if said == "failed" else outcome,
+        outcome=outcome_of(root, [span for span in own if root is None or span.parent_id == root.span_id]),
         steps=sum(1 + (words.STEP_RESULT_INDEX in span.attributes) for span in steps),
         spans=len(spans),
         errors=sum(span.status == "error" for span in spans),
@@ -63,7 +62,7 @@ def merged(before: RunSummary, more: RunSummary) -> RunSummary:
         service=named.service,
         task=named.task or before.task or more.task,
         agents=tuple(dict.fromkeys(before.agents + more.agents))[:_MAX_AGENTS],
-        outcome=more.outcome if before.outcome == "unknown" else before.outcome,
+        outcome=_outcome(before, more),
         steps=before.steps + more.steps,
         spans=before.spans + more.spans,
         errors=before.errors + more.errors,
@@ -82,6 +81,12 @@ def merged(before: RunSummary, more: RunSummary) -> RunSummary:
         words=cut(f"{before.words} {more.words}", _MAX_WORDS_BYTES),
         place=before.place,
     )
+
+
+def _outcome(before: RunSummary, more: RunSummary) -> Outcome:
+    """Choose how a run ended: what comes without its span was said after its end, and replaces what was said before."""
+    is_said_later = more.outcome != "unknown" and not more.has_root
+    return more.outcome if before.outcome == "unknown" or is_said_later else before.outcome
 
 
 def service_of(span: Span) -> str:

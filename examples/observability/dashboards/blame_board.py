@@ -61,39 +61,32 @@ def rose(metric: str, where: str = "", window: str = "$__range") -> str:
 
 def _at_a_glance() -> list[AnyPanel]:
     calm = thresholds((None, "green"), (0.1, "orange"), (0.3, "red"))
-    nobody_knows = "no run with a known end"
-    return [
-        shown(
-            number().decimals(0),
-            "Runs judged",
-            "How many runs got a verdict?",
-            at_once(rose(RUNS)),
-            width=6,
-            height=4,
-        ),
-        shown(
-            number("percentunit").thresholds(calm).no_value("no run"),
+    shares = [
+        (
             "Found failed",
             "Which share of all runs failed by an agent's fault, by their verdict?",
-            at_once(share(rose(RUNS, FOUND_FAILED), rose(RUNS))),
-            width=6,
-            height=4,
+            "no run",
+            share(rose(RUNS, FOUND_FAILED), rose(RUNS)),
         ),
-        shown(
-            number("percentunit").thresholds(calm).no_value("no run"),
+        (
             "Abstained",
             "On which share of all runs does the tracer give no verdict, saying why?",
-            at_once(share(rose(RUNS, ABSTAINED), rose(RUNS))),
-            width=6,
-            height=4,
+            "no run",
+            share(rose(RUNS, ABSTAINED), rose(RUNS)),
         ),
-        shown(
-            number("percentunit").thresholds(calm).no_value(nobody_knows),
+        (
             "False alarms",
             "Of the runs found failed whose end somebody knows: which share succeeded?",
-            at_once(share(rose(RUNS, FALSE_ALARM), rose(RUNS, f"{FOUND_FAILED}, {KNOWN}"))),
-            width=6,
-            height=4,
+            "no run with a known end",
+            share(rose(RUNS, FALSE_ALARM), rose(RUNS, f"{FOUND_FAILED}, {KNOWN}")),
+        ),
+    ]
+    judged = number().decimals(0)
+    return [
+        shown(judged, "Runs judged", "How many runs got a verdict?", at_once(rose(RUNS)), width=6, height=4),
+        *(
+            shown(number("percentunit").thresholds(calm).no_value(nothing), *said, at_once(asked), width=6, height=4)
+            for *said, nothing, asked in shares
         ),
     ]
 

@@ -29,6 +29,11 @@ def per_second(metric: str, where: str = "") -> str:
     return f"sum(rate({counter(metric, where)}[$__rate_interval]))"
 
 
+def total(metric: str) -> str:
+    """Ask for a number of all collectors together."""
+    return f"sum({counter(metric)})"
+
+
 def _at_a_glance() -> list[AnyPanel]:
     good, bad, none_is_good = (None, "red"), (None, "green"), thresholds((None, "green"), (1, "red"))
     late = thresholds(bad, (60, "orange"), (300, "red"))
@@ -78,7 +83,7 @@ def _waiting() -> timeseries.Panel:
         "traces for their end": "open_traces",
         "traces for a verdict": "traces_waiting",
     }
-    asked = {legend: f"sum({counter(f'blamespan_{name}')})" for legend, name in names.items()}
+    asked = {legend: total(f"blamespan_{name}") for legend, name in names.items()}
     return _several("What waits", "Where does it pile up?", "short", asked, 8)
 
 
@@ -112,7 +117,7 @@ def _traces() -> timeseries.Panel:
 
 def _journal() -> timeseries.Panel:
     names = {"on disk": "journal_bytes", "in memory, for the disk": "journal_waiting_bytes"}
-    asked = {legend: f"sum({counter(f'blamespan_{name}')})" for legend, name in names.items()}
+    asked = {legend: total(f"blamespan_{name}") for legend, name in names.items()}
     return _several("Journal", "How near is `--max-journal-bytes`?", "bytes", asked, 12)
 
 
@@ -122,5 +127,5 @@ def _losses() -> timeseries.Panel:
         "set aside, a sink refused them for good": "spans_set_aside_total",
         "refused, their sender was told": "spans_refused_total",
     }
-    asked = {legend: f"sum({counter(f'blamespan_{name}')})" for legend, name in names.items()}
+    asked = {legend: total(f"blamespan_{name}") for legend, name in names.items()}
     return _several("Spans that did not arrive", "Since the collectors started", "short", asked, 12)

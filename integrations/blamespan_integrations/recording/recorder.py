@@ -14,9 +14,11 @@ from opentelemetry.trace import Link, SpanContext, SpanKind
 from blamespan import conventions as words
 from blamespan._version import __version__
 from blamespan.messages import Message
+from blamespan.run_outcome import run_begins
 from blamespan.settings import ContentSettings
 from blamespan.trace import Agent, AttributeValue
 from blamespan_integrations.recording.content import ContentPolicy, Contents
+from blamespan_integrations.recording.outcome import RunOutcome
 from blamespan_integrations.recording.room import Room, span_limits
 from blamespan_integrations.recording.spans import (
     AGENT_KEY,
@@ -104,7 +106,10 @@ class Recorder:
             context = otel_context.set_value(RUN_KEY, RunState(), context)
         # An agent further out is not this run's: its team within a team has agents of its own.
         context = Context({**context, AGENT_KEY: None, CALL_KEY: None})
-        return RunSpan(span, context, contents, Room(self._max_attributes, found))
+        outcome = RunOutcome(span, contents, self._tracer, self._policy)
+        is_first = not trace.get_current_span(parent).get_span_context().is_valid
+        context = run_begins(outcome, span.get_span_context().trace_id, context, begins_trace=is_first)
+        return RunSpan(span, context, contents, Room(self._max_attributes, found), outcome)
 
     def start_agent(
         self,

@@ -16,6 +16,7 @@ from blamespan.messages import Message
 from blamespan.trace import Agent, AttributeValue, StepKind, Usage
 from blamespan_integrations.recording.content import Contents
 from blamespan_integrations.recording.exceptions import error_text, exception_event
+from blamespan_integrations.recording.outcome import RunOutcome
 from blamespan_integrations.recording.room import Room
 
 __all__ = [
@@ -127,6 +128,9 @@ class _Recording:
 class RunSpan(_Recording):
     """The span of a run."""
 
+    outcome: RunOutcome | None = None
+    """Takes what the program says of how it ended."""
+
     def end(
         self,
         *,
@@ -149,6 +153,16 @@ class RunSpan(_Recording):
         if agents:
             found[words.RUN_AGENTS] = self._contents.agents(agents)
         self._close(found, error)
+        self._let_go()
+
+    def abandon(self) -> None:
+        """End what could not be ended in order."""
+        _Recording.abandon(self)  # `super()` knows no class with slots made by `dataclass`
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.outcome is not None:
+            self.outcome.let_go(self.context)
 
 
 @dataclass(slots=True)

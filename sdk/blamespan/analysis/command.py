@@ -13,6 +13,7 @@ import click
 
 from blamespan._version import __version__
 from blamespan.analysis.engines.outcomes import Wanted
+from blamespan.analysis.engines.workers import keep_to_one_thread
 from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.progress import watched
 from blamespan.analysis.results.journal import Journal
@@ -22,7 +23,7 @@ from blamespan.analysis.telling import TABLE_ROWS, Tables, Tally, WrittenBack
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.recorded import importers
 from blamespan.selection import Selection, time_of
-from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer, tracer_options
+from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer, settings_of, tracer_options
 
 __all__ = ["analyze"]
 
@@ -88,6 +89,7 @@ def analyze(
     """
     output = options["out"] or options["annotated"]
     _check(options, sources + urls)
+    keep_to_one_thread()
     tracer = load_tracer(tracer_name)
     chosen = engine_for(engine, tracer, tracer_name, processes)
     pieces = listed([*sources, *urls], options["format_name"], _selection(options))
@@ -196,6 +198,7 @@ def _plan(tracer: Tracer, options: Any) -> dict[str, Any]:
     return {
         "blamespan": __version__,
         "tracer": [identity.name, identity.version, identity.weights],
+        "settings": settings_of(tracer),
         "format": options["format_name"],
         "since": options["since"],
         "until": options["until"],

@@ -17,8 +17,10 @@ import pytest
 from blamespan.analysis.engines import local
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
 from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Wanted
+from blamespan.analysis.engines.worker import TracerOf
+from blamespan.analysis.engines.workers import THREADS, cores, keep_to_one_thread
 from blamespan.analysis.sources import Piece, pieces
-from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.errors import ConfigError, TracerUnavailable, UnreadableInput
 from blamespan.tracers import Tracer
 from tests.sdk.analysis.archives import archive
 from tests.sdk.analysis.failing_tracers import BatchingTracer, DyingTracer, PickyTracer
@@ -151,6 +153,37 @@ def test_abandoned_analysis_leaves_no_process(tmp_path: Path) -> None:
 
     assert workers
     assert not [worker for worker in workers if worker.is_running()]
+
+
+def test_workers_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each computes with its share of the threads, unless the program was told how many; the program keeps its own."""
+    for name in THREADS:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    folder = archive(tmp_path / "a", [range(1, 30), range(30, 60)])
+    found = list(pieces([str(folder)]))
+
+    def told() -> list[dict[str, str]]:
+        before = children()
+        sent = tracer_for_others(LongestStepTracer())
+        with closing(LocalEngine(LongestStepTracer(), sent, 2).outcomes(found, ROWS)) as coming:
+            next(coming)
+            said = [worker.environ() for worker in children() - before]
+        return [{name: one[name] for name in THREADS if name in one} for one in said]
+
+    shared = {name: "1" if name == "OPENBLAS_NUM_THREADS" else str(max(1, cores() // 2)) for name in THREADS}
+    keep_to_one_thread()  # which is not the user's word
+    assert [one for one in told() if one != shared] == []
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    keep_to_one_thread()
+    assert [one for one in told() if one != {"OMP_NUM_THREADS": "7"}] == []
+
+
+def test_tracer_with_other_settings_is_no_worker(tmp_path: Path) -> None:
+    """On another machine, or in a process told otherwise, a tracer by the same name may raise other alarms."""
+    with pytest.raises(TracerUnavailable, match=r"settings \{'alarm': 0.5\}, got \{\}. Set the same BLAMESPAN_"):
+        TracerOf("longest", LongestStepTracer(), "", {"alarm": 0.5}).load()
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:

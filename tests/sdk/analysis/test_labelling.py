@@ -222,6 +222,30 @@ def test_same_command_goes_on_where_it_was_left(traces: Path) -> None:
     assert [one.answer for one in LabelsFile(traces.parent / "labels.jsonl").read()] == ["unsure", "no_failure"]
 
 
+def test_answer_is_kept_when_input_ends_at_why(traces: Path) -> None:
+    """Who closes the terminal at the question for a reason has answered: the label is there, without a reason."""
+    result = ask("s 3\nFM-3.2\n", traces)
+
+    [label] = LabelsFile(traces.parent / "labels.jsonl").read()
+    assert (label.answer, label.decisive, label.comment) == (
+        "corrects",
+        DecisiveStep("solver", 3, f"{4:016x}", ("mast:FM-3.2",)),
+        "",
+    )
+    assert "1 labels added" in result.stderr
+    assert "not saved" not in result.stderr
+
+
+@pytest.mark.parametrize("answers", ["u\ns\n", "u\ns 3\n", "u\nm\n", "u\ns 3\n?\n"])
+def test_unfinished_answer_is_told_not_to_be_saved(traces: Path, answers: str) -> None:
+    """What was answered before is kept; the answer that input ended in is named as lost, and nothing is made up."""
+    result = ask(answers, traces)
+
+    assert [one.answer for one in LabelsFile(traces.parent / "labels.jsonl").read()] == ["unsure"]
+    assert f"the answer on run {2:032x} was not finished, and is not saved" in result.stderr
+    assert "1 labels added" in result.stderr
+
+
 def test_wrong_answers_are_asked_again(traces: Path) -> None:
     """A slip costs a line, never a label: steps that are none, of nobody, modes that are none, keys that are none."""
     result = ask("zz\n?\ns 99\ns 2\ns abc\ns 3\nFM-9\n?\n\nr 3\nr 99\nv\nm\ntask der\nfine\nk\n", traces)

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet
@@ -320,6 +321,24 @@ def test_interrupted_work_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.Mo
     assert "8 runs attributed, 1 could not be read, 1 stood in several places" in found.stderr
     assert (tmp_path / name).read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.journal"))
+
+
+def test_other_settings_are_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tracer says under another budget, say, is another result: it is refused with what differs."""
+    folder = archive(tmp_path / "a", [range(1, 4), range(4, 7)])
+    loaded = SimpleNamespace(identity=TRACER.identity, attribute=TRACER.attribute, settings={"max_false_alarms": 0.05})
+    monkeypatch.setattr("blamespan.analysis.command.load_tracer", lambda name: loaded)
+    with monkeypatch.context() as patch:
+        interrupted(patch, 5)
+        run(folder, "--out", tmp_path / "r.jsonl")
+    loaded.settings = {"max_false_alarms": 0.2}
+    refused = run(folder, "--out", tmp_path / "r.jsonl", "--resume")
+    loaded.settings = {"max_false_alarms": 0.05}
+    found = run(folder, "--out", tmp_path / "r.jsonl", "--resume")
+
+    assert isinstance(refused.exception, ConfigError)
+    assert "got settings {'max_false_alarms': 0.2} instead of {'max_false_alarms': 0.05}" in str(refused.exception)
+    assert "1 pieces were done before" in found.stderr
 
 
 def test_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,41 +25,18 @@ from blamespan.emit import emit
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
-from blamespan.trace import Agent, MessageActionTrace, Step, Usage
+from blamespan.trace import MessageActionTrace
 from tests.sdk.builders import small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
+from tests.sdk.talks import talk
 
+PAIR = ("planner", "solver")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066 [red]markup[/red] :smile: \x9b31m\r\nnext\x00"
 
 
 def otlp(*traces: MessageActionTrace) -> str:
     return "".join(
         request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(one)))) + "\n" for one in traces
-    )
-
-
-def talk(
-    number: int, contents: list[str], agents: tuple[str, ...] = ("planner", "solver"), task: str = "What is 12 * 3?"
-) -> MessageActionTrace:
-    """A run in which the agents speak in turn, each building on the one before."""
-    return MessageActionTrace(
-        trace_id=f"{number:032x}",
-        task=task,
-        steps=tuple(
-            Step(
-                index,
-                f"{index + 1:016x}",
-                agents[index % len(agents)],
-                content=content,
-                inputs=(index - 1,) if index else (),
-                start_ns=1_790_000_000 * 10**9 + index * 10**9,
-                end_ns=1_790_000_000 * 10**9 + (index + 1) * 10**9,
-                usage=Usage(1_200, 30),
-            )
-            for index, content in enumerate(contents)
-        ),
-        agents=tuple(Agent(name) for name in agents),
-        outcome="failed",
     )
 
 
@@ -102,13 +79,16 @@ def test_run_is_drawn_whole() -> None:
     ]
     picture = drawn(
         ShownRun(
-            "runs.jsonl:1", talk(1, ["Find it.", "12 * 3 = 35, as anybody can see.", "Good."]), None, ("partial",)
+            "runs.jsonl:1",
+            talk(1, ["Find it.", "12 * 3 = 35, as anybody can see.", "Good."], agents=PAIR),
+            None,
+            ("partial",),
         ),
         rules=rules,
     )
 
     assert picture == dedent("""\
-        runs.jsonl:1   failed   2026-09-21 14:13:20   3 steps   2 agents   3.0 s
+        runs.jsonl:1   failed   2026-09-21 14:14:20   3 steps   2 agents   3.0 s
         3,600 → 90 tokens   failure 0.50
         task: What is 12 * 3?
         most to blame: solver at step 1, 0.71 of the blame, for Deviate from main goal
@@ -144,7 +124,7 @@ def test_terminal_without_unicode_gets_ascii() -> None:
 def test_every_line_fits_the_terminal(width: int, agents: tuple[str, ...]) -> None:
     """Wide characters, emoji, long words and many agents: no line is wider than the terminal, from 40 columns on."""
     said = ["漢字とかな交じり文です。" * 40, "x" * 900, "a👍🏽b 👨‍👩‍👧 é ñ\u0301 " * 60, "word " * 300, ""]
-    picture = drawn(ShownRun("y" * 70, talk(1, said * 3, agents, task="漢字" * 200)), width=width, every=True)
+    picture = drawn(ShownRun("y" * 70, talk(1, said * 3, agents=agents, task="漢字" * 200)), width=width, every=True)
 
     assert max(cell_len(line) for line in picture.splitlines()) <= width
     if len(agents) == 2:
@@ -196,7 +176,7 @@ def test_evidence_far_down_is_shown_where_it_stands() -> None:
 
 def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
     """Whatever names and texts hold, what is printed holds no escape, no direction, no markup of ours."""
-    trace = talk(1, [HOSTILE, HOSTILE * 50], (HOSTILE, "b\nc"), task=HOSTILE)
+    trace = talk(1, [HOSTILE, HOSTILE * 50], agents=(HOSTILE, "b\nc"), task=HOSTILE)
     (tmp_path / "a.jsonl").write_text(otlp(trace))
     rules = [BrokenRule(HOSTILE + "\udc80", HOSTILE, "fail", 0, HOSTILE, HOSTILE)]
     shown = ShownRun(HOSTILE, trace, None, (HOSTILE,))
@@ -211,13 +191,13 @@ def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
 def test_step_is_shown_with_all_of_its_text(tmp_path: Path) -> None:
     """`--step` leaves nothing out: the lines as they stand, what it builds on, who builds on it, its span."""
     text = "first line\n\n    second = 2\n" + "long " * 500
-    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["Find it.", text, "Good."])))
+    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["Find it.", text, "Good."], agents=PAIR)))
 
     said = run(tmp_path / "a.jsonl", "--step", "1", COLUMNS="60").stdout
 
     assert said.startswith("step 1   solver   ████████ 0.99   ← 0   1.0 s\n1,200 → 30 tokens\n")
     assert "builds on: 0 planner\nbuilt on by: 2 planner\n" in said
-    content = said.partition("span: 0000000000000002\n\n")[2].replace("»", "").replace("«", "")
+    content = said.partition(f"span: {100_002:016x}\n\n")[2].replace("»", "").replace("«", "")
     assert content.startswith("first line\n\n    second = 2\nlong long")
     assert content.split().count("long") == 500
 

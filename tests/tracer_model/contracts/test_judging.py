@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
-from blamespan.tracers import Tracer, load_tracer
+from blamespan.tracers import Tracer, load_tracer, settings_of
 from blamespan_tracer.contracts import (
     CONTRACTS,
     Contract,
@@ -134,6 +134,19 @@ def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.M
 
     assert [contract.name for contract in in_use] == [*(contract.name for contract in CONTRACTS), "new"]
     assert in_use[0] is not CONTRACTS[0]
+
+
+def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results by other contracts are other results: the tracer tells its files apart by what they say."""
+    path, found = tmp_path / "ours.toml", []
+    for text in ("x", "y", "x"):
+        path.write_text(f"[[contract]]\nname = 'new'\nforbid = {{ text = '{text}' }}")
+        monkeypatch.setenv(CONTRACTS_VARIABLE, str(path))
+        found.append(settings_of(ContractsTracer.in_use()))
+    monkeypatch.delenv(CONTRACTS_VARIABLE)
+
+    assert found[0] == found[2] != found[1]
+    assert settings_of(ContractsTracer.in_use()) == {}
 
 
 def test_entry_point_that_offers_no_contract_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from blamespan.errors import ConfigError, TracerUnavailable
-from blamespan.tracers import load_tracer, tracer_options
+from blamespan.tracers import load_tracer, settings_of, tracer_options
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
 from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
@@ -105,7 +105,7 @@ def test_tracer_in_use_keeps_to_the_environment(tmp_path: Path, monkeypatch: pyt
 
     tracer = load_tracer("network")
 
-    assert (tracer.max_false_alarms, tracer.device) == (0.1, "cpu")  # type: ignore[attr-defined]  # the network's own
+    assert (settings_of(tracer), tracer.device) == ({"max_false_alarms": 0.1}, "cpu")  # type: ignore[attr-defined]  # the network's own
 
 
 @pytest.mark.parametrize("name", ["lexical", "contracts"])

@@ -28,6 +28,7 @@ class Learnt:
     Attributes:
         question: What it was taught to answer.
         is_brief: Whether it is asked in one line, without the format and the kinds of errors.
+        contracts: Whether it was shown which contracts each decision breaks.
         thinks: Most tokens of thought it was taught with; 0 for none.
         context: Most tokens of prompt and reply it was taught with; 0 for what the model says.
         temperature: The log-probabilities of its answers are divided by it.
@@ -38,6 +39,7 @@ class Learnt:
 
     question: Question = "step"
     is_brief: bool = False
+    contracts: bool = False
     thinks: int = 0
     context: int = 0
     temperature: float = 1.0
@@ -88,6 +90,7 @@ class CausalSettings:
         batch: Most runs read together.
         max_new_tokens: Most tokens of thought, 0 for none; None for what training left.
         context: Most tokens of prompt and reply; None for what training left, or else the model's own, 32,768 at most.
+        contracts: Whether runs are shown with the contracts that each decision breaks; None for what training left.
         is_constrained: Whether only possible answers can be written; else one that cannot be read is no verdict.
     """
 
@@ -97,6 +100,7 @@ class CausalSettings:
     batch: int = 4
     max_new_tokens: int | None = None
     context: int | None = None
+    contracts: bool | None = None
     is_constrained: bool = True
 
     @classmethod
@@ -114,10 +118,11 @@ class CausalSettings:
         for name, least in (("batch", 1), ("max_new_tokens", 0), ("context", 256)):
             if value := given.get(f"{_PREFIX}{name.upper()}", "").strip():
                 read[name] = _whole(f"{_PREFIX}{name.upper()}", value, least)
-        if value := given.get(f"{_PREFIX}CONSTRAINED", "").strip():
-            if value not in ("0", "1"):
-                raise ConfigError(f"{_PREFIX}CONSTRAINED must be 0 or 1, got {value!r}. Leave it out for 1")
-            read["is_constrained"] = value == "1"
+        for name, key in (("CONSTRAINED", "is_constrained"), ("CONTRACTS", "contracts")):
+            if value := given.get(f"{_PREFIX}{name}", "").strip():
+                if value not in ("0", "1"):
+                    raise ConfigError(f"{_PREFIX}{name} must be 0 or 1, got {value!r}. Correct it or leave it out")
+                read[key] = value == "1"
         found = replace(cls(), **read)
         if not (found.model or found.adapter):
             raise ConfigError(

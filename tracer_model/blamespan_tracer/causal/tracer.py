@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -37,10 +37,12 @@ from blamespan_tracer.causal.quotes import heaviest_sentence
 from blamespan_tracer.causal.reading import Part, Reader
 from blamespan_tracer.causal.scoring import can_share_prefix, score_one_by_one, score_tries
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
+from blamespan_tracer.causal.showing import show
 from blamespan_tracer.causal.trie import TokenTrie
 from blamespan_tracer.causal.writing import AnswerConstraint, write_replies
+from blamespan_tracer.contracts.loading import digest_of_files
 from blamespan_tracer.network.calibrating import shares_of
-from blamespan_tracer.rendering import RenderedRun, render_run
+from blamespan_tracer.rendering import RenderedRun
 from blamespan_tracer.silence import why_silent
 
 __all__ = ["CausalTracer", "Judged"]
@@ -102,6 +104,8 @@ class CausalTracer:
         self._settings = settings
         self._learnt = learnt
         self._reader = Reader(tokenizer, self._context, said, learnt.question, is_brief=learnt.is_brief)
+        self._names_broken = settings.contracts if settings.contracts is not None else learnt.contracts
+        self._contracts = digest_of_files() if self._names_broken else None
         self._batch = settings.batch
         self._score = score_tries if can_share_prefix(model) else score_one_by_one
         self._identity = TracerIdentity("causal", __version__, digest)
@@ -136,6 +140,13 @@ class CausalTracer:
         """Name, version and weights digest."""
         return self._identity
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What beside the weights decides its verdicts; a batch only rounds them otherwise."""
+        said = self._settings
+        thought = {"max_new_tokens": said.max_new_tokens, "is_constrained": said.is_constrained}
+        return {"context": self._context, "contracts": self._contracts, **thought}
+
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
         silent = [why_silent(trace) for trace in traces]
@@ -147,7 +158,7 @@ class CausalTracer:
 
     def judge(self, traces: Sequence[MessageActionTrace]) -> list[Judged | str]:
         """Score each run; where that cannot be, say why not. Each must have a decision of an agent."""
-        runs = [render_run(trace) for trace in traces]
+        runs = [show(trace, names_broken=self._names_broken) for trace in traces]
         parts = [self._reader.parts(run) for run in runs]
         flat = iter(self._in_batches([part for each in parts for part in each]))
         found: list[Judged | str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from blamespan.plugins import load_entry, plugins
 from blamespan_tracer.contracts.contract import Contract
 from blamespan_tracer.contracts.declared import declared_contracts
 
-__all__ = ["CONTRACTS_VARIABLE", "contracts_in_use", "installed_contracts"]
+__all__ = ["CONTRACTS_VARIABLE", "contracts_in_use", "digest_of_files", "installed_contracts"]
 
 CONTRACTS_VARIABLE = "BLAMESPAN_CONTRACTS"
 """Environment variable: TOML files with further contracts, separated like `PATH`."""
@@ -30,11 +31,20 @@ def contracts_in_use(files: Sequence[Path] | None = None) -> tuple[Contract, ...
         MissingExtra: if an installed package lacks one of ours.
     """
     if files is None:
-        files = [Path(name) for name in os.environ.get(CONTRACTS_VARIABLE, "").split(os.pathsep) if name]
+        files = _files_in_use()
     by_name = {contract.name: contract for contract in installed_contracts()}
     for path in files:
         by_name.update((contract.name, contract) for contract in declared_contracts(path))
     return tuple(by_name.values())
+
+
+def digest_of_files() -> str:
+    """Give the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CONTRACTS` names; empty for none."""
+    digest = hashlib.sha256()
+    files = _files_in_use()
+    for path in files:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12] if files else ""
 
 
 def installed_contracts() -> list[Contract]:
@@ -42,6 +52,10 @@ def installed_contracts() -> list[Contract]:
     offered = plugins(_GROUP)
     first = sorted(offered, key=lambda name: (name != "bundled", name))
     return [contract for name in first for contract in _offered(name, load_entry(offered[name]))]
+
+
+def _files_in_use() -> list[Path]:
+    return [Path(name) for name in os.environ.get(CONTRACTS_VARIABLE, "").split(os.pathsep) if name]
 
 
 def _offered(name: str, found: object) -> list[Contract]:

@@ -8,7 +8,7 @@ from blamespan._version import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts.contract import Contract, Verdict, judge
-from blamespan_tracer.contracts.loading import contracts_in_use
+from blamespan_tracer.contracts.loading import contracts_in_use, digest_of_files
 
 __all__ = ["ContractsTracer", "attribution_of"]
 
@@ -23,10 +23,15 @@ class ContractsTracer:
     The decisive step is the first that breaks one; steps that break a contract whose breaking is a symptom count
     only where no other is broken. `failure_score` is how likely the run failed if each broken contract speaks for
     itself: one minus the product of what their `trust` leaves open. Where none is broken there is no verdict.
+
+    Args:
+        contracts: What is checked, in order.
+        files: Digest of the files that some of them were read from; empty where all are installed.
     """
 
-    def __init__(self, contracts: Sequence[Contract]) -> None:
+    def __init__(self, contracts: Sequence[Contract], files: str = "") -> None:
         self._contracts = tuple(contracts)
+        self._files = files
 
     @classmethod
     def in_use(cls) -> ContractsTracer:
@@ -35,7 +40,7 @@ class ContractsTracer:
         Raises:
             ConfigError: if one of them is no contract.
         """
-        return cls(contracts_in_use())
+        return cls(contracts_in_use(), digest_of_files())
 
     @property
     def identity(self) -> TracerIdentity:
@@ -46,6 +51,11 @@ class ContractsTracer:
     def contracts(self) -> tuple[Contract, ...]:
         """What is checked, in order."""
         return self._contracts
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What decides its verdicts beside the installed contracts: the files with further ones, by their digest."""
+        return {"files": self._files} if self._files else {}
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""

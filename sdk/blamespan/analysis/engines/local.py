@@ -6,7 +6,6 @@ reads it, the workers attribute. A tracer on an accelerator: the workers read, t
 
 from __future__ import annotations
 
-import os
 import pickle  # only asks whether a tracer can be sent to our own workers
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -28,12 +27,12 @@ from blamespan.analysis.engines.outcomes import (
 )
 from blamespan.analysis.engines.units import Giant, units_of, weight
 from blamespan.analysis.engines.worker import Attribute, Attributes, Read, TracerOf
-from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers
+from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers, cores
 from blamespan.analysis.sources import Piece
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.tracers import Tracer
+from blamespan.tracers import Tracer, settings_of
 
-__all__ = ["LocalEngine", "cores", "tracer_for_others"]
+__all__ = ["LocalEngine", "tracer_for_others"]
 
 _WORTH_A_PROCESS_BYTES = 4 * 1024 * 1024
 """Less is done before a worker process has started."""
@@ -45,11 +44,6 @@ _GIANT_SHARE = 1.2
 _UNKNOWN_TOTAL_GIANT_BYTES = 1024 * 1024 * 1024
 
 
-def cores() -> int:
-    """Say how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def tracer_for_others(tracer: Tracer, name: str = "") -> TracerOf | None:
     """Say how another process gets *tracer*; None where it cannot.
 
@@ -58,14 +52,14 @@ def tracer_for_others(tracer: Tracer, name: str = "") -> TracerOf | None:
         name: Under which it was loaded, if it was.
     """
     if name:
-        return TracerOf(name, None, tracer.identity.weights)
+        return TracerOf(name, None, tracer.identity.weights, settings_of(tracer))
     if type(tracer).__module__ == "__main__":
         return None  # its class is only here
     try:
         pickle.dumps(tracer)
     except Exception:  # whatever a tracer of others raises when it cannot be pickled
         return None
-    return TracerOf("", tracer, tracer.identity.weights)
+    return TracerOf("", tracer, tracer.identity.weights, settings_of(tracer))
 
 
 class LocalEngine:

@@ -11,10 +11,10 @@ import pickle  # frames of our own actors
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from blamespan.analysis.engines.local import cores
 from blamespan.analysis.engines.outcomes import Outcome, Wanted, outcomes_of
 from blamespan.analysis.engines.units import units_of
 from blamespan.analysis.engines.worker import TracerOf
+from blamespan.analysis.engines.workers import cores
 from blamespan.analysis.sources import Piece
 from blamespan.errors import ConfigError
 from blamespan.plugins import require

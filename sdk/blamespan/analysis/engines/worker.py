@@ -12,8 +12,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -23,7 +23,7 @@ from blamespan.analysis.sources import Piece
 from blamespan.errors import TracerUnavailable
 from blamespan.reading import has_read, share_memory, watched_reading
 from blamespan.recorded import RecordedRun
-from blamespan.tracers import Tracer, load_tracer
+from blamespan.tracers import Tracer, load_tracer, settings_of
 
 __all__ = ["Attribute", "Attributes", "Read", "TracerOf", "Unit", "main", "read_frame", "write_frame"]
 
@@ -43,11 +43,13 @@ class TracerOf:
         name: Name of an installed tracer; empty where `tracer` is given.
         tracer: The tracer itself, which can be pickled.
         weights: Digest of the weights that it must have.
+        settings: What else must decide its verdicts there, as `settings_of` says it.
     """
 
     name: str
     tracer: Tracer | None
     weights: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> Tracer:
         """Get the tracer.
@@ -60,6 +62,11 @@ class TracerOf:
             raise TracerUnavailable(
                 f"expected tracer {self.name!r} with weights {self.weights!r}, got {tracer.identity.weights!r}. "
                 "Install the same blamespan on every machine"
+            )
+        if settings_of(tracer) != self.settings:
+            raise TracerUnavailable(
+                f"expected tracer {self.name!r} with settings {self.settings!r}, got {settings_of(tracer)!r}. "
+                "Set the same BLAMESPAN_* variables on every machine"
             )
         return tracer
 

@@ -92,14 +92,18 @@ def _annotate(
                 passed += 1
                 continue
             answer = dialogue.label(run, verdict)
+            if answer is Left.UNFINISHED:
+                raise EOFError(f"the answer on run {run.trace.trace_id} was not finished, and is not saved")
             if answer is Left.QUIT:
                 break
             if isinstance(answer, PersonLabel):
                 file.add(answer)
                 labelled += 1
             dialogue.console.print()
-    except (EOFError, KeyboardInterrupt, click.Abort):
+    except (EOFError, KeyboardInterrupt) as ended:
         click.echo(err=True)
+        if ended.args:
+            notice(ended)
     before = f", {passed} were labelled before" if passed else ""
     click.echo(f"blamespan: {labelled} labels added to {file.path}{before}", err=True)
 
@@ -153,5 +157,8 @@ def _name(said: str | None) -> str:
 
 
 def _ask(question: str) -> str:
-    answer: str = click.prompt(question, default="", show_default=False, prompt_suffix="> ")
+    try:
+        answer: str = click.prompt(question, default="", show_default=False, prompt_suffix="> ")
+    except click.Abort as aborted:  # click's one word for two things
+        raise (EOFError if isinstance(aborted.__context__, EOFError) else KeyboardInterrupt) from None
     return answer

@@ -30,7 +30,7 @@ r N  read step N in full           v  view every step
 k  skip for now                    q  quit; the same command goes on here"""
 
 Ask: TypeAlias = Callable[[str], str]
-"""Asks one line; raises `EOFError` where there is nobody to ask."""
+"""Asks one line; raises `EOFError` where input has ended, `KeyboardInterrupt` where the person wants to stop."""
 
 
 class Left(Enum):
@@ -38,6 +38,8 @@ class Left(Enum):
 
     SKIPPED = "skipped"
     QUIT = "quit"
+    UNFINISHED = "unfinished"
+    """Input ended, or the person stopped, amid the questions of one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,10 @@ class Dialogue:
             self.console.print(Text(f"task: {printable(run.trace.task)[:500]}", style="dim"))
         while True:
             key, _, rest = self.ask(self._question(shown)).strip().partition(" ")
-            answer = self._answered(key.casefold(), rest.strip(), run, shown)
+            try:
+                answer = self._answered(key.casefold(), rest.strip(), run, shown)
+            except (EOFError, KeyboardInterrupt):
+                return Left.UNFINISHED
             if answer is not None:
                 return answer
 
@@ -144,9 +149,16 @@ class Dialogue:
         step: int | None = None,
         modes: list[ErrorMode] | None = None,
     ) -> PersonLabel:
-        comment = "" if answer in ("agrees", "unsure") else self.ask("why? (a comment, or Enter)")
+        comment = "" if answer in ("agrees", "unsure") else self._comment()
         said = None if self.is_blind else said_by(shown)
         return PersonLabel.of(run.trace, answer, self.by, step=step, modes=modes or (), comment=comment, shown=said)
+
+    def _comment(self) -> str:
+        """Ask why; input that ends at this question has answered all that matters."""
+        try:
+            return self.ask("why? (a comment, or Enter)")
+        except EOFError:
+            return ""
 
     def _read(self, trace: MessageActionTrace, typed: str) -> None:
         step = _index(typed)
