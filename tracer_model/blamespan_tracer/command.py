@@ -38,7 +38,12 @@ _BATCH_RUNS = 50
 )
 @click.option("--out", type=_FOLDER, help="Run directory; with --labels the weights file.  [default: below runs/]")
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
-def train(recipe: Path | None, data: Path, labels: Path | None, out: Path | None, seed: int | None) -> None:
+@click.option(
+    "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
+)
+def train(
+    recipe: Path | None, data: Path, labels: Path | None, out: Path | None, seed: int | None, updates: int | None
+) -> None:
     """Train a tracer by RECIPE, a TOML file, or tune the network on the labels of `blamespan annotate`.
 
     Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data/aegis
@@ -52,6 +57,11 @@ def train(recipe: Path | None, data: Path, labels: Path | None, out: Path | None
         raise ConfigError(
             "expected a RECIPE or --labels FILE, got neither or both. `blamespan train --help` shows both"
         )
+    model = peek(recipe, "model") if recipe is not None else ""
+    if updates is not None and model not in ("causal", "contrastive"):
+        raise ConfigError(
+            f"--updates is for recipes of language models, got it for {(recipe or labels)!s}. Leave it out"
+        )
     if labels is not None:
         from blamespan_tracer.labels_command import tune_network
 
@@ -59,7 +69,6 @@ def train(recipe: Path | None, data: Path, labels: Path | None, out: Path | None
             tune_network(labels, data, out or _run_folder("tuned") / "network.safetensors", seed or 0)
         return
     assert recipe is not None
-    model = peek(recipe, "model")
     if model == "network":
         _train_network(recipe, data, out, seed)
     elif model in ("causal", "contrastive"):
@@ -67,7 +76,7 @@ def train(recipe: Path | None, data: Path, labels: Path | None, out: Path | None
 
         trained = train_causal_model if model == "causal" else train_contrastive_model
         with _talk(f"training {recipe.stem}"):
-            trained(recipe, data, out or _run_folder(recipe.stem), seed)
+            trained(recipe, data, out or _run_folder(recipe.stem), seed, updates)
     else:
         _train_lexical(recipe, data, out, seed)
 

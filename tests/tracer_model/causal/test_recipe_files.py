@@ -15,12 +15,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-pytestmark = [pytest.mark.llm, pytest.mark.slow, pytest.mark.timeout(1_800), pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.llm,
+    pytest.mark.slow,
+    pytest.mark.timeout(1_800),
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("one_thread"),
+]
 
 for _package in ("torch", "transformers", "trl", "peft", "datasets"):
     pytest.importorskip(_package, reason="needs blamespan[llm]: scripts/llm")
 
-import torch  # noqa: E402
 
 from blamespan.cli import cli  # noqa: E402
 from blamespan_tracer.causal.contrastive.tracer import ContrastiveTracer  # noqa: E402
@@ -40,17 +45,12 @@ SIZE = Scratch(vocabulary=420, width=48, layers=2, heads=2, kv_heads=1, inner_wi
 LARGE = sorted(path for path in RECIPES.glob("causal-*.toml") if "tiny" not in path.stem)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """Tiny models are fastest so, and others want the cores too."""
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the tiny recipes name."""
     folder = tmp_path_factory.mktemp("data")
     write_corpus(folder / "small", 240)
+    write_corpus(folder / "short", 240)
     write_aegis(folder / "train.jsonl", 240)
     return folder
 
@@ -65,7 +65,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["causal-tiny", "causal-tiny-pairs", "contrastive-tiny"])
+@pytest.mark.parametrize("name", ["causal-tiny", "causal-tiny-short", "causal-tiny-pairs", "contrastive-tiny"])
 def test_tiny_recipe_runs_from_end_to_end(
     name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

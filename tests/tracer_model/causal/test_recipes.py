@@ -87,6 +87,17 @@ def test_train_sends_language_models_their_way(tmp_path: Path) -> None:
     assert "data.corpora" in str(found.exception)
 
 
+@pytest.mark.parametrize(
+    "asked", [[str(RECIPES / "lexical.toml")], ["--labels", "mine.jsonl"]], ids=["another recipe", "labels"]
+)
+def test_updates_are_for_language_models(asked: list[str], tmp_path: Path) -> None:
+    """Where nothing counts updates, asking for some is refused before anything is read."""
+    found = CliRunner().invoke(cli, ["train", *asked, "--data", str(tmp_path), "--updates", "2"])
+
+    assert isinstance(found.exception, ConfigError)
+    assert "--updates is for recipes of language models" in str(found.exception)
+
+
 def test_settings_come_from_the_environment() -> None:
     """Every variable has its place, and what is not said is left to training."""
     found = CausalSettings.from_environment(
@@ -98,10 +109,11 @@ def test_settings_come_from_the_environment() -> None:
             "BLAMESPAN_CAUSAL_MAX_NEW_TOKENS": "0",
             "BLAMESPAN_CAUSAL_CONTEXT": "4096",
             "BLAMESPAN_CAUSAL_CONSTRAINED": "0",
+            "BLAMESPAN_CAUSAL_CONTRACTS": "1",
         }
     )
 
-    assert found == CausalSettings("m", "a", "cpu", 2, 0, 4096, is_constrained=False)
+    assert found == CausalSettings("m", "a", "cpu", 2, 0, 4096, contracts=True, is_constrained=False)
     assert CausalSettings.from_environment({"BLAMESPAN_CAUSAL_MODEL": "m"}) == CausalSettings("m")
 
 
@@ -113,6 +125,7 @@ def test_settings_come_from_the_environment() -> None:
         ("CONTEXT", "17", "must be a whole number >= 256"),
         ("MAX_NEW_TOKENS", "-1", "got '-1'"),
         ("CONSTRAINED", "yes", "BLAMESPAN_CAUSAL_CONSTRAINED must be 0 or 1, got 'yes'"),
+        ("CONTRACTS", "2", "BLAMESPAN_CAUSAL_CONTRACTS must be 0 or 1, got '2'"),
         ("MODEL", "", "the tracer 'causal' needs a model, got none"),
     ],
 )
@@ -126,7 +139,17 @@ def test_wrong_settings_name_their_variable(name: str, value: str, says: str) ->
 
 def test_what_training_found_out_is_read_again(tmp_path: Path) -> None:
     """All of it, and nothing else; no file means a model that was never trained here."""
-    learnt = Learnt("pairs", is_brief=True, thinks=7, context=900, temperature=1.5, set_mass=0.9, alarm=0.4, base="ab")
+    learnt = Learnt(
+        "pairs",
+        is_brief=True,
+        contracts=True,
+        thinks=7,
+        context=900,
+        temperature=1.5,
+        set_mass=0.9,
+        alarm=0.4,
+        base="ab",
+    )
     learnt.save(tmp_path)
 
     assert Learnt.load(tmp_path) == learnt

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.llm, pytest.mark.slow, pytest.mark.timeout(1_800), pytest.mark.filterwarnings("ignore")]
+pytestmark = [
+    pytest.mark.llm,
+    pytest.mark.slow,
+    pytest.mark.timeout(1_800),
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("one_thread"),
+]
 
 for _package in ("torch", "transformers", "trl", "peft", "datasets"):
     pytest.importorskip(_package, reason="needs blamespan[llm]: scripts/llm")
@@ -29,17 +35,12 @@ from blamespan_tracer.causal.training.scratch import build_model, build_tokenize
 from blamespan_tracer.causal.training.stages import reward_function  # noqa: E402
 from blamespan_tracer.causal.training.training import Trained, train_causal_on  # noqa: E402
 from blamespan_tracer.rendering import render_run  # noqa: E402
+from tests.benchmarks.causal_proof import best_constant, interval, of_tracer, replied  # noqa: E402
 from tests.tracer_model.causal.planted import examples, in_aegis, planted, recipe  # noqa: E402
 from tests.tracer_model.runs import trace  # noqa: E402
 
 SIZE = Scratch(vocabulary=420, width=48, layers=2, heads=2, kv_heads=1, inner_width=128)
 BRIEF = Learnt(is_brief=True, context=512)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """Tiny models are fastest so, and others want the cores too."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -237,6 +238,23 @@ def test_losses_fall_and_rewards_are_far_above_chance(whole: Trained) -> None:
     assert sft.last < 0.3 * sft.first
     assert grpo.last > 1.5 * grpo.chance
     assert 0 <= grpo.constant <= 100
+
+
+def test_held_out_runs_earn_more_than_any_constant_answer(whole: Trained) -> None:
+    """What is written freely about runs never seen earns nothing before training, and after SFT and GRPO surely more
+    than the best answer that is always the same."""
+    made = run_recipe()
+    held = [each for each in examples(made, 120, seed=5) if not each.is_sound]
+    tokenizer = loading.load_tokenizer(str(whole.folder))
+
+    before = replied(made, loading.load_model(str(whole.folder.parent / "base")), tokenizer, held)
+    after = replied(made, loading.load_model(str(whole.folder)), tokenizer, held)
+    _, constant = best_constant(held, held)  # chosen on the very runs: the best there can be
+
+    assert before.mean == 0.0
+    assert after.in_format > 80
+    assert interval(after.by_run - constant.by_run)[0] > 0
+    assert of_tracer(str(whole.folder), held).mean > constant.mean
 
 
 def test_metrics_hold_every_update(whole: Trained) -> None:

@@ -13,11 +13,12 @@ from blamespan.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS, canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.causal.formats import MODE_OF, NOBODY, StepAnswer
+from blamespan_tracer.causal.showing import show
 from blamespan_tracer.causal.training.recipe import CausalRecipe
 from blamespan_tracer.corpus.storage import read_corpus
 from blamespan_tracer.labels import resolve
 from blamespan_tracer.progress import tracked
-from blamespan_tracer.rendering import RenderedRun, render_run
+from blamespan_tracer.rendering import RenderedRun
 from blamespan_tracer.silence import why_silent
 from blamespan_tracer.table import is_held_out, read_runs
 
@@ -82,7 +83,7 @@ def examples_of(runs: Iterable[RecordedRun], recipe: CausalRecipe) -> Iterator[E
     for run in runs:
         if run.faults is None or why_silent(run.trace) is not None:
             continue
-        shown = render_run(run.trace)
+        shown = show(run.trace, names_broken=recipe.data.contracts)
         asks_pairs = recipe.question == "pairs"
         step = None if asks_pairs else _step(run, shown)
         pairs = _pairs(run, shown) if asks_pairs else None

@@ -27,6 +27,7 @@ class CausalData:
         aegis: AEGIS files, relative to the data folder; for the question `pairs`.
         question: `step` or `pairs`; see `blamespan_tracer.causal.prompts`.
         is_brief: Whether the question is one line, without the format and the kinds of errors: for small models.
+        contracts: Whether runs are shown with the contracts that each decision breaks.
         held_out_percent: Share of the tasks kept aside for calibration and figures.
         most_runs: Train on so many, the first by a draw; 0 for all.
         sound_percent: Most runs without a failure, of all; more are left out. GRPO as published knows none.
@@ -37,6 +38,7 @@ class CausalData:
     aegis: tuple[str, ...] = ()
     question: str = "step"
     is_brief: bool = False
+    contracts: bool = False
     held_out_percent: int = 12
     most_runs: int = 0
     sound_percent: int = 30
@@ -70,6 +72,7 @@ class Sft:
 
     Attributes:
         epochs: Passes over the runs.
+        steps: Updates in place of so many passes; 0 for the passes.
         learning_rate: At its peak; cosine to 0 after a warm-up over a tenth of the steps.
         batch_runs: Runs for each update, over all devices.
         device_runs: Of these, how many one device reads at a time; fewer after an out-of-memory.
@@ -77,6 +80,7 @@ class Sft:
     """
 
     epochs: int = field(default=2, metadata=POSITIVE)
+    steps: int = 0
     learning_rate: float = field(default=3e-6, metadata=POSITIVE)
     batch_runs: int = field(default=64, metadata=POSITIVE)
     device_runs: int = field(default=1, metadata=POSITIVE)

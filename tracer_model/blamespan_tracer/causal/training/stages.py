@@ -25,7 +25,7 @@ from blamespan_tracer.causal.training.examples import Example, thought_about
 from blamespan_tracer.causal.training.recipe import CausalRecipe, Grpo
 from blamespan_tracer.causal.training.rewards import aegis_reward, chance_of_step, clip_bound, step_reward
 
-__all__ = ["METRICS", "Ledger", "StageFigures", "reward_function", "run_grpo", "run_sft"]
+__all__ = ["METRICS", "Ledger", "StageFigures", "reply_of", "reward_function", "run_grpo", "run_sft"]
 
 METRICS = "metrics.jsonl"
 """What every stage logs, one JSON object a line."""
@@ -133,6 +133,7 @@ def run_sft(
         args = SFTConfig(
             **_common(recipe, out / "sft"),
             num_train_epochs=recipe.sft.epochs,
+            max_steps=recipe.sft.steps or -1,
             learning_rate=recipe.sft.learning_rate,
             lr_scheduler_type="cosine",
             warmup_steps=_WARM_UP,
@@ -174,6 +175,7 @@ def run_grpo(
             num_generations=grpo.rollouts,
             max_completion_length=grpo.max_new_tokens,
             temperature=grpo.temperature,
+            loss_type="dapo",  # every token counts the same, as in verl, which AgenTracer trained with
             beta=grpo.kl,
             epsilon=grpo.clip,
         )
@@ -211,17 +213,20 @@ def reward_function(grpo: Grpo, tokenizer: Tokenizer) -> Callable[..., list[floa
     """Make the reward as TRL calls it: by tokens, since its texts come without what a tokenizer holds special."""
 
     def reward(completion_ids: list[list[int]], label: list[str], opens_thought: list[bool], **_: Any) -> list[float]:
-        earned = []
-        for tokens, said, is_open in zip(completion_ids, label, opens_thought, strict=True):
-            ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
-            text = tokenizer.decode(
-                [token for token in tokens if token not in ends], clean_up_tokenization_spaces=False
-            )
-            earned.append(_earned(grpo, f"{OPEN}{text}" if is_open else text, json.loads(said)))
-        return earned
+        return [
+            _earned(grpo, reply_of(tokenizer, tokens, opens_thought=is_open), json.loads(said))
+            for tokens, said, is_open in zip(completion_ids, label, opens_thought, strict=True)
+        ]
 
     reward.__name__ = grpo.reward
     return reward
+
+
+def reply_of(tokenizer: Tokenizer, tokens: Sequence[int], *, opens_thought: bool) -> str:
+    """Read written *tokens* as a whole reply; *opens_thought*: the prompt has opened its thought already."""
+    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+    text = str(tokenizer.decode([token for token in tokens if token not in ends], clean_up_tokenization_spaces=False))
+    return f"{OPEN}{text}" if opens_thought else text
 
 
 def _earned(grpo: Grpo, reply: str, label: list[Any]) -> float:

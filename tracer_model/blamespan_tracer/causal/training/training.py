@@ -6,13 +6,13 @@ import json
 import logging
 import os
 import platform
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from blamespan.errors import ConfigError
@@ -22,14 +22,14 @@ from blamespan_tracer.causal.reading import Reader
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
 from blamespan_tracer.causal.tracer import CausalTracer, Judged
 from blamespan_tracer.causal.training.examples import Example, read_examples
+from blamespan_tracer.causal.training.measuring import HeldOut, embedded_beside, measured
 from blamespan_tracer.causal.training.recipe import CausalRecipe
 from blamespan_tracer.causal.training.scratch import build_model, build_tokenizer
 from blamespan_tracer.causal.training.stages import METRICS, StageFigures, run_grpo, run_sft
-from blamespan_tracer.metrics import percent
 from blamespan_tracer.network.calibrating import Pointed, alarm_for, mass_for, temperature_of
 from blamespan_tracer.network.examples import SOUND
 
-__all__ = ["HeldOut", "Trained", "train_causal", "train_causal_on"]
+__all__ = ["Trained", "train_causal", "train_causal_on"]
 
 _BASE, _MODEL, _ADAPTER = "base", "model", "adapter"
 """Folders of a run: a model built from nothing, the trained model, the trained adapter."""
@@ -43,30 +43,25 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Figures on held-out tasks; calibration saw the same runs, which flatters.
+class Trained:
+    """What training made, and how it went.
 
     Attributes:
-        n: Failed runs.
-        step: Percent whose decisive step is the likeliest answer; NaN for the question `pairs`.
-        agent: Percent whose likeliest agent is one at fault.
-        chance: Percent that an answer drawn evenly from the decisions would get of `step`, or of `agent` for `pairs`.
+        folder: Of the model or the adapter.
+        is_adapter: Which of them it is.
+        stages: How each went.
+        held_out: How it does on held-out tasks.
+        wall_s: Seconds it took.
+        most_gib: Most memory that this process ever held: of the GPU where there is one, else resident. NaN where the
+            system does not say.
     """
-
-    n: int
-    step: float
-    agent: float
-    chance: float
-
-
-@dataclass(frozen=True, slots=True)
-class Trained:
-    """What training made, and how it went."""
 
     folder: Path
     is_adapter: bool
     stages: tuple[StageFigures, ...]
     held_out: HeldOut
+    wall_s: float = float("nan")
+    most_gib: float = float("nan")
 
 
 def train_causal(recipe: CausalRecipe, data: Path, out: Path) -> Trained:
@@ -106,6 +101,7 @@ def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: 
     learnt = Learnt(
         question=recipe.question,
         is_brief=recipe.data.is_brief,
+        contracts=recipe.data.contracts,
         thinks=_thinks(recipe),
         context=recipe.data.context,
         base=base_print if recipe.lora.rank else "",
@@ -113,13 +109,19 @@ def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: 
     learnt, held_out = _calibrated(model, tokenizer, learnt, recipe, held)
     folder = out / (_ADAPTER if recipe.lora.rank else _MODEL)
     trainer.save_model(str(folder))  # by all processes: each may hold a part of the weights
+    trained = Trained(
+        folder,
+        bool(recipe.lora.rank),
+        tuple(figures),
+        held_out,
+        round(time.perf_counter() - start_s, 1),
+        round(_most_gib(), 2),
+    )
     if _is_first():
         learnt.save(folder)
-        wall_s = round(time.perf_counter() - start_s, 1)
-        about = {"held_out": asdict(held_out), "stages": [asdict(each) for each in figures], "wall_s": wall_s}
         with (out / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(about) + "\n")
-    return Trained(folder, bool(recipe.lora.rank), tuple(figures), held_out)
+            file.write(json.dumps({**asdict(trained), "folder": str(folder)}) + "\n")
+    return trained
 
 
 def _thinks(recipe: CausalRecipe) -> int:
@@ -193,7 +195,9 @@ def _calibrated(
     tracer = CausalTracer(model, tokenizer, CausalSettings(batch=max(recipe.sft.device_runs, 1)), learnt)
     judged = tracer.judge([each.trace for each in some])
     known = [(each, found) for each, found in zip(some, judged, strict=True) if isinstance(found, Judged)]
-    held_out = _measured(known)
+    held_out = measured(known)
+    if learnt.question == "step" and _is_first():
+        held_out = embedded_beside(held_out, [each for each, _ in known])
     if learnt.question == "pairs" or not known:
         return learnt, held_out
     pointed = [Pointed(found.scores, _place(each)) for each, found in known]
@@ -211,30 +215,16 @@ def _place(example: Example) -> int:
     return SOUND if example.is_sound else example.decisions.index((example.step.agent, example.step.step))
 
 
-def _measured(known: Sequence[tuple[Example, Judged]]) -> HeldOut:
-    steps, agents, chances = [], [], []
-    for example, found in known:
-        if example.is_sound:
-            continue
-        decisions, powers = example.decisions, np.exp(found.scores[:-1] - found.scores[:-1].max())
-        by_agent: dict[int, float] = {}
-        for (agent, _), power in zip(decisions, powers.tolist(), strict=True):
-            by_agent[agent] = by_agent.get(agent, 0.0) + power
-        worst = max(by_agent, key=lambda agent: by_agent[agent])
-        own = [place for place, (agent, _) in enumerate(decisions) if agent == worst]
-        if example.step is not None:
-            steps.append(
-                decisions[max(own, key=lambda place: powers[place])] == (example.step.agent, example.step.step)
-            )
-            agents.append(worst == example.step.agent)
-            chances.append(1 / len(decisions))
-        else:
-            guilty = {agent for agent, _ in example.pairs or ()}
-            agents.append(worst in guilty)
-            chances.append(len(guilty) / len(by_agent))
-    nan = float("nan")
-    chance = 100 * sum(chances) / len(chances) if chances else nan
-    return HeldOut(len(agents), percent(steps) if steps else nan, percent(agents), chance)
+def _most_gib() -> float:
+    """Tell the most memory this process ever held, in GiB."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**30
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return float("nan")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(most / 2**30 if sys.platform == "darwin" else most / 2**20)
 
 
 def _is_first() -> bool:
