@@ -19,7 +19,7 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.recorded import RecordedRun
 from blamespan_tracer.corpus.generate import generate_corpus
 from blamespan_tracer.corpus.recipe import Balance, CorpusRecipe, HeldOut, Teams
-from blamespan_tracer.corpus.storage import SPARE, CorpusFolder, MadeBlock, read_corpus
+from blamespan_tracer.corpus.storage import CorpusFolder, MadeBlock, read_corpus
 from blamespan_tracer.replay.labels import RunLabel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -66,19 +66,6 @@ def test_what_is_wanted_is_made_and_labelled(tiny: Path) -> None:
         for run in runs.values()
         if run.origin is not None and run.origin.decisive is not None
     )
-
-
-def test_failures_that_are_not_kept_lie_beside_the_corpus(tiny: Path) -> None:
-    """They are no part of it, and a corpus to learn from by themselves: labelled, failed, their twins those kept."""
-    kept = {run.trace.trace_id for run in read_corpus(tiny)}
-    spare = {run.trace.trace_id: run for run in read_corpus(tiny / SPARE)}
-    labels = labels_of(tiny / SPARE)
-
-    assert spare
-    assert not kept & set(spare)
-    assert set(spare) == {label.trace_id for label in labels}
-    assert {label.outcome for label in labels} == {"failure"}
-    assert {label.twin for label in labels if label.twin} <= kept
 
 
 def test_the_same_recipe_gives_the_same_bytes_by_more_processes_and_after_an_interruption(

@@ -11,12 +11,15 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.examples import MODES
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
+from blamespan_tracer.network.meanings import Meanings
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network
 from tests.tracer_model.representation.teams import team
 
-__all__ = ["drawn_network", "random_team", "tracer_with"]
+__all__ = ["VOCABULARY", "drawn_network", "random_team", "tracer_with"]
+
+VOCABULARY = Meanings.bundled().vocabulary
 
 
 @cache
@@ -24,7 +27,7 @@ def drawn_network(alarm: float = 0.0) -> Network:
     """Draw a small network; it knows nothing, but it knows it always alike."""
     lexicon = LexicalTracer.bundled().lexicon
     names = feature_names(lexicon)
-    shape = Shape(len(names), 256, 8, 16, 2, 2, len(RELATIONS), len(MODES))
+    shape = Shape(len(names), len(VOCABULARY), 8, 16, 2, 2, len(RELATIONS), len(MODES))
     rng = np.random.default_rng(0)
     return Network(
         shape=shape,
@@ -35,6 +38,7 @@ def drawn_network(alarm: float = 0.0) -> Network:
             }
             for _ in range(2)
         ),
+        vocabulary=VOCABULARY,
         mean=np.zeros(len(names), np.float32),
         spread=np.ones(len(names), np.float32),
         features=names,

@@ -16,7 +16,7 @@ from blamespan_tracer.network.batches import pad, targets_of
 from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN, examples_of
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.objectives import supervised_losses
-from tests.tracer_model.network.networks import random_team
+from tests.tracer_model.network.networks import VOCABULARY, random_team
 from tests.tracer_model.test_train import write_aegis
 
 LEXICON = LexicalTracer.bundled().lexicon
@@ -27,8 +27,8 @@ def test_every_run_is_read_by_a_lexicon_that_has_not_seen_it(tmp_path: Path) -> 
     path = tmp_path / "aegis" / "train.jsonl"
     write_aegis(path, 60)
 
-    every = agent_examples(path, LEXICON, 256, most=0, penalty=0.1, seed=0)
-    some = agent_examples(path, LEXICON, 256, most=10, penalty=0.1, seed=0)
+    every = agent_examples(path, LEXICON, VOCABULARY, most=0, penalty=0.1, seed=0)
+    some = agent_examples(path, LEXICON, VOCABULARY, most=10, penalty=0.1, seed=0)
 
     assert len(every) == 60
     assert len(some) == 10
@@ -40,7 +40,7 @@ def test_every_run_is_read_by_a_lexicon_that_has_not_seen_it(tmp_path: Path) -> 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     """A recipe may ask for a file that is not there."""
     with pytest.raises(ConfigError, match=r"none\.jsonl"):
-        agent_examples(tmp_path / "none.jsonl", LEXICON, 256, most=0, penalty=0.1, seed=0)
+        agent_examples(tmp_path / "none.jsonl", LEXICON, VOCABULARY, most=0, penalty=0.1, seed=0)
 
 
 def test_runs_of_known_outcome_need_no_labels() -> None:
@@ -51,7 +51,7 @@ def test_runs_of_known_outcome_need_no_labels() -> None:
         RecordedRun("a:3", random_team(3), None),
     ]
 
-    sound, failed = examples_of(runs, LEXICON, 256)
+    sound, failed = examples_of(runs, LEXICON, VOCABULARY)
 
     assert (sound.decisive, failed.decisive) == (SOUND, SOMEWHERE)
     assert np.isnan(failed.fault).all()
@@ -62,7 +62,7 @@ def test_failure_without_labels_pulls_the_pointer_to_the_steps() -> None:
     """The loss of a run that failed falls as mass moves from "it did not fail" to whichever step."""
     import torch
 
-    examples = examples_of([RecordedRun("a", replace(random_team(2), outcome="failed"), None)], LEXICON, 256)
+    examples = examples_of([RecordedRun("a", replace(random_team(2), outcome="failed"), None)], LEXICON, VOCABULARY)
     padded, targets = pad([examples[0].inputs]), targets_of(examples)
     steps = padded.agent.shape[1]
 

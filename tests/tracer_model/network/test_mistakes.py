@@ -17,6 +17,7 @@ from blamespan_tracer.network.mistakes import mistake_examples
 from blamespan_tracer.network.recipe import NetworkData, NetworkRecipe, NetworkSize
 from blamespan_tracer.network.schedule import Schedule
 from blamespan_tracer.network.training import train_network
+from tests.tracer_model.network.networks import VOCABULARY
 
 LEXICON = LexicalTracer.bundled().lexicon
 
@@ -47,7 +48,7 @@ def test_nobody_knows_of_what_follows_the_first_mistake(tmp_path: Path) -> None:
     """Before it nothing is wrong, it is, and behind it nothing is known; it has no mode to learn."""
     path = write(tmp_path / "one.jsonl", range(1, 2))
 
-    (example,) = mistake_examples([path], LEXICON, 256, most=0, seed=0)
+    (example,) = mistake_examples([path], LEXICON, VOCABULARY, most=0, seed=0)
 
     wrong = reasoning(1)["mistake_index"]
     expected = [0.0 if step < wrong else 1.0 if step == wrong else np.nan for step in range(5)]
@@ -61,7 +62,7 @@ def test_sound_runs_are_sound_in_every_step(tmp_path: Path) -> None:
     """A run that is labelled as free of errors teaches that no step is wrong."""
     path = write(tmp_path / "some.jsonl", range(6))
 
-    sound = [each for each in mistake_examples([path], LEXICON, 256, most=0, seed=0) if each.decisive == SOUND]
+    sound = [each for each in mistake_examples([path], LEXICON, VOCABULARY, most=0, seed=0) if each.decisive == SOUND]
 
     assert len(sound) == 2
     assert not any(each.fault.any() for each in sound)
@@ -72,7 +73,7 @@ def test_as_many_are_drawn_as_asked_from_all_files_together(tmp_path: Path) -> N
     paths = [write(tmp_path / f"{start}.jsonl", range(start, start + 30)) for start in (0, 30)]
 
     def drawn(most: int, seed: int) -> list[str]:
-        return [each.group for each in mistake_examples(paths, LEXICON, 256, most=most, seed=seed)]
+        return [each.group for each in mistake_examples(paths, LEXICON, VOCABULARY, most=most, seed=seed)]
 
     assert len(drawn(0, 0)) == len(drawn(99, 0)) == 60
     assert len(drawn(12, 0)) == 12
@@ -86,7 +87,7 @@ def test_runs_that_name_no_step_are_left_out(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write(json.dumps({**reasoning(7), "mistake_index": None}))
 
-    assert len(mistake_examples([path], LEXICON, 256, most=0, seed=0)) == 6
+    assert len(mistake_examples([path], LEXICON, VOCABULARY, most=0, seed=0)) == 6
 
 
 def test_file_without_labelled_steps_is_refused(tmp_path: Path) -> None:
@@ -95,9 +96,9 @@ def test_file_without_labelled_steps_is_refused(tmp_path: Path) -> None:
     sound = write(tmp_path / "sound.jsonl", range(6), mistake_index=None, answer="right")
 
     with pytest.raises(ConfigError, match=r"runs with a labelled step in '.*sound\.jsonl', got none"):
-        mistake_examples([good, sound], LEXICON, 256, most=0, seed=0)
+        mistake_examples([good, sound], LEXICON, VOCABULARY, most=0, seed=0)
     with pytest.raises(ConfigError, match=r"none\.jsonl"):
-        mistake_examples([tmp_path / "none.jsonl"], LEXICON, 256, most=0, seed=0)
+        mistake_examples([tmp_path / "none.jsonl"], LEXICON, VOCABULARY, most=0, seed=0)
 
 
 def test_training_measures_mistakes_of_tasks_it_has_not_seen(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_training_measures_mistakes_of_tasks_it_has_not_seen(tmp_path: Path) -> 
     recipe = NetworkRecipe(
         "tiny",
         data=NetworkData(corpora=(), outcomes=("known.jsonl",), mistakes=("mistakes.jsonl",), held_out_percent=20),
-        size=NetworkSize(n_buckets=512, bag_width=8, width=16, n_heads=2, n_layers=1),
+        size=NetworkSize(bag_width=8, width=16, n_heads=2, n_layers=1),
         schedule=Schedule(epochs=12, rate=5e-3, most_runs=16),
     )
 

@@ -11,13 +11,13 @@ from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.inputs import run_inputs
 from blamespan_tracer.network.model import StepInputs, mean_scores, scores_of
 from blamespan_tracer.network.readers import NumpyReader
-from tests.tracer_model.network.networks import drawn_network, random_team
+from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team
 
 
 def test_torch_and_numpy_say_the_same() -> None:
     """What was trained in one is what runs in the other."""
     network = drawn_network()
-    run = run_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.shape.n_buckets)[0]
+    run = run_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.vocabulary)[0]
     judged = NumpyReader(network).scores([run])[0]
     members = [{name: torch.from_numpy(value) for name, value in each.items()} for each in network.members]
     padded = pad([run])
@@ -32,7 +32,7 @@ def test_torch_and_numpy_say_the_same() -> None:
 def test_padding_changes_no_score() -> None:
     """A short run beside a long one is read as it would be alone."""
     network = drawn_network()
-    short, long = run_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, 256)
+    short, long = run_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, VOCABULARY)
     weights = {name: torch.from_numpy(value) for name, value in network.members[0].items()}
     n_steps = len(short)
 

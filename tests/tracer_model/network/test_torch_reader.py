@@ -19,7 +19,7 @@ from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.readers import NumpyReader, Reworded
 from blamespan_tracer.network.torch_reader import TorchReader, torch_device
 from blamespan_tracer.network.tracer import NetworkTracer
-from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
 
 LENGTHS = (3, 19, 1, 8, 8, 40)
 SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.")
@@ -27,7 +27,7 @@ SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.
 
 def drawn_runs() -> list[RunInputs]:
     teams = [random_team(seed, length) for seed, length in enumerate(LENGTHS)]
-    return run_inputs(teams, LexicalTracer.bundled().lexicon, drawn_network().shape.n_buckets)
+    return run_inputs(teams, LexicalTracer.bundled().lexicon, VOCABULARY)
 
 
 class Cramped(TorchReader):
@@ -66,7 +66,7 @@ def test_torch_says_what_numpy_says_in_batches_of_any_size(max_cells: int) -> No
 def test_a_step_in_other_words_is_scored_alike() -> None:
     """What is quoted does not depend on who computes."""
     network, runs = drawn_network(), drawn_runs()
-    words = words_without("", SENTENCES, network.shape.n_buckets)
+    words = words_without("", SENTENCES, network.vocabulary)
     asked = [Reworded(runs[1], 4, *words), Reworded(runs[0], 0, *words)]
 
     found = TorchReader(network, "cpu").reworded(asked)
@@ -80,9 +80,9 @@ def test_words_without_a_sentence_are_those_of_the_others() -> None:
     """Hashing each sentence once gives what hashing every text without one would."""
     texts = [" ".join(SENTENCES[:out] + SENTENCES[out + 1 :]) for out in range(3)]
 
-    found = words_without("the total", SENTENCES, 256)
+    found = words_without("the total", SENTENCES, VOCABULARY)
 
-    for one, other in zip(found, words_of("the total", texts, 256), strict=True):
+    for one, other in zip(found, words_of("the total", texts, VOCABULARY), strict=True):
         assert np.array_equal(one, other)
 
 

@@ -13,6 +13,7 @@ from blamespan.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.examples import MODES, SOUND, UNKNOWN, Example, examples_of
+from blamespan_tracer.network.meanings import Meanings
 from blamespan_tracer.network.recipe import NetworkRecipe, NetworkSize
 from blamespan_tracer.network.schedule import Schedule
 from blamespan_tracer.network.training import Examples, split_by_task, train_network_on
@@ -20,9 +21,10 @@ from tests.tracer_model.network.networks import random_team
 from tests.tracer_model.representation.teams import team
 
 LEXICON = LexicalTracer.bundled().lexicon
+MEANINGS = Meanings.bundled()
 RECIPE = NetworkRecipe(
     "tiny",
-    size=NetworkSize(n_buckets=512, bag_width=8, width=16, n_heads=2, n_layers=1),
+    size=NetworkSize(bag_width=8, width=16, n_heads=2, n_layers=1),
     schedule=Schedule(epochs=12, rate=5e-3, most_runs=16),
 )
 
@@ -47,13 +49,13 @@ def labelled(seed: int) -> RecordedRun:
 
 @pytest.fixture(scope="module")
 def examples() -> Examples:
-    found = examples_of([labelled(seed) for seed in range(240)], LEXICON, RECIPE.size.n_buckets)
+    found = examples_of([labelled(seed) for seed in range(240)], LEXICON, MEANINGS.vocabulary)
     return Examples(*split_by_task(found, percent=RECIPE.data.held_out_percent, seed=RECIPE.seed))
 
 
 def test_network_learns_who_guessed(examples: Examples) -> None:
     """On tasks it has not seen it finds the step that decided, and the runs in which none did."""
-    network, held_out = train_network_on(examples, RECIPE, LEXICON)
+    network, held_out = train_network_on(examples, RECIPE, LEXICON, MEANINGS)
 
     assert held_out.tasks.n >= 10
     assert held_out.tasks.step >= 80
@@ -66,7 +68,7 @@ def test_members_are_trained_apart(examples: Examples) -> None:
     """Each begins from other weights; together they are one network of as many members."""
     few = replace(RECIPE, members=2, schedule=replace(RECIPE.schedule, epochs=1))
 
-    network, _ = train_network_on(examples, few, LEXICON)
+    network, _ = train_network_on(examples, few, LEXICON, MEANINGS)
 
     first, second = network.members
     assert not np.array_equal(first["in.features"], second["in.features"])
@@ -79,7 +81,7 @@ def test_runs_of_labelled_agents_teach_whom_to_point_at(examples: Examples) -> N
     taught = Examples([one, *agents[:120]], examples.tasks, agents=agents[120:])
     alone = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=20))
 
-    _, held_out = train_network_on(taught, alone, LEXICON)
+    _, held_out = train_network_on(taught, alone, LEXICON, MEANINGS)
 
     assert held_out.agents is not None
     assert held_out.agents >= 80
@@ -97,7 +99,7 @@ def test_same_seed_gives_the_same_bits(examples: Examples) -> None:
     """Weights can be made again by whoever doubts them."""
     few = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=1))
 
-    first, second = (train_network_on(examples, few, LEXICON)[0] for _ in range(2))
+    first, second = (train_network_on(examples, few, LEXICON, MEANINGS)[0] for _ in range(2))
 
     assert all(np.array_equal(first.members[0][name], second.members[0][name]) for name in first.members[0])
     assert first.temperature == second.temperature
@@ -106,13 +108,13 @@ def test_same_seed_gives_the_same_bits(examples: Examples) -> None:
 def test_too_few_runs_are_refused(examples: Examples) -> None:
     """Without anything held out no probability would mean what it says."""
     with pytest.raises(ConfigError, match="hold 12 % of them out"):
-        train_network_on(Examples(examples.fitted[:1], ()), RECIPE, LEXICON)
+        train_network_on(Examples(examples.fitted[:1], ()), RECIPE, LEXICON, MEANINGS)
 
 
 def test_labels_land_on_merged_steps(examples: Examples) -> None:
     """A label names an original step; the network learns the decision that the step is part of."""
     run = labelled(1)
-    example = examples_of([run], LEXICON, 512)[0]
+    example = examples_of([run], LEXICON, MEANINGS.vocabulary)[0]
 
     assert run.origin is not None
     assert run.origin.decisive in example.inputs.origins[example.decisive]
@@ -125,7 +127,7 @@ def test_labels_of_agents_alone_teach_no_step() -> None:
     """Who is at fault is known, where is not: the decisive step stays unknown, and no step is called sound."""
     run = RecordedRun("aegis:1", replace(random_team(1), outcome="failed"), (Fault("a", mode("aegis:FM-3.1")),))
 
-    example = examples_of([run], LEXICON, 512)[0]
+    example = examples_of([run], LEXICON, MEANINGS.vocabulary)[0]
 
     assert example.decisive == UNKNOWN
     assert np.isnan(example.fault).all()

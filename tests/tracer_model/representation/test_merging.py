@@ -12,7 +12,7 @@ def drawn(trace: MessageActionTrace) -> list[tuple[str, list[int], list[int]]]:
 
 
 def test_consecutive_steps_of_one_agent_are_one_decision() -> None:
-    """What an agent says and calls before it hears anything new is one step; the tools' answers belong to it."""
+    """What an agent says before it hears anything new is one step; a call is one by itself, with its tool's answer."""
     run = team(
         ("planner", "first this"),
         ("planner", "then that"),
@@ -25,7 +25,8 @@ def test_consecutive_steps_of_one_agent_are_one_decision() -> None:
 
     assert drawn(run) == [
         ("planner", [0, 1], []),
-        ("worker", [2, 3], [4]),
+        ("worker", [2], []),
+        ("worker", [3], [4]),
         ("worker", [5], []),
         ("planner", [6], []),
     ]
@@ -44,8 +45,21 @@ def test_results_of_calls_side_by_side_find_their_call() -> None:
     assert drawn(run) == [("one", [0], [2]), ("two", [1], [3])]
 
 
+def test_calls_made_at_once_are_decisions_apart() -> None:
+    """One of them may be wrong, and its result alone an error."""
+    run = team(
+        ("one", "a({})", "tool_call"),
+        ("one", "b({})", "tool_call"),
+        ("one", "A", "tool_result"),
+        ("one", "B", "tool_result"),
+        inputs={2: [0], 3: [1]},
+    )
+
+    assert drawn(run) == [("one", [0], [2]), ("one", [1], [3])]
+
+
 def test_messages_of_a_lone_agent_stay_apart() -> None:
-    """Where one agent alone decides, every message is a decision, and a call goes with the message before it."""
+    """Where one agent alone decides, every message is a decision, as every call is anywhere."""
     run = team(
         ("solo", "one"),
         ("solo", "two"),
@@ -54,7 +68,7 @@ def test_messages_of_a_lone_agent_stay_apart() -> None:
         ("solo", "three"),
     )
 
-    assert drawn(run) == [("solo", [0], []), ("solo", [1, 2], [3]), ("solo", [4], [])]
+    assert drawn(run) == [("solo", [0], []), ("solo", [1], []), ("solo", [2], [3]), ("solo", [4], [])]
 
 
 def test_executor_is_never_a_decision() -> None:

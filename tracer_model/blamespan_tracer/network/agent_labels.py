@@ -14,6 +14,7 @@ import numpy as np
 
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.examples import Example, examples_of
+from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.recipe import Recipe
 from blamespan_tracer.table import is_held_out, labelled_runs, read_runs
 from blamespan_tracer.train import fit_lexicon
@@ -24,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 def agent_examples(
-    path: Path, lexicon: Lexicon, n_buckets: int, *, most: int, penalty: float, seed: int
+    path: Path, lexicon: Lexicon, vocabulary: Vocabulary, *, most: int, penalty: float, seed: int
 ) -> list[Example]:
     """Read AEGIS runs.
 
     Args:
         path: `train.jsonl.xz`.
         lexicon: The one that the network will read with; the two that are fitted here answer on its scale.
-        n_buckets: Rows of the word table.
+        vocabulary: The words that the network will know.
         most: How many are given, drawn at random; 0 for all. The lexicons are fitted to all.
         penalty: L2 penalty of the lexicons.
         seed: Chooses the halves and what is drawn.
@@ -49,5 +50,5 @@ def agent_examples(
         fitted = fit_lexicon(list(labelled_runs(others)), Recipe("half"), penalty)
         reader = replace(fitted, slope=lexicon.slope, offset=lexicon.offset)
         _log.info("%d runs read by a lexicon of %d others", len(own), len(others))
-        found += examples_of(own, reader, n_buckets, what=f"reading {path.name}")
+        found += examples_of(own, reader, vocabulary, what=f"reading {path.name}")
     return found

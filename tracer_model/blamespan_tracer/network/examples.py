@@ -16,6 +16,7 @@ from blamespan.taxonomy import EXTENSION, MAST, ErrorMode, canonical
 from blamespan_tracer.labels import resolve
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.inputs import RunInputs, run_inputs
+from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.progress import tracked
 
 __all__ = ["MODES", "SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns"]
@@ -24,6 +25,7 @@ MODES: tuple[ErrorMode, ...] = (
     *(mode for code, mode in MAST.items() if code != "FM-2.1"),  # nothing that is labelled maps to it
     *(mode for code, mode in EXTENSION.items() if code.startswith("X")),
 )
+
 """The modes the network knows, by column: canonical ones, since labels of several taxonomies teach it."""
 
 _COLUMN = {str(mode): column for column, mode in enumerate(MODES)}
@@ -70,14 +72,14 @@ class Example:
 
 
 def examples_of(
-    runs: Iterable[RecordedRun], lexicon: Lexicon, n_buckets: int, *, what: str = "reading"
+    runs: Iterable[RecordedRun], lexicon: Lexicon, vocabulary: Vocabulary, *, what: str = "reading"
 ) -> list[Example]:
     """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out."""
     labelled = [run for run in runs if run.trace.steps and (run.faults is not None or run.trace.outcome == "failed")]
     found: list[Example] = []
     for start in tracked(range(0, len(labelled), _BATCH_RUNS), what):
         some = labelled[start : start + _BATCH_RUNS]
-        inputs = run_inputs([run.trace for run in some], lexicon, n_buckets)
+        inputs = run_inputs([run.trace for run in some], lexicon, vocabulary)
         found += [_example(run, each) for run, each in zip(some, inputs, strict=True)]
     return found
 

@@ -1,6 +1,6 @@
 """Train the network's weights, by labels, against clean twins, and by reward.
 
-Dims: F features, R relations, D width.
+Dims: F features, R relations, D width, V words, M width of a meaning, E width of a word bag.
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from blamespan_tracer.network.batches import batches, pad, targets_of
 from blamespan_tracer.network.examples import Example
@@ -22,6 +25,12 @@ from blamespan_tracer.network.schedule import Schedule
 __all__ = ["fit_network", "initial_weights", "predict"]
 
 _log = logging.getLogger(__name__)
+
+_WORD = "word."
+"""Begins the names of the weights that make the word table, and are gone when it is made."""
+
+_MEANING_WIDTH = 128
+"""Width of the layer between a word's meaning and its row of the word table."""
 
 
 def initial_weights(shape: Shape, seed: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
@@ -44,12 +53,30 @@ def initial_weights(shape: Shape, seed: int, device: torch.device | str = "cpu")
 
 
 def fit_network(
-    examples: Sequence[Example], shape: Shape, schedule: Schedule, *, seed: int, device: torch.device | str = "cpu"
+    examples: Sequence[Example],
+    shape: Shape,
+    schedule: Schedule,
+    *,
+    meanings: NDArray[np.float32],
+    seed: int,
+    device: torch.device | str = "cpu",
 ) -> dict[str, Tensor]:
-    """Train on runs whose features are scaled already; on a CPU in one thread: the same bits each time, and faster."""
+    """Train on runs whose features are scaled already; on a CPU in one thread: the same bits each time, and faster.
+
+    Args:
+        examples: The runs.
+        shape: The network's.
+        schedule: How to train.
+        meanings: (V, M) what each word means: the word table is what two layers make of it.
+        seed: Chooses the first weights and every draw.
+        device: Where to compute.
+    """
     if str(device) == "cpu":
         torch.set_num_threads(1)
+    known = torch.from_numpy(meanings).to(device)
     weights = initial_weights(shape, seed, device)
+    del weights["words"]
+    weights |= _initial_words(meanings.shape[1], shape.bag_width, seed, device)
     rng = np.random.default_rng(seed)
     generator = torch.Generator(device=device).manual_seed(seed)
     for phase, epochs, rate in (
@@ -65,7 +92,7 @@ def fit_network(
                 done += 1
                 for group in optimizer.param_groups:
                     group["lr"] = rate * _warm_cosine(done / total)
-                losses = _step(part, weights, shape, schedule, phase, generator, device)
+                losses = _step(part, weights, known, shape, schedule, phase, generator, device)
                 loss = sum(losses.values(), torch.zeros((), device=device))
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -74,7 +101,24 @@ def fit_network(
                 for name, each in losses.items():
                     sums[name] = sums.get(name, 0.0) + float(each.detach()) / len(parts)
             _log.info("%s, pass %d of %d: %s", phase, epoch + 1, epochs, _shown(sums))
-    return {name: value.detach() for name, value in weights.items()}
+    table = _word_table(weights, known)
+    return {"words": table.detach()} | {
+        name: value.detach() for name, value in weights.items() if not name.startswith(_WORD)
+    }
+
+
+def _initial_words(meaning: int, width: int, seed: int, device: torch.device | str) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed + 1)
+    first = torch.randn((meaning, _MEANING_WIDTH), generator=generator) / math.sqrt(meaning)
+    second = torch.randn((_MEANING_WIDTH, width), generator=generator) * (0.15 / math.sqrt(_MEANING_WIDTH))
+    found = {f"{_WORD}in": first, f"{_WORD}bias": torch.zeros(_MEANING_WIDTH), f"{_WORD}out": second}
+    return {name: value.to(device).requires_grad_() for name, value in found.items()}
+
+
+def _word_table(weights: Mapping[str, Tensor], meanings: Tensor) -> Tensor:
+    """Make the rows of the word table for words of these (V, M) meanings: (V, E)."""
+    inner = functional.relu(meanings @ weights[f"{_WORD}in"] + weights[f"{_WORD}bias"])
+    return inner @ weights[f"{_WORD}out"]
 
 
 @torch.no_grad()
@@ -99,6 +143,7 @@ def predict(
 def _step(
     part: Sequence[Example],
     weights: Mapping[str, Tensor],
+    meanings: Tensor,
     shape: Shape,
     schedule: Schedule,
     phase: str,
@@ -117,7 +162,12 @@ def _step(
         padded.features.mul_(keep)
     if schedule.edge_dropout and phase == "labels":
         padded.relations.mul_(kept(1 - schedule.edge_dropout, *padded.relations.shape))
-    inputs = padded.steps(weights, word_keep=schedule.word_keep, generator=generator)
+    used, place = torch.unique(padded.words, return_inverse=True)
+    meant = meanings[used]
+    if schedule.meaning_noise:
+        meant = meant + schedule.meaning_noise * torch.randn(meant.shape, generator=generator, device=device)
+    table = _word_table(weights, meant)
+    inputs = replace(padded, words=place).steps({"words": table}, word_keep=schedule.word_keep, generator=generator)
     drop = kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
     scores = scores_of(weights, shape, inputs, keep=drop)
     if phase == "reward":

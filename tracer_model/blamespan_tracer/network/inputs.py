@@ -15,6 +15,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import CONTRACTS, Verdict, judge, verdict_features
 from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
 from blamespan_tracer.tokens import tokens_of
 
@@ -101,20 +102,20 @@ def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
     )
 
 
-def run_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, n_buckets: int) -> list[RunInputs]:
+def run_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary) -> list[RunInputs]:
     """Read runs as `read_runs` does, without what their contracts quote."""
-    return [inputs for inputs, _ in read_runs(traces, lexicon, n_buckets)]
+    return [inputs for inputs, _ in read_runs(traces, lexicon, vocabulary)]
 
 
 def read_runs(
-    traces: Sequence[MessageActionTrace], lexicon: Lexicon, n_buckets: int
+    traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary
 ) -> list[tuple[RunInputs, list[Verdict]]]:
     """Read runs, each with the verdicts of the contracts on it; each by itself, whatever shares the call.
 
     Args:
         traces: The runs, each with at least one step.
         lexicon: Says what the words speak of; its scores are features.
-        n_buckets: Rows of the word table.
+        vocabulary: The words that the network knows.
     """
     agents = [of_run for batch in in_batches(traces) for of_run in read_batch(batch).agents]
     scores = iter(lexicon.score_all([agent for run in agents for agent in run]))
@@ -131,7 +132,7 @@ def read_runs(
             by_agent[number[score.agent]] = score.logits * _LOGIT_SCALE
         verdicts = judge(CONTRACTS, trace, analysis)
         rules = verdict_features(CONTRACTS, verdicts, seen)
-        found.append((_inputs(trace, seen, rules, by_step, by_agent, n_buckets), verdicts))
+        found.append((_inputs(trace, seen, rules, by_step, by_agent, vocabulary), verdicts))
     return found
 
 
@@ -178,7 +179,12 @@ def windows(run: RunInputs) -> list[RunInputs]:
 
 
 def _inputs(
-    trace: MessageActionTrace, seen: Representation, rules: Floats, by_step: Floats, by_agent: Floats, n_buckets: int
+    trace: MessageActionTrace,
+    seen: Representation,
+    rules: Floats,
+    by_step: Floats,
+    by_agent: Floats,
+    vocabulary: Vocabulary,
 ) -> RunInputs:
     lexical = np.stack([by_step[list(origin)].sum(axis=0) for origin in seen.origins])
     roles = np.eye(len(ROLES), dtype=np.float32)[seen.role]
@@ -193,7 +199,7 @@ def _inputs(
         ],
         axis=1,
     )
-    words, first_word = words_of(trace.task, seen.texts, n_buckets)
+    words, first_word = words_of(trace.task, seen.texts, vocabulary)
     return RunInputs(
         features=features.astype(np.float32),
         words=words,
@@ -208,27 +214,28 @@ def _inputs(
     )
 
 
-def words_of(task: str, texts: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
-    """Hash each step's distinct words into buckets; the task's words tell what a run is about, not what went wrong."""
-    step, hashes = _fresh_words(task, texts)
-    distinct = np.unique((step << 32) | hashes)
-    step, buckets = distinct >> 32, (distinct & 0xFFFFFFFF) % n_buckets
-    return buckets, np.searchsorted(step, np.arange(len(texts) + 1))
+def words_of(task: str, texts: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
+    """Find each step's distinct words; the task's words tell what a run is about, not what went wrong."""
+    step, rows = _fresh_words(task, texts, vocabulary)
+    distinct = np.unique((step << 32) | rows)
+    return distinct & 0xFFFFFFFF, np.searchsorted(distinct >> 32, np.arange(len(texts) + 1))
 
 
-def words_without(task: str, sentences: Sequence[str], n_buckets: int) -> tuple[Ints, Ints]:
+def words_without(task: str, sentences: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
     """Give what `words_of` gives for so many texts: all *sentences* but the first, all but the second, and so on."""
-    sentence, hashes = _fresh_words(task, sentences)
-    words, column = np.unique(hashes, return_inverse=True)
+    sentence, rows = _fresh_words(task, sentences, vocabulary)
+    words, column = np.unique(rows, return_inverse=True)
     has = np.zeros((len(sentences), len(words)), np.int64)
     has[sentence, column] = 1
     row, column = np.nonzero(has.sum(axis=0) - has)
-    return words[column] % n_buckets, np.searchsorted(row, np.arange(len(sentences) + 1))
+    return words[column], np.searchsorted(row, np.arange(len(sentences) + 1))
 
 
-def _fresh_words(task: str, texts: Sequence[str]) -> tuple[Ints, Ints]:
-    """List the words of *texts* that the task has not: which text each is of, ascending, and its hash."""
+def _fresh_words(task: str, texts: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
+    """List the known words of *texts* that the task has not: which text each is of, ascending, and its row."""
     tokens = tokens_of([task, *texts])
-    text, hashes = tokens.texts[tokens.sizes[0] :] - 1, tokens.hashes[tokens.sizes[0] :]
-    fresh = ~np.isin(hashes, np.unique(tokens.hashes[: tokens.sizes[0]]))
-    return text[fresh], hashes[fresh].astype(np.int64)
+    first = tokens.sizes[0]
+    text, hashes = tokens.texts[first:] - 1, tokens.hashes[first:]
+    rows = vocabulary.rows(hashes)
+    fresh = (rows >= 0) & ~np.isin(hashes, np.unique(tokens.hashes[:first]))
+    return text[fresh], rows[fresh]

@@ -12,12 +12,15 @@ from blamespan.errors import ConfigError
 from blamespan.recorded import RecordedRun
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.examples import SOUND, Example, examples_of
+from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.table import read_recorded
 
 __all__ = ["mistake_examples"]
 
 
-def mistake_examples(paths: Sequence[Path], lexicon: Lexicon, n_buckets: int, *, most: int, seed: int) -> list[Example]:
+def mistake_examples(
+    paths: Sequence[Path], lexicon: Lexicon, vocabulary: Vocabulary, *, most: int, seed: int
+) -> list[Example]:
     """Read runs whose first wrong step is labelled, and those that are labelled as free of errors; others are left out.
 
     What follows the first mistake nobody has judged: whether those steps are wrong is not learnt from them.
@@ -25,7 +28,7 @@ def mistake_examples(paths: Sequence[Path], lexicon: Lexicon, n_buckets: int, *,
     Args:
         paths: Files, each of any format.
         lexicon: The one that the network will read with.
-        n_buckets: Rows of the word table.
+        vocabulary: The words that the network will know.
         most: How many are given, drawn at random from all files together; 0 for all.
         seed: Chooses what is drawn.
 
@@ -43,7 +46,7 @@ def mistake_examples(paths: Sequence[Path], lexicon: Lexicon, n_buckets: int, *,
         labelled += found
     drawn = np.random.default_rng(seed).permutation(len(labelled))[: most or None]
     runs = [labelled[place] for place in sorted(drawn.tolist())]
-    return [_first_alone(each) for each in examples_of(runs, lexicon, n_buckets, what="reading mistakes")]
+    return [_first_alone(each) for each in examples_of(runs, lexicon, vocabulary, what="reading mistakes")]
 
 
 def _is_labelled(run: RecordedRun) -> bool:

@@ -39,7 +39,7 @@ class Shape:
 
     Attributes:
         n_features: F.
-        n_buckets: Rows of the word table.
+        n_words: V, rows of the word table.
         bag_width: E.
         width: D, a multiple of `n_heads`.
         n_heads: H.
@@ -49,7 +49,7 @@ class Shape:
     """
 
     n_features: int
-    n_buckets: int
+    n_words: int
     bag_width: int
     width: int
     n_heads: int
@@ -61,7 +61,7 @@ class Shape:
         """List every weight and its size."""
         wide, deep = self.width, 2 * self.width
         sizes: dict[str, tuple[int, ...]] = {
-            "words": (self.n_buckets, self.bag_width),
+            "words": (self.n_words, self.bag_width),
             "in.features": (self.n_features, wide),
             "in.bags": (self.bag_width, wide),
             "in.bias": (wide,),

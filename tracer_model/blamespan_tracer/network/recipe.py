@@ -43,7 +43,6 @@ class NetworkData:
 class NetworkSize:
     """How large the network is; see `blamespan_tracer.network.model.Shape`."""
 
-    n_buckets: int = field(default=16_384, metadata=POSITIVE)
     bag_width: int = field(default=32, metadata=POSITIVE)
     width: int = field(default=96, metadata=POSITIVE)
     n_heads: int = field(default=4, metadata=POSITIVE)

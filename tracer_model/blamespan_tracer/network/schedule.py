@@ -22,6 +22,7 @@ class Schedule:
         feature_dropout: Share of columns that are silent for a whole run: no feature may be indispensable.
         edge_dropout: Share of relation cells left out.
         word_keep: Share of words read.
+        meaning_noise: Spread of what is added to words' meanings, whose own is 1: near words are to be read alike.
         sigma: Width in steps of what counts as nearly the decisive step.
         margin: By how many log-odds a faulty step must stand above its clean twin.
         agent: Weight of the loss of the same name, where the pointer's is 1; likewise
@@ -41,6 +42,7 @@ class Schedule:
     feature_dropout: float = 0.1
     edge_dropout: float = 0.0
     word_keep: float = 0.7
+    meaning_noise: float = 0.0
     sigma: float = 0.4
     margin: float = 2.0
     agent: float = 0.5

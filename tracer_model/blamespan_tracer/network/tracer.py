@@ -153,6 +153,11 @@ class NetworkTracer:
         """Share of sound runs that its alarm was chosen to let through, 0..1."""
         return self._network.false_alarms
 
+    @property
+    def settings(self) -> dict[str, float]:
+        """What beside the weights decides its verdicts."""
+        return {"max_false_alarms": self.max_false_alarms}
+
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
         verdicts = {
@@ -161,7 +166,7 @@ class NetworkTracer:
             if (why := why_silent(trace)) is not None
         }
         judged = [place for place in range(len(traces)) if place not in verdicts]
-        readings = read_runs([traces[place] for place in judged], self._lexicon, self._network.shape.n_buckets)
+        readings = read_runs([traces[place] for place in judged], self._lexicon, self._network.vocabulary)
         cases: dict[int, _Case] = {}
         found = self.judge([run for run, _ in readings])
         for place, (run, broken), judgement in zip(judged, readings, found, strict=True):
@@ -215,7 +220,7 @@ class NetworkTracer:
         asked = []
         for case in cases:
             number, step = divmod(case.quotes.place, WINDOW)
-            words = words_without(case.trace.task, case.quotes.sentences, self._network.shape.n_buckets)
+            words = words_without(case.trace.task, case.quotes.sentences, self._network.vocabulary)
             asked.append(Reworded(next(islice(windows(case.run), number, None)), step, *words))
         return self._reader.reworded(asked)
 

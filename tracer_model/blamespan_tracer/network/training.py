@@ -30,9 +30,11 @@ from blamespan_tracer.network.calibrating import Pointed, alarm_for, alarms_for,
 from blamespan_tracer.network.examples import MODES, SOUND, Example, examples_of
 from blamespan_tracer.network.fitting import fit_network, predict
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
+from blamespan_tracer.network.meanings import Meanings
 from blamespan_tracer.network.mistakes import mistake_examples
 from blamespan_tracer.network.model import Scores, Shape, mean_scores
 from blamespan_tracer.network.recipe import NetworkRecipe
+from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.network.weights import LIMIT, Network
 from blamespan_tracer.table import is_held_out, read_recorded
 
@@ -112,9 +114,10 @@ def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
     """
     start_s = time.perf_counter()
     lexicon = LexicalTracer.bundled().lexicon
-    examples = _read(recipe, data, lexicon)
+    meanings = Meanings.bundled()
+    examples = _read(recipe, data, lexicon, meanings.vocabulary)
     _log.info("runs read in %.0f s", time.perf_counter() - start_s)
-    network, held_out = train_network_on(examples, recipe, lexicon)
+    network, held_out = train_network_on(examples, recipe, lexicon, meanings)
     out.mkdir(parents=True, exist_ok=True)
     digest = network.save(out / WEIGHTS_FILE)
     about = {
@@ -128,7 +131,9 @@ def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
     return Trained(replace(network, digest=digest), held_out, out / WEIGHTS_FILE)
 
 
-def train_network_on(examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon) -> tuple[Network, HeldOut]:
+def train_network_on(
+    examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon, meanings: Meanings
+) -> tuple[Network, HeldOut]:
     """Train on runs in memory.
 
     Raises:
@@ -142,20 +147,27 @@ def train_network_on(examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon
         )
     _log.info("%d runs to fit on, %d held out by task", len(examples.fitted), len(examples.tasks))
     mean, spread = _scaling(examples.fitted)
-    shape = Shape(n_features=len(mean), n_relations=len(RELATIONS), n_modes=len(MODES), **asdict(recipe.size))
+    shape = Shape(
+        n_features=len(mean),
+        n_words=len(meanings.vocabulary),
+        n_relations=len(RELATIONS),
+        n_modes=len(MODES),
+        **asdict(recipe.size),
+    )
     fitted = _scaled(examples.fitted, mean, spread)
     members = [
-        _rounded(fit_network(fitted, shape, recipe.schedule, seed=recipe.seed + number))
+        _rounded(fit_network(fitted, shape, recipe.schedule, meanings=meanings.vectors, seed=recipe.seed + number))
         for number in range(recipe.members)
     ]
     held = _scaled([*examples.tasks, *examples.recipes], mean, spread)
     seen = _Seen.of(held, members, shape)
-    strange = _Seen.of(_reworded(held, shape.n_buckets, recipe.seed), members, shape)
+    strange = _Seen.of(_reworded(held, shape.n_words, recipe.seed), members, shape)
     temperature = temperature_of(strange.pointed)
     both = (seen.pointed, strange.pointed)  # what holds for either holds for both
     network = Network(
         shape=shape,
         members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
+        vocabulary=meanings.vocabulary,
         mean=mean,
         spread=spread,
         features=feature_names(lexicon),
@@ -181,23 +193,23 @@ def train_network_on(examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon
     )
 
 
-def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon) -> Examples:
+def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabulary: Vocabulary) -> Examples:
     """Read the corpora and the other runs, and part them."""
-    n_buckets, percent_out = recipe.size.n_buckets, recipe.data.held_out_percent
+    percent_out = recipe.data.held_out_percent
     known: list[Example] = []
     apart: list[Example] = []
     for name in recipe.data.corpora:
         train, held_out = read_sides(data / name)
-        known += examples_of(train, lexicon, n_buckets, what=f"reading {name}")
-        apart += examples_of(held_out, lexicon, n_buckets, what=f"reading {name}")
+        known += examples_of(train, lexicon, vocabulary, what=f"reading {name}")
+        apart += examples_of(held_out, lexicon, vocabulary, what=f"reading {name}")
     for name in recipe.data.outcomes:
-        known += examples_of(read_recorded(data / name), lexicon, n_buckets, what=f"reading {name}")
+        known += examples_of(read_recorded(data / name), lexicon, vocabulary, what=f"reading {name}")
     aegis: list[Example] = []
     if recipe.data.agents:
         aegis = agent_examples(
             data / recipe.data.agents,
             lexicon,
-            n_buckets,
+            vocabulary,
             most=recipe.data.agents_most,
             penalty=recipe.data.agents_penalty,
             seed=recipe.seed,
@@ -205,7 +217,7 @@ def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon) -> Examples:
     mistakes = mistake_examples(
         [data / name for name in recipe.data.mistakes],
         lexicon,
-        n_buckets,
+        vocabulary,
         most=recipe.data.mistakes_most,
         seed=recipe.seed,
     )
@@ -275,12 +287,12 @@ def _rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.half().float() for name, value in weights.items()}
 
 
-def _reworded(examples: Sequence[Example], n_buckets: int, seed: int) -> list[Example]:
+def _reworded(examples: Sequence[Example], n_words: int, seed: int) -> list[Example]:
     """Give every word the place of another: what was learnt of single words helps no more, as with words never met.
 
     Generated runs are worded alike. On them as they are a network is surer than it may be of anybody else's.
     """
-    others = np.random.default_rng(seed).permutation(n_buckets)
+    others = np.random.default_rng(seed).permutation(n_words)
     return [replace(each, inputs=replace(each.inputs, words=others[each.inputs.words])) for each in examples]
 
 

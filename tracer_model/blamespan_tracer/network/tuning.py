@@ -123,7 +123,7 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
     Raises:
         ConfigError: if there are too few failures, or all are of so few tasks that none can be held out.
     """
-    examples = _scaled(examples_of(runs, lexicon, network.shape.n_buckets), network)
+    examples = _scaled(examples_of(runs, lexicon, network.vocabulary), network)
     failures = [each for each in examples if each.decisive >= 0]
     if len(failures) < LEAST_FAILURES:
         raise ConfigError(

@@ -15,11 +15,12 @@ from safetensors import SafetensorError, safe_open
 
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan_tracer.network.model import Shape
+from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.weights_file import digest_of, write_weights
 
 __all__ = ["FORMAT", "LIMIT", "Network", "is_network"]
 
-FORMAT = "blamespan-network-2"
+FORMAT = "blamespan-network-3"
 """Changes whenever a file written before can no longer be read."""
 
 LIMIT = 4.0
@@ -38,6 +39,7 @@ class Network:
     Attributes:
         shape: How large each is.
         members: The weights of each, by name, float32, of 16-bit precision.
+        vocabulary: The words it knows.
         mean: (F,) and
         spread: (F,) of the features in training; a feature is scaled by them and cut at -`LIMIT`..`LIMIT`.
         features: (F,) what each column means; a file whose columns are others is refused.
@@ -55,6 +57,7 @@ class Network:
 
     shape: Shape
     members: tuple[Mapping[str, Floats], ...]
+    vocabulary: Vocabulary
     mean: Floats
     spread: Floats
     features: tuple[str, ...]
@@ -103,7 +106,7 @@ class Network:
             for number, weights in enumerate(self.members)
             for name, each in weights.items()
         }
-        tensors |= {"mean": self.mean, "spread": self.spread}
+        tensors |= {"mean": self.mean, "spread": self.spread, "vocabulary": self.vocabulary.hashes}
         about = {
             "format": FORMAT,
             "shape": json.dumps(asdict(self.shape)),
@@ -133,12 +136,15 @@ class Network:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
             shape = Shape(**json.loads(about["shape"]))
             members = tuple(_member(tensors, number, shape) for number in range(int(about["members"])))
+            if len(tensors["vocabulary"]) != shape.n_words:
+                raise ValueError(f"{len(tensors['vocabulary'])} words where {shape.n_words} are told of")
             if not members or not all(np.isfinite(each).all() for each in tensors.values()):
                 raise ValueError("weights that are no numbers" if members else "no weights")
             temperature, set_mass, coverage, alarm, false_alarms = json.loads(about["calibration"])
             return cls(
                 shape,
                 members,
+                Vocabulary(tensors["vocabulary"]),
                 tensors["mean"],
                 tensors["spread"],
                 tuple(json.loads(about["features"])),

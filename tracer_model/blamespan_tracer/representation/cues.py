@@ -21,7 +21,7 @@ _WORDS: Mapping[str, str] = {
     ),
     "error": (
         "error errors exception traceback failed failure fails timeout unavailable denied undefined unreachable crash "
-        "crashed aborted stderr refused expired"
+        "crashed aborted stderr refused expired forbidden unauthorized malformed"
     ),
     "inability": "sorry apologize unfortunately unable cannot can't couldn't won't impossible unknown missing",
     "end": "terminate terminated done finished complete completed conclude concluded finalize finalized stop",
@@ -76,6 +76,10 @@ PHRASES: Mapping[tuple[str, str], str] = MappingProxyType(
         ("start", "over"): "redo",
         ("from", "scratch"): "redo",
         ("timed", "out"): "error",
+        ("too", "many"): "error",
+        ("bad", "request"): "error",
+        ("field", "required"): "error",
+        ("incomplete", "input"): "error",
     }
 )
 """Pairs of neighbouring words, and what they hint at together."""

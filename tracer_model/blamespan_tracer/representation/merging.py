@@ -64,6 +64,7 @@ def _goes_on(step: Step, last: MergedStep, *, can_be_blamed: bool) -> bool:
     return (
         step.agent == last.agent
         and can_be_blamed == last.can_be_blamed
-        and step.kind != "tool_result"
+        and step.kind not in ("tool_result", "tool_call")
+        and last.said[-1].kind != "tool_call"
         and last.said[-1].index == step.index - 1
     )

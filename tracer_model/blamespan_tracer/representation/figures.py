@@ -1,0 +1,98 @@
+"""Numbers that a step brings in and nothing explains: neither a source, nor a sum, nor two numbers known before.
+
+Dims: N merged steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.representation.arithmetic import equations
+from blamespan_tracer.representation.claims import Claims, Segments
+from blamespan_tracer.representation.reading import Reading
+
+__all__ = ["Figures", "find_figures"]
+
+Floats = NDArray[np.float64]
+
+_KNOWN, _FRESH = 48, 16
+"""Numbers known before that are tried, the latest, and new ones of a step that are looked at, the first."""
+
+_LEAST_DIGITS = 2
+"""A number of one digit is like too many others to be mistaken for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Per merged step: (N,) each.
+
+    Attributes:
+        unexplained: New numbers that no sum and no two known numbers give, as a share of the step's numbers.
+        mistakable: New numbers that have the digits of a known one in another order, or all of its but one.
+    """
+
+    unexplained: Floats
+    mistakable: Floats
+
+
+def find_figures(reading: Reading, segments: Segments, claims: Claims, n_steps: int) -> Figures:
+    """Look at the new numbers of every step."""
+    unexplained, mistakable, total = np.zeros((3, n_steps))
+    known: deque[str] = deque(maxlen=_KNOWN)
+    chosen = np.flatnonzero(claims.is_number & ~claims.in_code)
+    order = chosen[np.argsort(claims.segment[chosen], kind="stable")]
+    bounds = np.searchsorted(claims.segment[order], np.arange(len(reading.texts) + 1))
+    for segment in np.unique(claims.segment[order]).tolist():
+        own = order[bounds[segment] : bounds[segment + 1]]
+        names = [reading.tokens[claims.token[claim]] for claim in claims.claim[own].tolist()]
+        is_fresh = claims.source[own] == segment
+        step = int(segments.owner[segment])
+        if step >= 0 and segments.is_said[segment] and not segments.is_call[segment]:
+            fresh = [name for name, new in zip(names, is_fresh.tolist(), strict=True) if new][:_FRESH]
+            strange = _unexplained(fresh, [*known, *names], reading.texts[segment])
+            total[step] += len(names)
+            unexplained[step] += len(strange)
+            mistakable[step] += sum(_is_mistakable(name, known) for name in fresh)
+        known.extend(name for name, new in zip(names, is_fresh.tolist(), strict=True) if new)
+    size = np.where(total > 0, total, 1.0)
+    return Figures(unexplained / size, mistakable / size)
+
+
+def _unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
+    """Choose those of the *fresh* numbers that no written sum and no two *known* ones come to."""
+    if not fresh:
+        return []
+    sums = {round(equation.right, 6) for equation in equations(text)}
+    left = [name for name in fresh if round(float(name), 6) not in sums]
+    values = np.unique([float(name) for name in known])[-2 * _KNOWN :]
+    one, other = values[:, None], values[None, :]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reached = np.stack([one + other, one - other, one * other, one / other, one * other / 100])
+    strange = []
+    for name in left:
+        value = float(name)
+        near = np.abs(reached - value) <= max(1e-9 * abs(value), 10.0 ** -len(name.partition(".")[2]) * ("." in name))
+        near &= (one != value) & (other != value)
+        if not near.any():
+            strange.append(name)
+    return strange
+
+
+def _is_mistakable(name: str, known: deque[str]) -> bool:
+    digits = name.replace(".", "")
+    return len(digits) >= _LEAST_DIGITS and any(_alike(digits, other.replace(".", "")) for other in known)
+
+
+def _alike(one: str, other: str) -> bool:
+    if one == other or abs(len(one) - len(other)) > 1:
+        return False
+    if len(one) != len(other):
+        short, long = sorted((one, other), key=len)
+        return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
+    return sorted(one) == sorted(other) or (
+        len(one) > _LEAST_DIGITS and sum(a != b for a, b in zip(one, other, strict=True)) == 1
+    )

@@ -1,0 +1,69 @@
+"""Who heard what: how much of the run each step was given, and how much of the rest was given it.
+
+Dims: N merged steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation.merging import MergedStep
+
+__all__ = ["Hearing", "find_hearing"]
+
+Floats = NDArray[np.float64]
+
+_MAX_INPUTS = 256
+"""Inputs of a step that are looked at, the latest: time stays linear in the length of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Per merged step: (N,) each; 0 where the trace tells nothing of inputs and recipients.
+
+    Attributes:
+        hears: Share of the steps before it that it was given.
+        misses: Share of what its agent was given the last time that it is not given now.
+        heard: Share of the decisions after it that were given it.
+        addressed: Share of the other agents that it is addressed to.
+        answered: Whether one of those speaks next.
+    """
+
+    hears: Floats
+    misses: Floats
+    heard: Floats
+    addressed: Floats
+    answered: Floats
+
+
+def find_hearing(
+    trace: MessageActionTrace, steps: Sequence[MergedStep], owner: Sequence[int], n_agents: int
+) -> Hearing:
+    """Count what was given to whom."""
+    n_steps = len(steps)
+    hears, misses, heard, addressed, answered = np.zeros((5, n_steps))
+    given_before: dict[str, frozenset[int]] = {}
+    decisions = np.array([step.can_be_blamed for step in steps], np.bool_)
+    owners = np.array(owner, np.int64)
+    for place, merged in enumerate(steps):
+        first = merged.said[0]
+        inputs = np.array(first.inputs[-_MAX_INPUTS:], np.int64)
+        given = frozenset(owners[inputs].tolist()) - {place}
+        if first.index:
+            hears[place] = min(len(first.inputs) / first.index, 1.0)
+        before = given_before.get(merged.agent, frozenset())
+        misses[place] = len(before - given) / max(len(before), 1) if given or before else 0.0
+        if merged.can_be_blamed and given:
+            heard[list(given)] += 1
+        given_before[merged.agent] = given
+        names = {name for step in merged.said for name in step.recipients}
+        addressed[place] = min(len(names) / max(n_agents - 1, 1), 1.0)
+        following = steps[place + 1].agent if place + 1 < n_steps else ""
+        answered[place] = float(following in names)
+    after = np.clip(decisions.sum() - np.cumsum(decisions), 1, None)
+    return Hearing(hears, misses, np.minimum(heard / after, 1.0), addressed, answered)

@@ -1,0 +1,58 @@
+"""What is odd about a step: its calls and results, its numbers, what it heard; and which is the first odd step.
+
+Dims: N merged steps; every value is (N,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.claims import Floats
+from blamespan_tracer.representation.reading import Mask
+
+__all__ = ["oddities", "summed"]
+
+_LEAST = 1e-9
+"""What is less is rounding."""
+
+_ODD = (
+    *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts itself", "contradicted by a result"),
+    *("result fails", "fails for good", "result gives orders", "a number nothing explains", "a mistakable number"),
+    *("call misfits", "same call, other result", "unknown arguments"),
+)
+"""Features that say, each by itself, that something is odd."""
+
+
+def oddities(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    """Tell what is odd about calls, numbers, and who heard what."""
+    calls, figures, hearing = run.calls, run.figures, run.hearing
+    yield from (
+        ("call misfits", calls.misfit),
+        ("same call, other result", calls.other_result),
+        ("result fails", calls.fails),
+        ("fails for good", calls.fails_for_good),
+        ("result gives orders", (calls.orders > 0).astype(np.float64)),
+        ("result is odd", calls.odd_result),
+        ("unexplained numbers", figures.unexplained),
+        ("a number nothing explains", (figures.unexplained > 0).astype(np.float64)),
+        ("mistakable numbers", figures.mistakable),
+        ("a mistakable number", (figures.mistakable > 0).astype(np.float64)),
+        ("hears", hearing.hears),
+        ("misses what it heard", hearing.misses),
+        ("is heard", hearing.heard),
+        ("is addressed to", hearing.addressed),
+        ("is answered by whom it addresses", hearing.answered),
+    )
+
+
+def summed(found: Mapping[str, Floats], decides: Mask) -> Iterator[tuple[str, Floats]]:
+    """Tell which steps are odd in any way, and which is the first."""
+    odd = np.any([found[name] > _LEAST for name in _ODD], axis=0) & decides
+    before = np.cumsum(odd) - odd
+    yield "is odd", odd.astype(np.float64)
+    yield "is the first odd one", (odd & (before == 0)).astype(np.float64)
+    yield "is odd and reaches the end", (odd & (found["reaches the end"] > 0)).astype(np.float64)
+    yield "odd before it", before / max(odd.sum(), 1)
