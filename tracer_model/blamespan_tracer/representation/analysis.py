@@ -9,11 +9,8 @@ import numpy as np
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.arithmetic import equations
-from blamespan_tracer.representation.calls import Calls, find_calls
 from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
 from blamespan_tracer.representation.facts import Facts, find_facts
-from blamespan_tracer.representation.figures import Figures, find_figures
-from blamespan_tracer.representation.hearing import Hearing, find_hearing
 from blamespan_tracer.representation.merging import MergedStep, merge
 from blamespan_tracer.representation.objections import find_objections, name_tokens
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
@@ -41,9 +38,6 @@ class Analysis:
         objected: (O,) to what.
         sums: (N,) how many written sums each step has, and
         wrong_sums: (N,) how many of them do not hold.
-        calls: What is odd about calls and their results.
-        figures: Which numbers nothing explains.
-        hearing: Who heard what.
         agent: (N,) labels.
         decides: (N,) which steps can be blamed.
         labels: (V,) which tokens are names of agents.
@@ -62,9 +56,6 @@ class Analysis:
     objected: Ints
     sums: Ints
     wrong_sums: Ints
-    calls: Calls
-    figures: Figures
-    hearing: Hearing
     agent: Ints
     decides: Mask
     labels: Mask
@@ -104,9 +95,6 @@ def analyse(trace: MessageActionTrace) -> Analysis:
         objected=objected,
         sums=sums,
         wrong_sums=wrong_sums,
-        calls=find_calls(trace, reading, segments, len(steps)),
-        figures=find_figures(reading, segments, claims, len(steps)),
-        hearing=find_hearing(trace, steps, owner, len(names)),
         agent=agent,
         decides=decides,
         labels=named >= 0,

@@ -9,8 +9,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.calls import find_calls
 from blamespan_tracer.representation.claims import Floats
+from blamespan_tracer.representation.figures import find_figures
+from blamespan_tracer.representation.hearing import find_hearing
 from blamespan_tracer.representation.reading import Mask
 
 __all__ = ["oddities", "summed"]
@@ -26,9 +30,12 @@ _ODD = (
 """Features that say, each by itself, that something is odd."""
 
 
-def oddities(run: Analysis) -> Iterator[tuple[str, Floats]]:
+def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
     """Tell what is odd about calls, numbers, and who heard what."""
-    calls, figures, hearing = run.calls, run.figures, run.hearing
+    n_steps, n_agents = len(run.steps), int(run.agent.max(initial=-1)) + 1
+    calls = find_calls(trace, run.reading, run.segments, n_steps)
+    figures = find_figures(run.reading, run.segments, run.claims, n_steps)
+    hearing = find_hearing(trace, run.steps, run.owner, n_agents)
     yield from (
         ("call misfits", calls.misfit),
         ("same call, other result", calls.other_result),

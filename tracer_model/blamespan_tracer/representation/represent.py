@@ -49,7 +49,7 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
         can_be_blamed=run.decides,
         edges=edges,
         edge_weights=weights,
-        features=step_features(run),
+        features=step_features(trace, run),
     )
 
 
