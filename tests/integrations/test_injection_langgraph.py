@@ -173,7 +173,7 @@ def test_tool_that_fails_is_not_called(operator: str, is_called: bool, is_async:
     with blamespan.inject("blamespan:X4", operator=operator) as injection:
         try:
             asyncio.run(agent.ainvoke(asking)) if is_async else agent.invoke(asking)
-        except (ConnectionError, RuntimeError, PermissionError, TimeoutError):
+        except (OSError, RuntimeError, ValueError, LookupError, MemoryError):  # whatever services raise
             assert not is_called
 
     assert [applied.operator for applied in injection.applied] == [operator]
