@@ -22,13 +22,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.features import AgentFeatures
 from blamespan_tracer.hash_index import HashIndex
 from blamespan_tracer.tokens import Hashes
-from blamespan_tracer.weights_file import digest_of, write_weights
+from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["SEAT_WEIGHT", "AgentScores", "Lexicon", "question_digest", "scaled"]
 
@@ -194,11 +193,7 @@ class Lexicon:
             TracerUnavailable: if the file is missing, damaged or of another format.
         """
         try:
-            content = path.read_bytes()
-            about = _metadata(content)
-            if about.get("format") != FORMAT:
-                raise ValueError(f"format {about.get('format')!r}")
-            return cls._of(load(content), about, digest_of(content))
+            return cls._of(*read_weights(path, FORMAT))
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
                 f"expected lexical weights ({FORMAT}) at {str(path)!r}, got {error}. "
@@ -248,15 +243,3 @@ def _summed(rows: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
 def question_digest(question: str) -> str:
     """Shorten *question* to eight hex digits: enough to recognise it among thousands, too few to read it."""
     return sha256(" ".join(question.split()).encode("utf-8", "replace")).hexdigest()[:8]
-
-
-def _metadata(content: bytes) -> dict[str, str]:
-    """Read the header's `__metadata__`, which safetensors' in-memory reader leaves out."""
-    size = int.from_bytes(content[:8], "little")
-    if not 2 <= size <= min(len(content), 10_000_000):
-        raise ValueError(f"a header of {size} bytes in a file of {len(content)}")
-    header = json.loads(content[8 : 8 + size])
-    about = header.get("__metadata__") if isinstance(header, dict) else None
-    if not isinstance(about, dict):
-        raise ValueError("a file without metadata")
-    return about

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
-__all__ = ["digest_of", "write_weights"]
+__all__ = ["digest_of", "read_weights", "write_weights"]
 
 
 def write_weights(path: Path, tensors: Mapping[str, NDArray[Any]], about: dict[str, str]) -> str:
@@ -22,6 +22,37 @@ def write_weights(path: Path, tensors: Mapping[str, NDArray[Any]], about: dict[s
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return digest_of(content)
+
+
+def read_weights(path: Path, wanted: str) -> tuple[dict[str, NDArray[Any]], dict[str, str], str]:
+    """Read what `write_weights` wrote: the tensors, what is said about them, and the digest that identifies the file.
+
+    Args:
+        path: The file, read once.
+        wanted: The `format` that it must be about.
+
+    Raises:
+        OSError: if it cannot be read.
+        SafetensorError: if its tensors are damaged.
+        ValueError: if its header is, or it is of another format.
+    """
+    content = path.read_bytes()
+    about = _metadata(content)
+    if about.get("format") != wanted:
+        raise ValueError(f"format {about.get('format')!r}")
+    return load(content), about, digest_of(content)
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Read the header's `__metadata__`, which safetensors' in-memory reader leaves out."""
+    size = int.from_bytes(content[:8], "little")
+    if not 2 <= size <= min(len(content), 10_000_000):
+        raise ValueError(f"a header of {size} bytes in a file of {len(content)}")
+    header = json.loads(content[8 : 8 + size])
+    about = header.get("__metadata__") if isinstance(header, dict) else None
+    if not isinstance(about, dict):
+        raise ValueError("a file without metadata")
+    return about
 
 
 def digest_of(content: bytes) -> str:

@@ -9,7 +9,7 @@ import codecs
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.files import MAX_LINE_BYTES, open_bytes, read_errors
 from blamespan.json_text import MAX_NESTING, is_deep
+from blamespan.recorded import RecordedRun
 
-__all__ = ["Found", "json_objects", "json_objects_of", "json_values"]
+__all__ = ["Found", "json_objects", "json_objects_of", "json_values", "runs_of_objects"]
 
 _READ_BYTES = 1 << 18
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -56,6 +57,29 @@ def json_objects(path: Path, expected: str) -> Iterator[Found | UnreadableInput]
         UnreadableInput: if the file cannot be opened.
     """
     return _objects(json_values(path, expected), expected)
+
+
+def runs_of_objects(
+    path: Path, expected: str, run_of: Callable[[Found], RecordedRun]
+) -> Iterator[RecordedRun | UnreadableInput]:
+    """Yield one run per object of a file; for what is none, the error in its place.
+
+    Args:
+        path: The file.
+        expected: As for `json_objects`.
+        run_of: Makes the run, or raises `UnreadableInput`.
+
+    Raises:
+        UnreadableInput: if the file cannot be opened.
+    """
+    for found in json_objects(path, expected):
+        if isinstance(found, UnreadableInput):
+            yield found
+            continue
+        try:
+            yield run_of(found)
+        except UnreadableInput as error:
+            yield error
 
 
 def json_objects_of(document: bytes, place: str, expected: str) -> Iterator[Found | UnreadableInput]:

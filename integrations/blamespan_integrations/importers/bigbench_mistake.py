@@ -12,7 +12,7 @@ from pathlib import Path
 from blamespan.errors import UnreadableInput
 from blamespan.recorded import Fault, RecordedRun
 from blamespan_integrations.importers._conversation import Conversation
-from blamespan_integrations.importers._json_values import Found, json_objects
+from blamespan_integrations.importers._json_values import Found, runs_of_objects
 
 __all__ = ["BigBenchMistakeImporter"]
 
@@ -46,14 +46,7 @@ class BigBenchMistakeImporter:
 
     def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield one run per object; for what is none, the error in its place."""
-        for found in json_objects(path, _EXPECTED):
-            if isinstance(found, UnreadableInput):
-                yield found
-                continue
-            try:
-                yield _run(found)
-            except UnreadableInput as error:
-                yield error
+        return runs_of_objects(path, _EXPECTED, _run)
 
 
 def _run(found: Found) -> RecordedRun:

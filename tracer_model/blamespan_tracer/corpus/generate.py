@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blamespan.analysis.engines.workers import cores
 from blamespan.errors import BlamespanError
 from blamespan.plugins import require
 from blamespan_tracer.corpus.plan import Block, blocks_of
@@ -23,7 +24,7 @@ from blamespan_tracer.corpus.storage import CorpusFolder, MadeBlock, read_manife
 if TYPE_CHECKING:
     from blamespan_tracer.replay.recording import Recording
 
-__all__ = ["OnBlock", "default_processes", "generate_corpus"]
+__all__ = ["OnBlock", "generate_corpus"]
 
 OnBlock = Callable[[int, int], None]
 """Told after each block for how many runs there are enough to choose from by now, and how many are wanted."""
@@ -32,11 +33,6 @@ _MODULES = {"autogen": "autogen_agentchat", "langgraph": "langgraph"}
 
 _worker: tuple[CorpusRecipe, Recording] | None = None
 """What a process of the pool makes, and what it records with."""
-
-
-def default_processes() -> int:
-    """Count the processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def generate_corpus(
@@ -72,7 +68,7 @@ def generate_corpus(
         if on_block is not None:
             on_block(runs_done, recipe.runs)
         sizes = {block.number: block.runs for block in left}
-        for made in _made(recipe, left, processes or default_processes()):
+        for made in _made(recipe, left, processes or cores()):
             corpus.keep(made)
             runs_done += sizes[made.number]
             if on_block is not None:

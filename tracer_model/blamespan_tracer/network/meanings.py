@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.network.vocabulary import Vocabulary
-from blamespan_tracer.weights_file import digest_of, write_weights
+from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["BUNDLED_MEANINGS", "Meanings"]
 
@@ -56,15 +56,12 @@ class Meanings:
             TracerUnavailable: if the file is missing, damaged, of another format, or holds numbers that are none.
         """
         try:
-            with safe_open(path, framework="numpy") as file:
-                found = (file.metadata() or {}).get("format")
-                if found != FORMAT:
-                    raise ValueError(f"format {found!r}")
-                hashes, vectors = file.get_tensor("hashes"), file.get_tensor("vectors").astype(np.float32)
+            tensors, _, digest = read_weights(path, FORMAT)
+            hashes, vectors = tensors["hashes"], tensors["vectors"].astype(np.float32)
             if vectors.ndim != 2 or len(vectors) != len(hashes) or not np.isfinite(vectors).all():
                 raise ValueError(f"{len(hashes)} words with vectors of shape {vectors.shape}")
-            return cls(Vocabulary(hashes), vectors, digest_of(path.read_bytes()))
-        except (OSError, SafetensorError, ValueError) as error:
+            return cls(Vocabulary(hashes), vectors, digest)
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise TracerUnavailable(
                 f"expected meanings of words in {str(path)!r} (format {FORMAT}), got {error}. "
                 "Reinstall blamespan or make them again: scripts/words"

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.vocabulary import Vocabulary
-from blamespan_tracer.weights_file import digest_of, write_weights
+from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "LIMIT", "Network", "is_network"]
 
@@ -129,11 +129,7 @@ class Network:
             TracerUnavailable: if the file is missing, damaged, of another format, or holds numbers that are none.
         """
         try:
-            with safe_open(path, framework="numpy") as file:
-                about = file.metadata() or {}
-                if about.get("format") != FORMAT:
-                    raise ValueError(f"format {about.get('format')!r}")
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
+            tensors, about, digest = read_weights(path, FORMAT)
             shape = Shape(**json.loads(about["shape"]))
             members = tuple(_member(tensors, number, shape) for number in range(int(about["members"])))
             if len(tensors["vocabulary"]) != shape.n_words:
@@ -156,7 +152,7 @@ class Network:
                 alarm,
                 false_alarms,
                 json.loads(about["notes"]),
-                digest_of(path.read_bytes()),
+                digest,
                 _alarms(json.loads(about.get("alarms", "[]"))),
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:

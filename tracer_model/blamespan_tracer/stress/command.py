@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -149,14 +148,14 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
 
 
 def _stressed(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
+    from blamespan.analysis.engines.workers import cores
     from blamespan_tracer.progress import tracked
     from blamespan_tracer.stress.campaign import campaign
 
     def shown(results: Iterator[tuple[Order, Result]], title: str, total: int) -> Iterator[tuple[Order, Result]]:
         return tracked(results, title, total=total)
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return campaign(spec, recipe, count=processes or cores, tracked=shown)
+    return campaign(spec, recipe, count=processes or cores(), tracked=shown)
 
 
 def _make_sure_of(out: Path) -> None:
