@@ -10,9 +10,9 @@ import pytest
 from blamespan_tracer.simulation.agent import Character, Moment
 from blamespan_tracer.simulation.casts import Member, Role
 from blamespan_tracer.simulation.dice import Dice
-from blamespan_tracer.simulation.facts import Rule
+from blamespan_tracer.simulation.facts import Lookup, Rule
 from blamespan_tracer.simulation.knowledge import Knowledge
-from blamespan_tracer.simulation.policies import Heard, Reply, ToolCall, ToolSpec
+from blamespan_tracer.simulation.policies import Heard, Mistake, Reply, ToolCall, ToolSpec
 from blamespan_tracer.simulation.protocols import answered
 from blamespan_tracer.simulation.tasks.task import Builder, Task
 from blamespan_tracer.wordings import say
@@ -59,7 +59,7 @@ def test_a_solver_goes_by_what_others_say_if_it_takes_no_care() -> None:
     altered = Heard("message", "The price of one lamp is 40 euros.", "Bob")
 
     assert _answer(_reply(_character("solver", care=0.0), _QUESTION, altered)) == 420.0
-    assert {_answer(_reply(_character("solver"), _QUESTION, altered, index=k)) for k in range(12)} == {300.0, 420.0}
+    assert {_answer(_reply(_character("solver", seed=k), _QUESTION, altered)) for k in range(12)} == {300.0, 420.0}
 
 
 def test_a_rule_said_otherwise_changes_what_is_worked_out() -> None:
@@ -175,3 +175,39 @@ def test_rules_in_a_circle_come_to_an_end() -> None:
     assert known.needed[-1] == "last"
     assert set(known.needed) == {"total", "cut", "last"}
     assert not known.is_stale("last")
+
+
+def test_a_mistake_hangs_on_how_often_there_was_a_chance_for_it_alone() -> None:
+    """Decisions more or less, because another mistake was put right, move none; each chance has a draw of its own."""
+    sloppy = _character("solver", mistakes=0.5)
+    one, other = (Moment(sloppy, index, [_QUESTION], ()) for index in (0, 7))
+
+    drawn = [one.errs("blamespan:X3", "misread", "price") for _ in range(20)]
+
+    assert [other.errs("blamespan:X3", "misread", "price") for _ in range(20)] == drawn
+    assert set(drawn) == {True, False}
+
+
+def test_a_mistake_put_right_leaves_the_others() -> None:
+    """What is repaired is not made at its place; what else goes wrong there goes wrong still."""
+    hopeless = _character("solver", mistakes=1.0)
+    repaired = Moment(hopeless, 0, [_QUESTION], (), repaired=[Mistake("blamespan:X3", "misread", "price")])
+
+    assert not repaired.errs("blamespan:X3", "misread", "price")
+    assert repaired.errs("blamespan:X3", "misread", "count")
+
+
+@pytest.mark.parametrize("role", ["researcher", "solver"])
+def test_what_is_claimed_without_a_source_is_said_at_once(role: Role) -> None:
+    """An agent that makes up a value calls nothing in the same decision, where it would not show: it states it."""
+    build = Builder("tables", Dice("test").rng("words"))
+    lookup = Lookup("aggregate", {"column": "units"}, answer="value")
+    units = build.found("units", "total of units", 250.0, lookup)
+    returns = build.found("returns", "total of returns", 30.0, lookup)
+    task = build.task(build.derived("net", "net result", "difference", (units, returns)), "A table.", "The net result?")
+    character = _character(role, task=task, mistakes=1.0)
+
+    reply = answered(Moment(character, 0, [Heard("task", task.question)], [ToolSpec("aggregate", "", ("column",))]))
+
+    assert not reply.calls
+    assert {said.key for said in task.lexicon.read(reply.text, {}).said} >= {"units", "returns"}

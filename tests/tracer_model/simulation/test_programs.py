@@ -142,15 +142,15 @@ def test_another_policy_may_take_the_agents_places(framework: str) -> None:
     assert not outcome.succeeded
 
 
-def test_a_decision_made_flawless_repairs_the_run() -> None:
-    """Some run that failed by natural mistakes succeeds when just one decision is made without any."""
+def test_mistakes_not_made_in_one_decision_repair_the_run() -> None:
+    """Some run that failed by natural mistakes succeeds when just one decision is made without its own."""
     flips = 0
     for seed in range(12):
         program = Program("word_problems", "chain", "langgraph", seed=seed, mistakes=0.04, care=0.2)
         failed = program.run()
         erring = [d for d in failed.decisions if d.mistakes]
         if not failed.succeeded:
-            flips += any(program.run(flawless=[(d.agent, d.index)]).succeeded for d in erring)
+            flips += any(program.run(repairs={(d.agent, d.index): d.mistakes}).succeeded for d in erring)
 
     assert flips >= 2
 

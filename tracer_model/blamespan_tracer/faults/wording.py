@@ -13,6 +13,9 @@ _NUMBER = re.compile(r"(?<![\w.,])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9
 _LIST_MARK = re.compile(r"^[^\S\n]*\(?([0-9]{1,2})[.)](?=\s|$)", re.MULTILINE)
 _MOST_MARK = 8
 """Characters of the longest mark of a list, blanks aside."""
+_OPENS_ITEM = re.compile(r"(?:[-*+#>:]|\d[.)])[ \t*]*\Z|\n\s*\Z")
+"""What stands before the first word of a list's item, of a heading, or after a colon."""
+
 _NAME = re.compile(r"\b[A-Z][a-z]+(?:[ -][A-Z][a-z]+)*\b|`[^`\n]{1,60}`|\"[^\"\n]{1,60}\"")
 
 
@@ -46,10 +49,16 @@ def numbers(text: str) -> list[Found]:
 
 
 def names(text: str) -> list[Found]:
-    """Find names, code identifiers and quotations; a capitalised word that opens a sentence is no name."""
+    """Find names, code identifiers and quotations; a capitalised word that opens a sentence or an item is no name."""
     opens = {sentence.start for sentence in sentences(text)}
     found = [Found(m.start(), m.end(), m.group()) for m in _NAME.finditer(text)]
-    return [name for name in found if name.start not in opens or " " in name.text or name.text[0] in '`"']
+    return [
+        name
+        for name in found
+        if " " in name.text
+        or name.text[0] in '`"'
+        or not (name.start in opens or _OPENS_ITEM.search(text, max(0, name.start - 12), name.start))
+    ]
 
 
 def with_replaced(text: str, changes: Sequence[tuple[Found, str]]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan_tracer.feedback.writing import Note, notes_in, without_feedback
 from blamespan_tracer.simulation.agent import Moment
-from blamespan_tracer.simulation.policies import Heard, Mistake, Reply, ToolSpec
+from blamespan_tracer.simulation.policies import Heard, Reply, ToolSpec
 from blamespan_tracer.simulation.protocols import answered
 from blamespan_tracer.simulation.stage import SimulatedPolicy
 
@@ -40,7 +40,14 @@ class HeedfulPolicy(SimulatedPolicy):
         notes = tuple(dict.fromkeys(note for message in heard for note in notes_in(message.text)))
         plain = [replace(message, text=without_feedback(message.text)) for message in heard]
         moment = _HeedfulMoment(
-            self.character, self.index, plain, tools, self.index in self.flawless, notes=notes, heed=self.heed
+            self.character,
+            self.index,
+            plain,
+            tools,
+            self.repairs.get(self.index, ()),
+            self.draws,
+            notes=notes,
+            heed=self.heed,
         )
         self.index += 1
         said = answered(moment)
@@ -57,12 +64,9 @@ class _HeedfulMoment(Moment):
         super().__post_init__()
         self.care = 1 - (1 - self.care) * self._left(_CHECKING) if self.care > 0 else 0.0
 
-    def errs(self, mode: str, kind: str, about: str = "") -> bool:
-        """Decide whether to make a mistake here, less often after feedback on such, and note it."""
-        if self.is_flawless or not self.dice.chance(self.who.mistakes * self._left(mode), kind, about):
-            return False
-        self.mistakes.append(Mistake(mode, kind, about))
-        return True
+    def prone(self, mode: str) -> float:
+        """Give the probability of a mistake of *mode*: lower after feedback on such."""
+        return self.who.mistakes * self._left(mode)
 
     def _left(self, code: str) -> float:
         """Give the share of its mistakes of a kind that an agent still makes."""

@@ -6,7 +6,7 @@ another, from the first on, until the outcome flips (AgenTracer, arXiv 2509.0331
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from blamespan_tracer.replay.labels import Decisive, FaultLabel, Purpose, RunLab
 from blamespan_tracer.replay.recording import Recording
 from blamespan_tracer.replay.steps import DecisionSteps, blamed_step, changed_steps
 from blamespan_tracer.simulation.policies import Reply
-from blamespan_tracer.simulation.programs import Decision, Outcome, Program
+from blamespan_tracer.simulation.programs import Decision, Outcome, Program, Repairs
 
 __all__ = ["Case", "Recorded", "examine"]
 
@@ -53,8 +53,10 @@ class Case:
     Attributes:
         runs: The runs to keep: the twin first, where there is one. Empty where nothing is.
         dropped: Why nothing is kept, in a word: `not-written`; `clean-fails`; `harmless`, where that is not wanted;
-            `repair-fails` and `no-flip`: putting it right does not help; `no-step`: what was decisive is in no step of
-            the trace; `void`: an endpoint gave no answer; `error`: no trace could be rebuilt. Empty where any is.
+            `repair-fails` and `no-flip`: putting it right does not help; `own-mistake-first`: putting an earlier
+            mistake of an agent's own right helps, too, so that the first cause is not what was put in; `no-step`: what
+            was decisive is in no step of the trace; `void`: an endpoint gave no answer; `error`: no trace could be
+            rebuilt. Empty where any is.
     """
 
     runs: tuple[Recorded, ...] = ()
@@ -180,11 +182,11 @@ class _Examined:
         if run.outcome.succeeded:
             return Case((self._kept(run, "clean", self._own_mistakes(run)),))
         for key, decision in run.decisions.items():
-            if decision.mistakes and self._replayed(flawless=[key]).succeeded:
+            if decision.mistakes and self._replayed(repairs={key: decision.mistakes}).succeeded:
                 break
         else:
             raise _Dropped("no-flip")
-        twin = self._recorded(f"{self.name} but {key!r}", flawless=[key])
+        twin = self._recorded(f"{self.name} but {key!r}", {key: decision.mistakes})
         faults = self._own_mistakes(run)
         step = run.steps.step(decision, twin.decisions[key].reply)
         if step is None:
@@ -227,8 +229,20 @@ class _Examined:
             return self._kept(run, "several", faults, None, twin, verified=False)
         if found.step is None:
             raise _Dropped("no-step")
+        if self._own_mistake_decides(run, found.step):
+            raise _Dropped("own-mistake-first")
         decisive = _decisive(run.trace, found.step, found.modes)
         return self._kept(run, "several" if len(causes) > 1 else "faulty", faults, decisive, twin)
+
+    def _own_mistake_decides(self, run: _Run, before: int) -> bool:
+        """Tell whether a mistake of an agent's own, at a step before *before*, would also flip the run if put right."""
+        return any(
+            (step := run.steps.step(decision)) is not None
+            and step < before
+            and self._replayed(repairs={key: decision.mistakes}).succeeded
+            for key, decision in run.decisions.items()
+            if decision.mistakes
+        )
 
     def _cause(self, run: _Run, twin: _Run, number: int) -> _Cause:
         """Say where one of the planned faults shows, and how to put it right; written again and again it is one."""
@@ -272,8 +286,8 @@ class _Examined:
             if one in twin.decisions and step is not None and run.steps.step(run.decisions[one]) == step
         }
 
-    def _recorded(self, name: str, flawless: Collection[_Key] = ()) -> _Run:
-        outcome, spans = self.recording.record(name, lambda: self.program.run(flawless=flawless))
+    def _recorded(self, name: str, repairs: Repairs | None = None) -> _Run:
+        outcome, spans = self.recording.record(name, lambda: self.program.run(repairs=repairs))
         return _Run(outcome, spans)
 
     def _replayed(
@@ -281,15 +295,15 @@ class _Examined:
         spared: Callable[[int, Applied], bool] | None = None,
         *,
         overrides: Mapping[_Key, Reply] | None = None,
-        flawless: Collection[_Key] = (),
+        repairs: Repairs | None = None,
     ) -> Outcome:
         """Run again without spans, with the faults, if any are planned."""
 
         def run() -> Outcome:
             if not self.faults:
-                return self.program.run(flawless=flawless)
+                return self.program.run(repairs=repairs)
             with _Faults(self.faults, self.seed, spared):
-                return self.program.run(overrides=overrides)
+                return self.program.run(overrides=overrides, repairs=repairs)
 
         outcome = self.recording.unrecorded(run)
         if outcome.is_void:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -81,7 +82,8 @@ class Moment:
         index: Number of the decision.
         heard: The messages it goes by.
         tools: What it may call.
-        is_flawless: Whether it errs in nothing, this once.
+        repaired: Mistakes that it does not make, this once.
+        draws: How often the agent has drawn for each purpose in this run.
         mistakes: What it did wrong.
         values: What it goes by: what it knows, as it takes it.
     """
@@ -90,7 +92,8 @@ class Moment:
     index: int
     heard: Sequence[Heard]
     tools: Sequence[ToolSpec]
-    is_flawless: bool = False
+    repaired: Collection[Mistake] = ()
+    draws: Counter[tuple[str, ...]] = field(default_factory=Counter)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -99,7 +102,8 @@ class Moment:
         self.rng: Random = self.dice.rng("prose")
         self.knowledge = Knowledge(self.who.task.lexicon, self.who.task.implied, self.heard, name)
         self.facts = self.who.task.lexicon.facts
-        self.care = 1.0 if self.is_flawless else self._told_care()
+        checks = any(mistake.kind == "skips-check" for mistake in self.repaired)
+        self.care = 1.0 if checks else self._told_care()
         self.values: dict[str, Value] = dict(self.knowledge.values)
         self._take_origins()
 
@@ -108,12 +112,26 @@ class Moment:
         """Give the key of what the question asks for."""
         return self.who.task.lexicon.target
 
+    def chance(self, probability: float, *purpose: str) -> bool:
+        """Come true with *probability*: another draw each time that the agent draws for *purpose*.
+
+        A draw hangs on nothing else, so that a mistake put right, which may cost or save decisions, shifts no other.
+        """
+        times = self.draws[purpose]
+        self.draws[purpose] += 1
+        return Dice("draw", self.who.seed, self.who.member.name).chance(probability, *purpose, times)
+
     def errs(self, mode: str, kind: str, about: str = "") -> bool:
         """Decide whether to make a mistake here, and note it."""
-        if self.is_flawless or not self.dice.chance(self.who.mistakes, kind, about):
+        mistake = Mistake(mode, kind, about)
+        if not self.chance(self.prone(mode), kind, about) or mistake in self.repaired:
             return False
-        self.mistakes.append(Mistake(mode, kind, about))
+        self.mistakes.append(mistake)
         return True
+
+    def prone(self, mode: str) -> float:
+        """Give the probability of a mistake of *mode* at each chance for one."""
+        return self.who.mistakes
 
     def is_mine(self, key: str) -> bool:
         """Tell whether *key* is in the agent's share of the work; what follows on what it found itself is its own."""
@@ -201,7 +219,7 @@ class Moment:
         return ToolCall.of(name, arguments)
 
     def _mixed_up(self, key: str, arguments: Mapping[str, str]) -> dict[str, str]:
-        """Take one word of another fact's arguments, so that it asks for something else."""
+        """Take one word of another fact's arguments, so that it asks for what nobody wants to know."""
         asked = [self.knowledge.arguments(other) for other, fact in self.facts.items() if fact.lookup and other != key]
         known = [other for other in asked if other is not None]
         made: list[dict[str, str]] = []
@@ -213,9 +231,7 @@ class Moment:
                     made += [{**arguments, name: " ".join([*ours[:at], theirs[at], *ours[at + 1 :]])} for at in differ]
         fresh = [each for each in made if each not in known and each != arguments]
         rng = self.dice.rng("argument", key)
-        return rng.choice(
-            fresh or made or [{name: text.rpartition(" ")[0] or text for name, text in arguments.items()}]
-        )
+        return rng.choice(fresh or [{name: text.rpartition(" ")[0] or text for name, text in arguments.items()}])
 
     def _taken(self, key: str) -> Value:
         value = self.values[key]
@@ -252,7 +268,7 @@ class Moment:
                 self.values[key] = origin
 
     def _notices(self, *about: str) -> bool:
-        return self.is_flawless or self.dice.chance(self.care * 0.6, "notice", *about)
+        return self.chance(self.care * 0.6, "notice", *about)
 
     def _told_care(self) -> float:
         """Read how much the agent is told to check: a verifier without that duty has no care."""

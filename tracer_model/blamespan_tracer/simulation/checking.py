@@ -46,7 +46,7 @@ def _second_look(moment: Moment) -> tuple[ToolCall, ...]:
     calls = []
     for claim in moment.knowledge.said_since(since):
         is_new = not moment.knowledge.calls.get(claim.key) and moment.facts[claim.key].lookup is not None
-        if is_new and moment.dice.chance(moment.care, "look", claim.key):
+        if is_new and moment.chance(moment.care, "look", claim.key):
             call = moment.call(claim.key)
             calls += [call] if call is not None else []
     return tuple(calls[: max(2, moment.who.pace)])
@@ -56,11 +56,11 @@ def _objections(moment: Moment) -> list[tuple[Claim, Value]]:
     """Find what others said and is wrong by one's own working, as far as one looks."""
     known = moment.knowledge
     base = {key: value for key, value in moment.values.items() if key not in known.rules}
-    base.update({key: value for key, value in known.origins.items() if moment.dice.chance(moment.care, "source", key)})
+    base.update({key: value for key, value in known.origins.items() if moment.chance(moment.care, "source", key)})
     wrong: list[tuple[Claim, Value]] = []
     skipped: list[str] = []
     for claim in known.said_since(_last_review(moment)):
-        if not moment.dice.chance(moment.care, "check", claim.key):
+        if not moment.chance(moment.care, "check", claim.key):
             if not same(claim.value, known.origins.get(claim.key)) or claim.key in known.rules:
                 skipped.append(claim.key)
             continue
@@ -91,7 +91,7 @@ def _approved(moment: Moment) -> Reply:
 def _test(moment: Moment, code: str) -> Reply:
     """Run the tests, or read the code; object with what a coder needs, or approve."""
     if (
-        moment.dice.chance(moment.care, "test")
+        moment.chance(moment.care, "test")
         and moment.may_call("run_tests")
         and code.strip() not in moment.knowledge.tested
     ):
@@ -101,7 +101,7 @@ def _test(moment: Moment, code: str) -> Reply:
         key in moment.values for key in moment.knowledge.needed[:-1]
     )
     mine = moment.derive(moment.target) if is_known else code
-    is_wrong = passed is False or (passed is None and not same(mine, code) and moment.dice.chance(moment.care, "read"))
+    is_wrong = passed is False or (passed is None and not same(mine, code) and moment.chance(moment.care, "read"))
     if is_wrong and not moment.errs("mast:FM-3.3", "checks-wrongly", moment.target):
         rule = moment.knowledge.rules[moment.target]
         missed = [key for key in rule.inputs if key in moment.values]

@@ -39,7 +39,7 @@ def judge(moment: Moment) -> Reply:
     ranked = Counter(map(_shown, answers.values())).most_common()
     value = next(v for v in answers.values() if _shown(v) == ranked[0][0])
     is_split = len(ranked) > 1
-    if is_split and moment.dice.chance(moment.care, "weigh"):
+    if is_split and moment.chance(moment.care, "weigh"):
         again = rederived(moment.knowledge, moment.target, moment.knowledge.origins)
         value = again if again is not None else value
     moment.values[moment.target] = value
@@ -50,7 +50,7 @@ def _reply_in_debate(moment: Moment) -> Reply:
     answers = _answers(moment)
     mine = answers.pop(moment.who.member.name, None)
     others = [value for value in answers.values() if not same(value, mine)]
-    if mine is None or (others and moment.dice.chance(moment.care, "recheck")):
+    if mine is None or (others and moment.chance(moment.care, "recheck")):
         base = {key: value for key, value in _own_view(moment).items() if key not in moment.knowledge.rules}
         again = rederived(moment.knowledge, moment.target, {**base, **moment.knowledge.origins})
         if again is not None and moment.errs("mast:FM-2.6", "slip", moment.target):
@@ -62,7 +62,7 @@ def _reply_in_debate(moment: Moment) -> Reply:
             if again is not None
             else (mine, talk.DEBATES)
         )
-    elif others and moment.dice.chance(0.4, "adopt"):
+    elif others and moment.chance(0.4, "adopt"):
         value, bank = Counter(others).most_common(1)[0][0], talk.ADOPTS
     else:
         value, bank = mine, talk.DEBATES

@@ -15,19 +15,22 @@ from blamespan.errors import ConfigError, MissingExtra
 from blamespan_tracer.simulation.agent import Character
 from blamespan_tracer.simulation.casts import CASTS, Member, cast_of, instructions
 from blamespan_tracer.simulation.dice import stable_seed
-from blamespan_tracer.simulation.policies import AsyncPolicy, Policy, Reply
+from blamespan_tracer.simulation.policies import AsyncPolicy, Mistake, Policy, Reply
 from blamespan_tracer.simulation.stage import Decision, OnReply, SimulatedPolicy, Stage
 from blamespan_tracer.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_tracer.simulation.topologies import TOPOLOGIES, Framework, Needs
 from blamespan_tracer.simulation.voices import voice_of
 from blamespan_tracer.simulation.waiting import StuckError, until_stuck
 
-__all__ = ["Decision", "Framework", "OnReply", "Outcome", "PolicyFor", "Program"]
+__all__ = ["Decision", "Framework", "OnReply", "Outcome", "PolicyFor", "Program", "Repairs"]
 
 _log = logging.getLogger(__name__)
 
 PolicyFor: TypeAlias = Callable[[Character], Policy | AsyncPolicy]
 """Makes the policy of an agent."""
+
+Repairs: TypeAlias = Mapping[tuple[str, int], Collection[Mistake]]
+"""For (agent, number of its decision): mistakes of its own that it does not make there. All else stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Program:
         *,
         overrides: Mapping[tuple[str, int], Reply] | None = None,
         on_reply: OnReply | None = None,
-        flawless: Collection[tuple[str, int]] = (),
+        repairs: Repairs | None = None,
         policy_for: PolicyFor | None = None,
     ) -> Outcome:
         """Run the team once.
@@ -92,7 +95,7 @@ class Program:
         Args:
             overrides: For (agent, number of its decision): what it answers instead of what it would have.
             on_reply: Called at each decision, after *overrides*; what it gives back is answered.
-            flawless: Decisions made without natural mistakes: the repaired run of a counterfactual replay.
+            repairs: Mistakes not made: the repaired run of a counterfactual replay.
             policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. A `Policy` is called in the
                 event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is awaited.
 
@@ -100,18 +103,18 @@ class Program:
             ConfigError: if there is no such family, topology or cast, or the framework has no such topology.
             MissingExtra: if the framework is not installed.
         """
-        return asyncio.run(self.arun(overrides=overrides, on_reply=on_reply, flawless=flawless, policy_for=policy_for))
+        return asyncio.run(self.arun(overrides=overrides, on_reply=on_reply, repairs=repairs, policy_for=policy_for))
 
     async def arun(
         self,
         *,
         overrides: Mapping[tuple[str, int], Reply] | None = None,
         on_reply: OnReply | None = None,
-        flawless: Collection[tuple[str, int]] = (),
+        repairs: Repairs | None = None,
         policy_for: PolicyFor | None = None,
     ) -> Outcome:
         """Run the team once, as `run`, in the running event loop; runs of one loop may overlap."""
-        stage = self.stage(overrides=overrides or {}, on_reply=on_reply, flawless=flawless, policy_for=policy_for)
+        stage = self.stage(overrides=overrides or {}, on_reply=on_reply, repairs=repairs, policy_for=policy_for)
         perform = _performer(self.framework)
         try:
             work = perform(self.topology, stage)
@@ -138,7 +141,7 @@ class Program:
         *,
         overrides: Mapping[tuple[str, int], Reply] | None = None,
         on_reply: OnReply | None = None,
-        flawless: Collection[tuple[str, int]] = (),
+        repairs: Repairs | None = None,
         policy_for: PolicyFor | None = None,
     ) -> Stage:
         """Set up the task, the team and its policies for one run, before any framework is asked."""
@@ -177,7 +180,7 @@ class Program:
             {
                 name: policy_for(character)
                 if policy_for is not None
-                else SimulatedPolicy(character, flawless=frozenset(k for agent, k in flawless if agent == name))
+                else SimulatedPolicy(character, repairs=_of_agent(repairs or {}, name))
                 for name, character in characters.items()
             },
             {m.name: instructions(m, team, m.role in topology.closers, rng) for m in team},
@@ -230,6 +233,10 @@ def _performer(framework: Framework) -> Any:  # an async function of the module 
         return import_module(f"blamespan_tracer.simulation.topologies.{framework}").perform
     except ImportError as error:
         raise MissingExtra(str(error)) from error
+
+
+def _of_agent(repairs: Repairs, name: str) -> dict[int, Collection[Mistake]]:
+    return {number: mistakes for (agent, number), mistakes in repairs.items() if agent == name}
 
 
 def _final_text(stage: Stage, said: Sequence[tuple[str, str]]) -> str:

@@ -16,6 +16,7 @@ from blamespan_tracer.simulation.working import (
     brief,
     calculation,
     calls,
+    claimed,
     derived,
     is_known,
     is_unsaid,
@@ -63,6 +64,7 @@ def research(moment: Moment) -> Reply:
     found.update(moment.knowledge.unsaid())
     told = [key for key in moment.knowledge.needed if key in found and not moment.errs("mast:FM-2.4", "withholds", key)]
     lines = [moment.explains(key, read_off(moment, key)) for key in told]
+    lines += [moment.says(key, moment.values[key]) for key in claimed(moment)]
     gone = [
         about(choose(talk.NOT_FOUND, moment.rng), moment.facts[key].phrase)
         for key in moment.knowledge.needed

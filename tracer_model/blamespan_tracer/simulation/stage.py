@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -43,23 +44,25 @@ class Decision:
 
 @dataclass
 class SimulatedPolicy:
-    """A character as a policy: stateless but for the number of its next decision.
+    """A character as a policy: stateless but for the number of its next decision, and of its draws.
 
     Attributes:
         character: Whose.
         index: Number of the next decision.
-        flawless: Numbers of the decisions in which it errs in nothing.
+        repairs: For the numbers of decisions: mistakes that it does not make there.
         mistakes: What it did wrong in the last decision.
+        draws: How often it has drawn for each purpose.
     """
 
     character: Character
     index: int = 0
-    flawless: Collection[int] = ()
+    repairs: Mapping[int, Collection[Mistake]] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
+    draws: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
         """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
-        moment = Moment(self.character, self.index, heard, tools, self.index in self.flawless)
+        moment = Moment(self.character, self.index, heard, tools, self.repairs.get(self.index, ()), self.draws)
         self.index += 1
         said = answered(moment)
         self.mistakes = tuple(moment.mistakes)

@@ -17,6 +17,7 @@ __all__ = [
     "brief",
     "calculation",
     "calls",
+    "claimed",
     "derived",
     "is_known",
     "is_unsaid",
@@ -42,17 +43,26 @@ def report(moment: Moment) -> Reply:
 
 
 def calls(moment: Moment) -> tuple[ToolCall, ...]:
-    """Ask for what is missing, as much as the pace allows; or claim to know it."""
+    """Ask for what is missing, as much as the pace allows; or claim to know some of it, and look no further."""
     if not moment.tools:
         return ()
-    asked = []
-    for key in [key for key in moment.knowledge.missing() if moment.is_mine(key)][: moment.who.pace]:
-        call = moment.call(key)
-        if call is not None and moment.facts[key].kind == "amount" and moment.errs("blamespan:X1", "claims", key):
-            moment.values[key] = float(moment.dice.rng("claim", key).randint(2, 400))
-            continue
-        asked += [call] if call is not None else []
-    return tuple(asked)
+    keys = [key for key in moment.knowledge.missing() if moment.is_mine(key)][: moment.who.pace]
+    made_up = [key for key in keys if _is_callable(moment, key) and moment.errs("blamespan:X1", "claims", key)]
+    if made_up:  # a reply that calls says nothing: what is claimed is said at once, and shows
+        moment.values.update({key: float(moment.dice.rng("claim", key).randint(2, 400)) for key in made_up})
+        return ()
+    asked = [moment.call(key) for key in keys]
+    return tuple(call for call in asked if call is not None)
+
+
+def claimed(moment: Moment) -> list[str]:
+    """List what the agent claims to know in this decision."""
+    return [mistake.about for mistake in moment.mistakes if mistake.kind == "claims"]
+
+
+def _is_callable(moment: Moment, key: str) -> bool:
+    lookup = moment.facts[key].lookup
+    return moment.facts[key].kind == "amount" and lookup is not None and moment.may_call(lookup.tool)
 
 
 def calculation(moment: Moment) -> tuple[ToolCall, ...]:
@@ -62,7 +72,7 @@ def calculation(moment: Moment) -> tuple[ToolCall, ...]:
         return ()
     key = open_keys[0]
     expression = moment.knowledge.working(key)
-    if not expression or moment.knowledge.calls.get(key) or not moment.dice.chance(0.5, "calculate", key):
+    if not expression or moment.knowledge.calls.get(key) or not moment.chance(0.5, "calculate", key):
         return ()
     return (ToolCall.of("calculate", {"expression": expression.replace("×", "*")}),)  # noqa: RUF001
 
@@ -96,9 +106,8 @@ def looked_up(moment: Moment) -> list[str]:
     since = moment.knowledge.last_text_place()
     new = [c.key for c in moment.knowledge.claims if c.place > since and _is_of_tool(c)]
     keys = dict.fromkeys([*new, *moment.knowledge.unsaid()])
-    claimed = [m.about for m in moment.mistakes if m.kind == "claims"]
     lines = [moment.explains(key, read_off(moment, key)) for key in keys if key in moment.values]
-    return lines + [moment.says(key, moment.values[key]) for key in claimed]
+    return lines + [moment.says(key, moment.values[key]) for key in claimed(moment)]
 
 
 def _is_of_tool(claim: Claim) -> bool:

@@ -69,16 +69,23 @@ def change_unit(utterance: Utterance, rng: Random) -> str | None:
 
 
 def swap_name(utterance: Utterance, rng: Random) -> str | None:
-    """Take one person, place or thing for another of the run."""
+    """Take one person, place or thing for another of the run: one that is spoken of in the same way, if any is."""
     here = names(utterance.text)
-    known = {name.text for text in (utterance.task, *utterance.heard, utterance.text) for name in names(text)}
-    if not here or len(known) < 2:
+    texts = (utterance.task, *utterance.heard, utterance.text)
+    known = [(name.text, _word_before(text, name)) for text in texts for name in names(text)]
+    if not here or len({name for name, _ in known}) < 2:
         return None
     old = rng.choice(here)
-    alike = sorted(other for other in known if other != old.text and (other[0] in _QUOTES) == (old.text[0] in _QUOTES))
-    alike = alike or sorted(known - {old.text})
-    new = rng.choice(alike)
+    before = _word_before(utterance.text, old)
+    others = [(name, word) for name, word in known if name != old.text]
+    alike = [(name, word) for name, word in others if (name[0] in _QUOTES) == (old.text[0] in _QUOTES)] or others
+    fitting = {name for name, word in alike if word == before} or {name for name, _ in alike}
+    new = rng.choice(sorted(fitting))
     return with_replaced(utterance.text, [(name, new) for name in here if name.text == old.text])
+
+
+def _word_before(text: str, name: Found) -> str:
+    return text[: name.start].rstrip().rpartition(" ")[2].casefold()
 
 
 def flip_negation(utterance: Utterance, rng: Random) -> str | None:
