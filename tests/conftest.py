@@ -1,4 +1,4 @@
-"""What every test stands on: strict guards, and the recorded runs where they are."""
+"""What every test stands on: strict guards, the same examples each time, and the recorded runs where they are."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from blamespan.guard import guard
 
+settings.register_profile("same", derandomize=True, deadline=None)  # others: pytest --hypothesis-profile=default
+settings.load_profile("same")
+
 for _name in ("BLAMESPAN_PAGE", "BLAMESPAN_STORE"):
     os.environ.setdefault(_name, "none")  # collectors of tests share this machine's ports
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # on small matrices more threads wait for each other: ten times the CPU
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blamespan.cores import keep_to_one_thread
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
@@ -37,6 +38,7 @@ def collect(*, check: bool, **chosen: Any) -> None:  # every option that `option
     for package in ("grpc", "httpx", "jinja2", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
         require(package, "collector")
     configure_logs(settings.log_format, settings.log_level)
+    keep_to_one_thread()
     if check:
         _check(settings)
         return

@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from click.testing import CliRunner
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 
 from blamespan import conventions as words
+from blamespan.cores import THREADS
 from blamespan.otlp import request_from_json
 from blamespan.otlp.sdk import span_to_sdk
 from blamespan.spans import Span
@@ -168,6 +170,18 @@ def test_second_signal_ends_at_once() -> None:
 
     assert code == -signal.SIGTERM
     assert took_s < 2
+
+
+def test_worker_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy gets no more of the machine for verdicts, as nobody said that it should."""
+    for name in THREADS:
+        monkeypatch.delenv(name, raising=False)
+    with started("--out", "-") as (process, _):
+        children = [child.environ() for child in psutil.Process(process.pid).children()]
+    told = [{name: one[name] for name in THREADS if name in one} for one in children]
+
+    assert told
+    assert [one for one in told if one != {"OPENBLAS_NUM_THREADS": "1"}] == []
 
 
 def test_second_collector_on_one_journal_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from blamespan.cli import cli
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
 HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf", "autogen_core", "langchain_core")
+PACKAGES = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer"}
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -30,11 +31,10 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_packages_do_not_import_each_other() -> None:
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_packages_do_not_import_each_other(package: str) -> None:
     """Dependencies point one way; the packages meet through entry points."""
-    packages = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer"}
-    for package in packages:
-        code = f"""
+    done = python(f"""
 import importlib, pkgutil, sys, {package}
 for info in pkgutil.walk_packages({package}.__path__, "{package}."):
     if ".demo." not in info.name:
@@ -43,10 +43,10 @@ for info in pkgutil.walk_packages({package}.__path__, "{package}."):
         except ModuleNotFoundError as error:  # of an extra that is not installed here
             if error.name.startswith("blamespan"):
                 raise
-print(sorted(({packages - {package}!r}) & {{m.partition(".")[0] for m in sys.modules}}))
-"""
+print(sorted(({PACKAGES - {package}!r}) & {{m.partition(".")[0] for m in sys.modules}}))
+""")
 
-        assert (package, python(code).stdout.strip()) == (package, "[]")
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_public_names_exist() -> None:

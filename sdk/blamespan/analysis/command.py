@@ -13,13 +13,13 @@ import click
 
 from blamespan._version import __version__
 from blamespan.analysis.engines.outcomes import Wanted
-from blamespan.analysis.engines.workers import keep_to_one_thread
 from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.progress import watched
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.outputs import check_output, write_lines, write_rows
 from blamespan.analysis.sources import Piece
 from blamespan.analysis.telling import TABLE_ROWS, Tables, Tally, WrittenBack
+from blamespan.cores import keep_to_one_thread
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.recorded import importers
 from blamespan.selection import Selection, time_of

@@ -18,8 +18,8 @@ from blamespan.analysis.engines import local
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
 from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Wanted
 from blamespan.analysis.engines.worker import TracerOf
-from blamespan.analysis.engines.workers import THREADS, cores, keep_to_one_thread
 from blamespan.analysis.sources import Piece, pieces
+from blamespan.cores import THREADS, cores, keep_to_one_thread
 from blamespan.errors import ConfigError, TracerUnavailable, UnreadableInput
 from blamespan.tracers import Tracer
 from tests.sdk.analysis.archives import archive

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from blamespan.analysis.engines.workers import cores
+from blamespan.cores import cores
 from blamespan.errors import BlamespanError
 from blamespan.plugins import require
 from blamespan_tracer.corpus.plan import Block, blocks_of

@@ -148,7 +148,7 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
 
 
 def _stressed(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
-    from blamespan.analysis.engines.workers import cores
+    from blamespan.cores import cores
     from blamespan_tracer.progress import tracked
     from blamespan_tracer.stress.campaign import campaign
 

@@ -27,8 +27,9 @@ from blamespan.analysis.engines.outcomes import (
 )
 from blamespan.analysis.engines.units import Giant, units_of, weight
 from blamespan.analysis.engines.worker import Attribute, Attributes, Read, TracerOf
-from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers, cores
+from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers
 from blamespan.analysis.sources import Piece
+from blamespan.cores import cores
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.tracers import Tracer, settings_of
 

@@ -14,8 +14,8 @@ from typing import Any
 from blamespan.analysis.engines.outcomes import Outcome, Wanted, outcomes_of
 from blamespan.analysis.engines.units import units_of
 from blamespan.analysis.engines.worker import TracerOf
-from blamespan.analysis.engines.workers import cores
 from blamespan.analysis.sources import Piece
+from blamespan.cores import cores
 from blamespan.errors import ConfigError
 from blamespan.plugins import require
 from blamespan.reading import share_memory

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from blamespan.analysis.engines.worker import TracerOf, Unit, read_frame, write_frame
+from blamespan.cores import shared_among
 
-__all__ = ["THREADS", "Answers", "WorkerDied", "Workers", "cores", "keep_to_one_thread"]
+__all__ = ["Answers", "WorkerDied", "Workers"]
 
 _BOOT = (
     "import pickle, sys; size = int(sys.stdin.buffer.readline()); "
@@ -24,25 +25,8 @@ _BOOT = (
 )
 _HELD_BYTES = 16 * 1024 * 1024
 """Answers of a unit that wait in memory; beyond, on disk, or the worker waits where they are being read."""
-_NUMPYS_THREADS = "OPENBLAS_NUM_THREADS"
-THREADS = (_NUMPYS_THREADS, "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-"""What says how many threads NumPy, PyTorch and Arrow compute with; all cores where nothing does, in every process."""
 _END_S = 5.0
 """How long a worker may take to end once its pipe is closed."""
-
-
-def cores() -> int:
-    """Say how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def keep_to_one_thread() -> None:
-    """Have NumPy compute with one thread in this process, as in the workers, unless told otherwise or at work already.
-
-    On the small matrices of a tracer more threads cost twice the time of the cores, and sums are rounded otherwise.
-    """
-    if not _is_told():
-        os.environ[_NUMPYS_THREADS] = "1"
 
 
 class WorkerDied(Exception):  # says what happened
@@ -137,7 +121,7 @@ class Workers:
 
     def __init__(self, count: int, tracer: TracerOf | None) -> None:
         self._greeting = tracer, count
-        self._environment = _environment(count)
+        self._environment = shared_among(count)
         self._asked: queue.SimpleQueue[tuple[Unit, Answers, int] | None] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()
@@ -216,19 +200,6 @@ class Workers:
         with self._lock:
             if worker in self._workers:
                 self._workers.remove(worker)
-
-
-def _environment(count: int) -> dict[str, str]:
-    """Make the environment of *count* workers: unless told how many, they share the cores, and NumPy has a thread."""
-    if _is_told():
-        return dict(os.environ)
-    share = str(max(1, cores() // count))
-    return {**os.environ, **dict.fromkeys(THREADS, share), _NUMPYS_THREADS: "1"}
-
-
-def _is_told() -> bool:
-    """Tell whether the user says how many threads compute: more than NumPy's keeping to one, which may be ours."""
-    return any(name in os.environ for name in THREADS[1:]) or os.environ.get(_NUMPYS_THREADS, "1") != "1"
 
 
 def _pass_on(frames: Iterable[bytes], answers: Answers) -> None:
