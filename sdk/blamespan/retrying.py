@@ -73,7 +73,8 @@ def retry(
         tracer: Who says what went wrong: the name of an installed one, or one.
 
     Raises:
-        ConfigError: if an argument is wrong, recording is on already, or an event loop is running in this thread.
+        ConfigError: if an argument is wrong, the factory raises, recording is on already, or an event loop is running
+            in this thread.
         MissingExtra: if no framework that could be recorded is installed.
     """
     run = load_plugin("blamespan.retrying", "bundled")

@@ -14,6 +14,7 @@ from blamespan_tracer.causal.contrastive.recipe import (
     ContrastiveTraining,
     TinyEncoder,
 )
+from tests.tracer_model.causal.marks import needs_llm
 from tests.tracer_model.causal.planted import in_aegis, planted
 
 
@@ -53,8 +54,7 @@ def test_contrast_pulls_to_prototype_and_twin() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_tiny_encoder_learns_who_erred_and_how(tmp_path: Path) -> None:
     """The loss falls, pairs are found better than by naming everybody, and the saved model gives verdicts."""
-    for package in ("transformers", "trl", "peft", "datasets"):
-        pytest.importorskip(package, reason="needs blamespan[llm]: scripts/llm")
+    needs_llm()
     from blamespan_tracer.causal.contrastive.tracer import ContrastiveTracer
     from blamespan_tracer.causal.contrastive.training import train_contrastive_on
     from blamespan_tracer.causal.contrastive.turns import turn_runs

@@ -6,9 +6,10 @@ from textwrap import dedent
 
 import pytest
 
+from blamespan_tracer.causal import prompts
 from blamespan_tracer.causal.formats import MODE_OF
 from blamespan_tracer.causal.prompts import excerpts, messages
-from blamespan_tracer.rendering import Candidate, inert, render_run
+from blamespan_tracer.rendering import Candidate, RenderedRun, inert, render_run
 from tests.tracer_model.runs import trace
 
 
@@ -93,6 +94,35 @@ def test_what_does_not_fit_in_parts_is_not_read() -> None:
     said = [("ab"[place % 2], "word " * 80) for place in range(400)]
 
     assert excerpts(render_run(trace(*said)), len, 4_000) == []
+
+
+def long_run(n_steps: int, n_words: int) -> RenderedRun:
+    said = (("abc"[place % 3], f"message {place} " + "word " * (n_words * (1 + place % 5))) for place in range(n_steps))
+    return render_run(trace(*said))
+
+
+def test_little_of_a_long_run_is_counted() -> None:
+    """What a sample says is far too long is not counted to its end."""
+    run, counted = long_run(5_000, 16), list[int]()
+
+    def n_tokens(text: str) -> int:
+        counted.append(len(text))
+        return len(text)
+
+    found = excerpts(run, n_tokens, 4_000)
+
+    assert found == []
+    assert sum(counted) < len(run.text()) // 5
+
+
+@pytest.mark.parametrize("most", [4_000, 20_000, 60_000, 100_000, 150_000, 400_000])
+def test_sampling_changes_no_excerpt(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown is what counting all of it comes to: only what is far too long is not counted."""
+    run = long_run(600, 24)
+    found = excerpts(run, len, most)
+    monkeypatch.setattr(prompts, "_LONG_CHARS", 10**9)
+
+    assert found == excerpts(run, len, most)
 
 
 @pytest.mark.parametrize("question", ["step", "pairs"])

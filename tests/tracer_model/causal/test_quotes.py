@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from blamespan_tracer.causal.quotes import MOST_SENTENCES, heaviest_sentence
+from blamespan_tracer.causal.quotes import MOST_SENTENCES, heaviest_message, heaviest_sentence
 
 
 def wrong_in(texts: Sequence[str]) -> list[float]:
@@ -38,3 +38,27 @@ def test_readings_are_bounded() -> None:
 
     assert heaviest_sentence("".join(f"Sentence {place}. " for place in range(10_000)), count) == "Sentence 0."
     assert asked == [MOST_SENTENCES]
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 7, 50])
+def test_heaviest_message_may_be_any(count: int) -> None:
+    """The one that holds what is blamed is found wherever it stands, in few rounds of six readings at most."""
+    rounds: list[int] = []
+
+    def blame(texts: Sequence[str]) -> list[float]:
+        rounds.append(len(texts))
+        return [float("wrong" in text) for text in texts]
+
+    found = [
+        heaviest_message(["wrong" if place == wrong else "right" for place in range(count)], blame)
+        for wrong in range(count)
+    ]
+
+    assert found == list(range(count))
+    assert max(rounds, default=0) <= 6
+    assert len(rounds) <= 3 * count
+
+
+def test_no_message_is_heaviest_where_all_are_alike() -> None:
+    """Then it is for others to say which."""
+    assert heaviest_message(["a", "b"], lambda texts: [0.5] * len(texts)) is None

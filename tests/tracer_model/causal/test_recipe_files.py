@@ -15,16 +15,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-pytestmark = [
-    pytest.mark.llm,
-    pytest.mark.slow,
-    pytest.mark.timeout(1_800),
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("one_thread"),
-]
+from tests.tracer_model.causal.marks import OF_MODELS, needs_llm
 
-for _package in ("torch", "transformers", "trl", "peft", "datasets"):
-    pytest.importorskip(_package, reason="needs blamespan[llm]: scripts/llm")
+needs_llm()
+pytestmark = OF_MODELS
 
 
 from blamespan.cli import cli  # noqa: E402

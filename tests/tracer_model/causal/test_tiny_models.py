@@ -11,16 +11,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = [
-    pytest.mark.llm,
-    pytest.mark.slow,
-    pytest.mark.timeout(1_800),
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("one_thread"),
-]
+from tests.tracer_model.causal.marks import OF_MODELS, needs_llm
 
-for _package in ("torch", "transformers", "trl", "peft", "datasets"):
-    pytest.importorskip(_package, reason="needs blamespan[llm]: scripts/llm")
+needs_llm()
+pytestmark = OF_MODELS
 
 import torch  # noqa: E402
 
@@ -136,10 +130,11 @@ def test_out_of_memory_reads_fewer_at_a_time(base: Path, monkeypatch: pytest.Mon
             raise torch.OutOfMemoryError("too much")
         return real(model, prompts, tries, pad)
 
-    monkeypatch.setattr("blamespan_tracer.causal.tracer.score_tries", limited)
-    halved = numbers(load(base, batch=6).attribute(TRACES))
+    tracer = load(base, batch=6)
+    monkeypatch.setattr(tracer, "_score", limited)
+    halved = numbers(tracer.attribute(TRACES))
     most = 0
-    stuck = load(base, batch=6).attribute(TRACES[:2])
+    stuck = tracer.attribute(TRACES[:2])
 
     for one, other in zip(halved, expected, strict=True):
         assert one == pytest.approx(other, abs=1e-5)

@@ -129,6 +129,48 @@ def test_budget_is_kept() -> None:
     assert (done.succeeded, done.attempts[-1].verdict) == (False, None)
 
 
+def test_attempt_that_raises_is_told_of_and_another_follows() -> None:
+    """What the program raises is a failed attempt like others, with its error; what comes after it may succeed."""
+    calls: list[str] = []
+
+    def once(task: str) -> str:
+        calls.append(task)
+        if len(calls) == 1:
+            raise TimeoutError("the model did not answer")
+        return "It is 48."
+
+    done = blamespan.retry(lambda: once, TASK, budget=3, check=programs.is_48)
+
+    assert [(attempt.succeeded, attempt.error) for attempt in done.attempts] == [
+        (False, "TimeoutError: the model did not answer"),
+        (True, ""),
+    ]
+
+
+@pytest.mark.parametrize("works", [0, 1])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_factory_that_raises_ends_it_at_once(works: int, is_async: bool) -> None:
+    """It has made no program, so there is no attempt to tell of and no use in another one; its error is the cause."""
+    calls: list[int] = []
+
+    def make() -> Any:
+        calls.append(1)
+        if len(calls) > works:
+            raise KeyError("OPENAI_API_KEY")
+        return lambda task: "It is 84."
+
+    async def later() -> Any:
+        return make()
+
+    factory = later if is_async else make
+    with pytest.raises(ConfigError, match=r"raised KeyError: 'OPENAI_API_KEY'\. Mend it and run again") as raised:
+        blamespan.retry(factory, TASK, budget=5, check=programs.is_48)
+
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert len(calls) == works + 1
+    assert blamespan.retry(programs.silent, TASK).answer == TASK.upper()  # recording is off again
+
+
 def test_without_a_check_it_ends_where_nobody_seems_at_fault() -> None:
     """Nobody can tell whether it is right, and the record blames nobody: there is nothing to tell."""
     done = blamespan.retry(programs.silent, TASK)

@@ -30,17 +30,23 @@ def found(asked: dict[str, Any], needle: str) -> dict[str, Any]:
     """Answer a question as the schema wants it."""
     document = json.loads(asked["messages"][1]["content"])
     form = asked["response_format"]["json_schema"]["name"]
-    hits = [step for step in document["steps"] if needle in step["text"] and step.get("is_decision", True)]
+    steps = [
+        {"agent": entry["agent"], "first": entry.get("messages", [entry])[0]["step"], **each}
+        for entry in document["steps"]
+        if entry.get("is_decision", True)
+        for each in entry.get("messages", [entry])
+    ]
+    hits = [step for step in steps if needle in step["text"]]
     suspects = [
         {"step": each["step"], "agent": each["agent"], "confidence": 0.9, "modes": ["mast:FM-2.6"], "quote": needle}
         for each in hits[:1]
     ]
-    is_it = bool(hits) and document.get("examined") == hits[0]["step"]
+    is_it = bool(hits) and document.get("examined") == hits[0]["first" if form == "step" else "step"]
     marks = {"reasoning": "It says so.", "confidence": 0.9, "modes": ["mast:FM-2.6"], "quote": needle}
     return {
         "verdict": {"reasoning": "", "failed": bool(hits), "confidence": 0.9, "suspects": suspects},
         "part": {"reasoning": "", "failed": bool(hits), "confidence": 0.9, "suspects": suspects},
-        "step": {**marks, "is_decisive": is_it},
+        "step": {**marks, "is_decisive": is_it, "step": hits[0]["step"] if is_it else None},
         "hypothesis": {**marks, "is_supported": is_it},
         "modes": marks,
         "halves": {"reasoning": "", "confidence": 1, "half": _half(document, hits)},

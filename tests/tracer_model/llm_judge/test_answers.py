@@ -19,7 +19,7 @@ OFFERED = offered_modes("mast")
 
 
 def named(answer: dict[str, Any]) -> list[int]:
-    return [each.decision.label for each in suspects(answer, Case.of(SUM, 32_000), OFFERED)]
+    return [each.step for each in suspects(answer, Case.of(SUM, 32_000), OFFERED)]
 
 
 @pytest.mark.parametrize("step", [2, "2", " 2 ", "step 2", "Step 2.", "#2", 2.0, "٢"])
@@ -54,7 +54,7 @@ def test_name_that_means_two_agents_is_no_name() -> None:
     """Where names differ by case alone, only the exact one counts."""
     case = Case.of(run([("Solver", "a"), ("solver", "b")]), 32_000)
 
-    assert suspects(verdict(1, "solver"), case, OFFERED)[0].decision.agent == "solver"
+    assert suspects(verdict(1, "solver"), case, OFFERED)[0].step == 1
     with pytest.raises(Unreadable):
         suspects(verdict(1, "SOLVER"), case, OFFERED)
 

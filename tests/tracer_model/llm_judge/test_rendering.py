@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.llm_judge import prompts
+from blamespan_tracer.llm_judge.settings import METHODS
 from blamespan_tracer.llm_judge.spending import BudgetSpent, Purse
 from blamespan_tracer.rendering import Case, as_data, estimated_tokens
+from blamespan_tracer.who_and_when_evaluation import SUBSETS, read_subset
 from tests.tracer_model.llm_judge.serving import WRONG, judge, run, served, verdict
 
 HOSTILE = [
@@ -66,18 +69,96 @@ def test_obedient_judge_is_still_held_to_the_run() -> None:
     assert found.abstained == "the judge's answer does not count: it names step 40, which it was not shown"
 
 
-def test_consecutive_steps_of_an_agent_are_one_decision_under_the_first_number() -> None:
-    """The numbers are those of the trace, so a merged run has gaps; a quote says which of the merged steps it is."""
-    trace = run([("user", "Add."), ("solver", "I start."), ("solver", f"So {WRONG}."), ("checker", "Fine.")])
-    with served({"find": WRONG}) as server:
-        [found] = judge(server.url).attribute([trace])
+MERGED = run(
+    [("user", "Add."), ("solver", "I start."), ("solver", f"So {WRONG}."), ("solver", "Done."), ("checker", "Fine.")]
+)
+"""A run in which one agent says three things at a stretch, the second of them wrong."""
 
-    assert [(step["step"], step["agent"]) for step in shown(trace)["steps"]] == [
-        (0, "user"),
-        (1, "solver"),
-        (3, "checker"),
-    ]
+
+def test_messages_of_one_decision_keep_their_own_numbers() -> None:
+    """What an agent says at a stretch is one decision, and each message of it bears its index in the trace."""
+    _, solver, checker = shown(MERGED)["steps"]
+
+    assert solver == {
+        "agent": "solver",
+        "builds_on": [0],
+        "messages": [
+            {"step": 1, "text": "I start."},
+            {"step": 2, "text": f"So {WRONG}."},
+            {"step": 3, "text": "Done."},
+        ],
+    }
+    assert (checker["step"], checker["text"], checker["builds_on"]) == (4, "Fine.", [1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_inner_step_of_a_decision_is_found(method: str) -> None:
+    """Every method ends at the very message that is wrong, not at the one that its decision begins with."""
+    with served({"find": WRONG}) as server:
+        [found] = judge(server.url, method=method).attribute([MERGED])
+
     assert (found.decisive_step, found.evidence[0].index) == (2, 2)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_step_that_is_named_is_the_one_that_is_blamed(step: int) -> None:
+    """Whatever stands in the quote: one that is not in the step is left out, and moves nothing."""
+    with served({"say": verdict(step)}) as server:
+        [found] = judge(server.url).attribute([MERGED])
+
+    assert found.decisive_step == step
+    assert [each.index for each in found.evidence] == [2] * (step == 2)
+
+
+@pytest.mark.parametrize("step", [None, 0, 4, 9])
+def test_yes_to_a_decision_of_several_messages_names_one_of_them(step: object) -> None:
+    """A yes that leaves open which, or names a step of another decision, is no answer."""
+    yes = {"reasoning": "", "is_decisive": True, "step": step, "confidence": 1, "modes": [], "quote": ""}
+    with served({"say": yes}) as server:
+        [found] = judge(server.url, method="step-by-step").attribute([MERGED])
+
+    assert (found.abstained or "").startswith(
+        "the judge's answer does not count: 'step' must be the number of a step of the decision examined"
+    )
+
+
+def test_messages_that_are_left_out_cannot_be_named() -> None:
+    """Of thousands at a stretch the first, the last and some between are shown, those asked about before all."""
+    trace = run([("user", "Count."), *[("solver", f"number {n}, and so on " * 5) for n in range(2_000)], ("b", "x")])
+    case = Case.of(trace, 8_000)
+    [decision] = [each for each in case.decisions if each.agent == "solver"]
+
+    found = json.loads(case.document(case.decisions, [777]))["steps"]
+    [entry] = [each for each in found if each["agent"] == "solver"]
+    labels = [each["step"] for each in entry["messages"]]
+
+    assert 777 in labels
+    assert len(labels) + entry["messages_not_shown"] == len(decision.steps) == 2_000
+    with served({"say": verdict(1_001)}) as server:
+        [verdict_] = judge(server.url, context_tokens=8_000).attribute([trace])
+    assert verdict_.abstained == "the judge's answer does not count: it names step 1001, which it was not shown"
+
+
+@pytest.mark.parametrize("subset", SUBSETS)
+def test_every_labelled_step_of_who_and_when_can_be_named(subset: str, recorded_runs: Path) -> None:
+    """A judge with room for the runs is shown every step that a label names, or the label names nobody's decision."""
+    runs = read_subset(recorded_runs / "who_and_when_dev" / subset)
+    named = [
+        (run.trace, fault.step)
+        for run in runs
+        for fault in run.faults or ()
+        if fault.step is not None and run.trace.can_be_blamed(run.trace.steps[fault.step])
+    ]
+
+    reached = [step in _numbers_shown(trace) for trace, step in named]
+
+    assert all(reached)
+    assert len(reached) > 10
+
+
+def _numbers_shown(trace: MessageActionTrace) -> set[int]:
+    found = shown(trace, 1_000_000)["steps"]
+    return {each["step"] for entry in found for each in entry.get("messages", [entry])}
 
 
 def test_tools_answers_stand_with_their_calls() -> None:

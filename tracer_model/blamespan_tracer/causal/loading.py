@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as hf_logging
 
+from blamespan.analysis.showing.legible import printable
 from blamespan.errors import TracerUnavailable
 from blamespan.plugins import require
 from blamespan_tracer.torch_devices import device_named
@@ -22,9 +23,12 @@ from blamespan_tracer.torch_devices import device_named
 __all__ = [
     "Model",
     "Tokenizer",
+    "base_of",
+    "check_config",
     "device_of",
     "digest_of",
     "fingerprint",
+    "is_out_of_memory",
     "load_model",
     "load_tokenizer",
     "with_adapter",
@@ -38,6 +42,12 @@ Tokenizer: TypeAlias = Any
 
 _TEMPLATE = Path(__file__).with_name("default_template.jinja")
 _SAMPLED_BYTES = 1 << 20
+_MOST_NAMED = 3
+"""Tensors that are missing, as a message names them."""
+_WRITES_ON = ("ForCausalLM", "ForConditionalGeneration")
+"""How architectures end that are for something and for writing on."""
+_NO_ROOM = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+"""What PyTorch says where memory ends without raising its class for it, as on a CPU."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +60,32 @@ def device_of(name: str) -> torch.device:
     """
     asked_by = "BLAMESPAN_CAUSAL_DEVICE as auto, cpu, cuda or cuda:N of this machine"
     return device_named(name, asked_by=asked_by, otherwise="Leave it out for auto")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether memory ended, of a GPU or of the machine."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_ROOM)
+
+
+def check_config(name: str) -> None:
+    """See that *name* is a causal model, before its tokenizer and its weights are read.
+
+    Raises:
+        TracerUnavailable: if there is none, or it is a model of another kind.
+    """
+    _check_place(name, "a causal model")
+    try:
+        config = AutoConfig.from_pretrained(name, local_files_only=_is_folder(name))
+    except Exception as error:  # transformers raises whatever its readers do
+        raise _no_model(name, error) from error
+    kinds = [str(each) for each in getattr(config, "architectures", None) or ()]
+    if kinds and all("For" in each and not each.endswith(_WRITES_ON) for each in kinds):
+        raise TracerUnavailable(
+            f"expected a causal model in {name!r}, one that writes on, got {', '.join(kinds)[:300]!r}. "
+            "Take a model ...ForCausalLM"
+        )
 
 
 def load_model(name: str, device: torch.device | None = None, *, dtype: torch.dtype | None = None) -> Model:
@@ -71,20 +107,26 @@ def load_model(name: str, device: torch.device | None = None, *, dtype: torch.dt
     _check_place(name, "a causal model")
     try:
         with _without_bars():
-            model = AutoModelForCausalLM.from_pretrained(
-                name, dtype=kind, attn_implementation="sdpa", local_files_only=Path(name).is_dir()
+            model, told = AutoModelForCausalLM.from_pretrained(
+                name,
+                dtype=kind,
+                attn_implementation="sdpa",
+                local_files_only=_is_folder(name),
+                output_loading_info=True,
             )
+        missing = sorted(told["missing_keys"])
+        if missing:
+            raise _no_model(name, f"weights without {_listed(missing)}, which would be drawn at random")
         return model.to(place).eval()
-    except torch.OutOfMemoryError as error:
-        raise TracerUnavailable(
-            f"expected {name!r} to fit on {place}, got out of memory ({_first_line(error)}). Take a smaller model, or "
-            "BLAMESPAN_CAUSAL_DEVICE=cpu"
-        ) from error
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
-        raise TracerUnavailable(
-            f"expected a causal model of Hugging Face with its weights in {name!r}, got: {_first_line(error)}. "
-            f"Check the name{_offline()}; a folder must hold config.json and *.safetensors"
-        ) from error
+    except TracerUnavailable:
+        raise
+    except Exception as error:  # transformers raises whatever its readers do
+        if is_out_of_memory(error):
+            raise TracerUnavailable(
+                f"expected {name!r} to fit on {place}, got out of memory ({_first_line(error)}). Take a smaller model, "
+                "or BLAMESPAN_CAUSAL_DEVICE=cpu"
+            ) from error
+        raise _no_model(name, error) from error
 
 
 def load_tokenizer(name: str, *, is_chat: bool = True) -> Tokenizer:
@@ -99,13 +141,18 @@ def load_tokenizer(name: str, *, is_chat: bool = True) -> Tokenizer:
     """
     _check_place(name, "a tokenizer")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=Path(name).is_dir())
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=_is_folder(name))
     except Exception as error:  # transformers raises whatever its readers do
         raise TracerUnavailable(
             f"expected a tokenizer of Hugging Face in {name!r}, got: {_first_line(error)}. Check the name{_offline()}; "
             "a folder must hold tokenizer.json"
         ) from error
     tokenizer.padding_side = "left" if is_chat else "right"
+    if is_chat and tokenizer.eos_token_id is None:
+        raise TracerUnavailable(
+            f"expected a tokenizer with a token that ends a reply in {name!r}, got none. "
+            "Name it as eos_token in tokenizer_config.json"
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if is_chat and not tokenizer.chat_template:
@@ -129,19 +176,30 @@ def with_adapter(model: Model, name: str, *, base: str = "", is_trained: bool = 
     require("peft", "llm")
     from peft import PeftModel
 
+    _check_adapter(name)
     if base and fingerprint(model) != base:
         raise TracerUnavailable(
             f"expected the model that the adapter {name!r} was trained on (fingerprint {base}), got "
             f"{_name_of(model)!r} ({fingerprint(model)}). Set BLAMESPAN_CAUSAL_MODEL to the right one"
         )
     try:
-        found = PeftModel.from_pretrained(model, name, is_trainable=is_trained)
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is missing we say ourselves
+            found = PeftModel.from_pretrained(model, name, is_trainable=is_trained)
+        amiss = _not_matching(found, name)
+        if amiss:
+            raise ValueError(amiss)
+        return found if is_trained else found.merge_and_unload()
+    except Exception as error:  # PEFT raises whatever its readers do
+        if is_out_of_memory(error):
+            raise TracerUnavailable(
+                f"expected the adapter {name!r} to fit into memory beside its model, got out of memory. Take a smaller "
+                "model, or BLAMESPAN_CAUSAL_DEVICE=cpu"
+            ) from error
         raise TracerUnavailable(
             f"expected a PEFT adapter for {_name_of(model)!r} in {name!r}, got: {_first_line(error)}. Check both: "
             "an adapter fits only the model it was trained on"
         ) from error
-    return found if is_trained else found.merge_and_unload()
 
 
 def base_of(adapter: str) -> str:
@@ -153,10 +211,10 @@ def base_of(adapter: str) -> str:
     require("peft", "llm")
     from peft import PeftConfig
 
-    _check_place(adapter, "a PEFT adapter")
+    _check_adapter(adapter)
     try:
         name = PeftConfig.from_pretrained(adapter).base_model_name_or_path
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # PEFT raises whatever its readers do
         raise TracerUnavailable(
             f"expected a PEFT adapter in {adapter!r}, got: {_first_line(error)}. A folder must hold "
             f"adapter_config.json and adapter_model.safetensors{_offline()}"
@@ -184,7 +242,7 @@ def digest_of(*names: str) -> str:
     found = sha256()
     for name in names:
         folder = Path(name)
-        if not folder.is_dir():
+        if not _is_folder(name):
             found.update(name.encode())
             continue
         for path in sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin")):
@@ -211,8 +269,57 @@ def _without_bars() -> Iterator[None]:
 def _check_place(name: str, what: str) -> None:
     """Refuse what looks like a path and is none, before anybody asks a network for it."""
     is_path = name.startswith((".", "/", "~", os.sep)) or name.count("/") > 1 or "\\" in name
-    if is_path and not Path(name).is_dir():
+    if is_path and not _is_folder(name):
         raise TracerUnavailable(f"expected {what} in the folder {name!r}, got no such folder. Check the path")
+
+
+def _check_adapter(name: str) -> None:
+    """Refuse a folder that is none of an adapter, before PEFT takes it for the name of one elsewhere."""
+    _check_place(name, "a PEFT adapter")
+    if not _is_folder(name):
+        return
+    folder = Path(name)
+    lacking = [] if (folder / "adapter_config.json").is_file() else ["adapter_config.json"]
+    if not any((folder / f"adapter_model.{kind}").is_file() for kind in ("safetensors", "bin")):
+        lacking.append("adapter_model.safetensors")
+    if lacking:
+        raise TracerUnavailable(
+            f"expected a PEFT adapter in {name!r}, got a folder without {' and '.join(lacking)}. Name the folder that "
+            "training left: it holds both"
+        )
+
+
+def _not_matching(model: Model, name: str) -> str:
+    """Say which weights the adapter lacks, or has for layers that the model has not: PEFT goes on without."""
+    from peft import get_peft_model_state_dict
+    from peft.utils import load_peft_weights
+
+    wanted = set(get_peft_model_state_dict(model, save_embedding_layers=False))
+    given = set(load_peft_weights(name, device="cpu"))
+    if missing := sorted(wanted - given):
+        return f"weights without {_listed(missing)}"
+    beyond = sorted(each for each in given - wanted if "lora_" in each)
+    return f"weights of layers that the model has not: {_listed(beyond)}" if beyond else ""
+
+
+def _no_model(name: str, error: BaseException | str) -> TracerUnavailable:
+    said = error if isinstance(error, str) else _first_line(error)
+    return TracerUnavailable(
+        f"expected a causal model of Hugging Face with its weights in {name!r}, got: {said}. "
+        f"Check the name{_offline()}; a folder must hold config.json and all of *.safetensors"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return f"{', '.join(names[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # no system takes such a name for a path
+        return False
 
 
 def _name_of(model: Model) -> str:
@@ -225,4 +332,7 @@ def _offline() -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+    """Give what an error says first, and what it announces with a colon: on one line that a terminal can show."""
+    lines = [line for line in map(printable, str(error).splitlines()) if line]
+    said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    return (said or type(error).__name__).rstrip(".")[:300]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -22,6 +23,9 @@ Message: TypeAlias = dict[str, str]
 
 _CUTS = (None, 4_000, 2_000, 1_000, 500, 250)
 """How much of each text is shown, in characters: the first of these with which the run fits."""
+
+_LONG_CHARS, _SLICES, _SLICE_CHARS = 60_000, 32, 500
+"""Of longer texts so many slices are counted first, evenly spread: to count millions of characters takes seconds."""
 
 _MOST_PARTS = 8
 """A run that does not fit in so many parts with texts cut to 250 characters is not read."""
@@ -86,15 +90,37 @@ def excerpts(
     Returns:
         The parts that hold a decision, in order; none if the run does not fit.
     """
+    room = _Room(n_tokens, most_tokens)
     for most_chars in _CUTS:
         whole = run.text(most_chars=most_chars, marks=marks)
-        if n_tokens(whole) <= most_tokens:
+        if room.holds(whole):
             return [Excerpt(whole, run.decisions)]
-    for n_parts in range(2, _MOST_PARTS + 1):
+    for n_parts in range(max(2, room.least_parts(whole)), _MOST_PARTS + 1):
         parts = [_part(run, part, marks) for part in _parts(len(run), n_parts)]
-        if all(n_tokens(part.text) <= most_tokens for part in parts):
+        if all(room.holds(part.text) for part in parts):
             return [part for part in parts if part.decisions]
     return []
+
+
+class _Room:
+    """Tells whether prompts fit; of a text that a sample says is far too long the tokens are not counted."""
+
+    def __init__(self, n_tokens: Callable[[str], int], most_tokens: int) -> None:
+        self._n_tokens = n_tokens
+        self._most = most_tokens
+        self._frame = n_tokens("")
+
+    def holds(self, text: str) -> bool:
+        return self.least_parts(text) <= 1 and self._n_tokens(text) <= self._most
+
+    def least_parts(self, text: str) -> int:
+        """Say in how many parts *text* can be at best, by half of what slices of it let expect."""
+        if len(text) <= _LONG_CHARS:
+            return 1
+        gap = len(text) // _SLICES
+        sample = "\n".join(text[at : at + _SLICE_CHARS] for at in range(0, len(text) - _SLICE_CHARS + 1, gap))
+        expected = (self._n_tokens(sample) - self._frame) * len(text) / len(sample)
+        return math.ceil(expected / 2 / max(self._most - self._frame, 1))
 
 
 def _kind(mode: ErrorMode) -> str:

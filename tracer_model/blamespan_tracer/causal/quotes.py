@@ -1,15 +1,38 @@
-"""The words of a blamed step that speak for its blame, by what a model says of the step without them."""
+"""The message of a decision, and the words of it, that speak for its blame: by what a model says without them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
 
-__all__ = ["MOST_SENTENCES", "heaviest_sentence"]
+__all__ = ["MOST_SENTENCES", "heaviest_message", "heaviest_sentence"]
 
 MOST_SENTENCES = 6
 """Sentences that are tried, each by a reading: of a longer text the first and the last ones."""
+
+
+def heaviest_message(messages: Sequence[str], blame: Callable[[Sequence[str]], Sequence[float]]) -> int | None:
+    """Find the message of a decision without which it is blamed least; of many by groups, and then within one.
+
+    Args:
+        messages: At least one, in order.
+        blame: For texts in place of all of them: how much each is blamed. Not asked about one message.
+
+    Returns:
+        Its place; None where it is all the same.
+    """
+    low, high = 0, len(messages)
+    while high - low > 1:
+        n_groups = min(MOST_SENTENCES, high - low)
+        edges = [low + (high - low) * group // n_groups for group in range(n_groups + 1)]
+        found = blame(["\n".join((*messages[:start], *messages[end:])) for start, end in pairwise(edges)])
+        if max(found) == min(found):
+            return None
+        least = min(range(n_groups), key=found.__getitem__)
+        low, high = edges[least], edges[least + 1]
+    return low
 
 
 def heaviest_sentence(text: str, blame: Callable[[Sequence[str]], Sequence[float]]) -> str:

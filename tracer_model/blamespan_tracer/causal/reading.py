@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from blamespan.errors import ConfigError
 from blamespan.taxonomy import AEGIS
 from blamespan_tracer.causal.formats import CLOSE, END, MODE_OF, OPEN, TO_MODE, StepAnswer
 from blamespan_tracer.causal.loading import Tokenizer
@@ -15,6 +16,9 @@ from blamespan_tracer.rendering import ANSWER_TAGS, RenderedRun
 __all__ = ["Part", "Reader"]
 
 _NOBODY = "0|0"
+_SYSTEM = "a-system-says-this"
+_LEAST_RUN = 64
+"""Tokens that the shortest runs take."""
 _DONE = "</answer>"
 
 _BEFORE, _AFTER, _NEAR_CHARS = 4, 2, 2_000
@@ -65,8 +69,23 @@ class Reader:
         self._is_brief = is_brief
         self.room = len(self._joined(CLOSE, "0000|0000", TO_MODE, " FM-1.1", END)) + 2
         self._most_tokens = context - max_new_tokens - self.room
+        self._takes_system = _takes_system(tokenizer)
         added = map(str, tokenizer.get_added_vocab())
         self._marks = sorted({*added, *map(str, tokenizer.all_special_tokens)})
+
+    def check_room(self, context: int) -> None:
+        """See that of *context* tokens some are left for a run, beside question, thought and answer.
+
+        Raises:
+            ConfigError: if there are none to speak of.
+        """
+        asked = len(self.tokens(self._asked("")))
+        if self._most_tokens < asked + _LEAST_RUN:
+            raise ConfigError(
+                f"expected room for a run in a context of {context} tokens, got {asked} of them taken by the question, "
+                f"{self.max_new_tokens} by the thought and {self.room} by the answer. Raise BLAMESPAN_CAUSAL_CONTEXT "
+                "as far as the model reads, lower BLAMESPAN_CAUSAL_MAX_NEW_TOKENS, or take a model that reads more"
+            )
 
     def parts(self, run: RenderedRun) -> list[Part]:
         """Ask about *run*, in as few parts as it takes; none if it does not fit."""
@@ -157,11 +176,24 @@ class Reader:
         return Part(self.tokens(asked), asked.rstrip().endswith(OPEN), shown)
 
     def _messages(self, text: str) -> list[Message]:
-        return messages(text, self.question, is_brief=self._is_brief)
+        """Lay out the question; what the system says stands before it where the template knows no system."""
+        asked = messages(text, self.question, is_brief=self._is_brief)
+        if self._takes_system or len(asked) == 1:
+            return asked
+        return [{"role": "user", "content": "\n\n".join(each["content"] for each in asked)}]
 
     def _asked(self, text: str) -> str:
         asked = self._messages(text)
         return str(self._tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
+
+
+def _takes_system(tokenizer: Tokenizer) -> bool:
+    """Tell whether the chat template shows what a system says: some raise, some leave it out."""
+    asked = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": "?"}]
+    try:
+        return _SYSTEM in str(tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
+    except Exception:  # a template may raise what it likes
+        return False
 
 
 def _numbers(part: Part) -> list[str]:

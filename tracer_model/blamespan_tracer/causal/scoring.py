@@ -5,7 +5,9 @@ Dims: B prompts of a batch, L tokens of the longest, T nodes of the largest trie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,12 +17,15 @@ from torch import Tensor
 from blamespan_tracer.causal.loading import Model
 from blamespan_tracer.causal.trie import TokenTrie
 
-__all__ = ["can_share_prefix", "padded", "score_one_by_one", "score_tries"]
+__all__ = ["Floats", "Scorer", "can_share_prefix", "padded", "score_alone", "score_one_by_one", "score_tries"]
 
 _MOST_NODES = 256
 """Nodes of a trie that are read in one pass: their logits cost 4 bytes for each word of the vocabulary."""
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+
+Scorer: TypeAlias = Callable[[Model, Sequence[Sequence[int]], Sequence[TokenTrie], int], list[Floats]]
+"""As `score_tries`: model, prompts, the possible answers of each, and the padding token."""
 
 
 def can_share_prefix(model: Model) -> bool:
@@ -28,7 +33,8 @@ def can_share_prefix(model: Model) -> bool:
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-    is_full = all(kind == "full_attention" for kind in kinds) if kinds else window is None
+    kinds = kinds or [f"{kind}_attention" for kind in getattr(config, "attention_layers", None) or ()]
+    is_full = all(kind in ("full_attention", "global_attention") for kind in kinds) if kinds else window is None
     return is_full and not getattr(model, "_is_stateful", False) and config._attn_implementation in ("sdpa", "eager")
 
 
@@ -75,23 +81,40 @@ def score_one_by_one(
     model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int
 ) -> list[Floats]:
     """Do what `score_tries` does, for any model: each answer is read with its prompt anew, some at a time."""
+    return _one_by_one(model, prompts, tries, pad, at_once=len(prompts))
+
+
+@torch.inference_mode()
+def score_alone(model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int) -> list[Floats]:
+    """Do the same with nothing beside an answer and no padding: what every other way must agree with."""
+    return _one_by_one(model, prompts, tries, pad, at_once=1)
+
+
+def _one_by_one(
+    model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int, *, at_once: int
+) -> list[Floats]:
     rows = [
         (number, [*prompt, *sequence], len(sequence))
         for number, (prompt, trie) in enumerate(zip(prompts, tries, strict=True))
         for sequence in trie.sequences()
     ]
     found: list[list[float]] = [[] for _ in prompts]
-    for start in range(0, len(rows), len(prompts)):
-        some = rows[start : start + len(prompts)]
+    for start in range(0, len(rows), at_once):
+        some = rows[start : start + at_once]
         ids, is_real, places = padded([row for _, row, _ in some], pad, model.device)
         most = max(length for _, _, length in some)
-        logits = model(
-            input_ids=ids, attention_mask=is_real, position_ids=places, logits_to_keep=most + 1
-        ).logits.float()
+        optional = _taken(model, position_ids=places, logits_to_keep=most + 1, use_cache=False)
+        logits = model(input_ids=ids, attention_mask=is_real, **optional).logits[:, -most - 1 :].float()
         chances = logits[:, :-1].log_softmax(dim=-1).gather(2, ids[:, -most:, None])[..., 0]  # (B, most)
         for (number, _, length), row in zip(some, chances, strict=True):
             found[number].append(float(row[most - length :].double().sum()))
     return [np.array(each) for each in found]
+
+
+def _taken(model: Model, **optional: Any) -> dict[str, Any]:
+    """Give of *optional* what the model takes: older ones know less."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return {name: value for name, value in optional.items() if name in inspect.signature(inner.forward).parameters}
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -47,6 +48,11 @@ class Learnt:
     alarm: float = 0.0
     base: str = ""
 
+    @property
+    def _is_in_range(self) -> bool:
+        whole = self.question in QUESTIONS and min(self.thinks, self.context) >= 0
+        return whole and math.isfinite(self.temperature) and self.temperature > 0 and 0 < self.set_mass <= 1
+
     def save(self, folder: Path) -> None:
         """Write it into *folder*."""
         content = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1)
@@ -60,15 +66,18 @@ class Learnt:
             TracerUnavailable: if the file is damaged or of another version.
         """
         path = folder / FILE
-        if not path.is_file():
+        try:
+            if not path.is_file():
+                return cls()
+        except OSError:  # an id that no system takes for a path
             return cls()
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             kinds = {spec.name: type(getattr(_DEFAULT, spec.name)) for spec in fields(cls)}
-            values = {name: kind(found[name]) for name, kind in kinds.items()}
-            if found.pop("format") != _FORMAT or values["question"] not in QUESTIONS or not values["temperature"] > 0:
+            learnt = cls(**{name: _of_kind(found[name], kind) for name, kind in kinds.items()})
+            if found.pop("format") != _FORMAT or not learnt._is_in_range:
                 raise ValueError("another format or values out of range")
-            return cls(**values)
+            return learnt
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TracerUnavailable(
                 f"expected what training found out (format {_FORMAT}) in {str(path)!r}, got {error!r}. Train it again, "
@@ -130,6 +139,15 @@ class CausalSettings:
                 "id, or BLAMESPAN_CAUSAL_ADAPTER to what `blamespan train` left; docs/llm.md says how to train one"
             )
         return found
+
+
+def _of_kind(value: Any, kind: type) -> Any:
+    """Take a value as it is, and a whole number for any number; nothing else is made to fit."""
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"{value!r} where {kind.__name__} is wanted")
 
 
 def _whole(name: str, value: str, least: int) -> int:

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from blamespan import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
@@ -27,22 +26,26 @@ from blamespan_tracer.causal.loading import (
     Model,
     Tokenizer,
     base_of,
+    check_config,
     device_of,
     digest_of,
+    is_out_of_memory,
     load_model,
     load_tokenizer,
     with_adapter,
 )
-from blamespan_tracer.causal.quotes import heaviest_sentence
+from blamespan_tracer.causal.quotes import heaviest_message, heaviest_sentence
 from blamespan_tracer.causal.reading import Part, Reader
-from blamespan_tracer.causal.scoring import can_share_prefix, score_one_by_one, score_tries
+from blamespan_tracer.causal.scoring import Floats, Scorer, can_share_prefix, score_one_by_one, score_tries
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
 from blamespan_tracer.causal.showing import show
+from blamespan_tracer.causal.spreading import softmax, spread
 from blamespan_tracer.causal.trie import TokenTrie
+from blamespan_tracer.causal.trying import check_pair, check_template, tried_scorer
 from blamespan_tracer.causal.writing import AnswerConstraint, write_replies
 from blamespan_tracer.contracts.loading import digest_of_files
 from blamespan_tracer.network.calibrating import shares_of
-from blamespan_tracer.rendering import RenderedRun
+from blamespan_tracer.rendering import Candidate, RenderedRun, cut
 from blamespan_tracer.silence import why_silent
 
 __all__ = ["CausalTracer", "Judged"]
@@ -54,12 +57,16 @@ _MAX_MODES = 3
 _LEAST_MODE = 0.2
 """A mode is named from this probability on; the likeliest always is."""
 
+_DECISION_CHARS, _LEAST_CHARS = 1_500, 40
+"""How much is shown of a decision whose messages are tried one by one, and at least of each."""
+
 _TOO_LONG = "the run is too long: {steps} steps do not fit into {context} tokens, cut and in parts"
 _UNREADABLE = "the model's reply is not in the format, or names no decision of the run"
-_NO_MEMORY = "out of memory on one run alone ({device}): set BLAMESPAN_CAUSAL_CONTEXT below {context}"
-
-Floats = NDArray[np.float64]
-_Item = TypeVar("_Item")
+_NO_NUMBERS = "the model's probabilities are no numbers: its weights may be damaged"
+_NO_MEMORY = (
+    "out of memory on one run alone ({device}, {tokens} tokens): set BLAMESPAN_CAUSAL_CONTEXT to fewer, or take a "
+    "smaller model"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +93,8 @@ class CausalTracer:
       possible each is scored, none is sampled.
     - `failure_score` is how likely it names somebody. Below `Learnt.alarm` there is no verdict, unless the run is
       known to have failed.
-    - Of the decisive step the sentence is quoted without which the model blames it least.
+    - Of a decision of several messages the one is blamed without which the model blames it least; of that message the
+      sentence is quoted of which the same holds.
 
     Runs are read some at a time. What shares a batch changes how sums are rounded and nothing else: scores differ by
     some 1e-5 in float32 and 1e-2 in bfloat16, as padding is masked and positions do not count it. With
@@ -94,7 +102,14 @@ class CausalTracer:
     """
 
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, settings: CausalSettings, learnt: Learnt, digest: str = ""
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        settings: CausalSettings,
+        learnt: Learnt,
+        digest: str = "",
+        *,
+        scorer: Scorer | None = None,
     ) -> None:
         said = settings.max_new_tokens if settings.max_new_tokens is not None else learnt.thinks
         own = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or _MOST_CONTEXT)
@@ -107,7 +122,7 @@ class CausalTracer:
         self._names_broken = settings.contracts if settings.contracts is not None else learnt.contracts
         self._contracts = digest_of_files() if self._names_broken else None
         self._batch = settings.batch
-        self._score = score_tries if can_share_prefix(model) else score_one_by_one
+        self._score = scorer or (score_tries if can_share_prefix(model) else score_one_by_one)
         self._identity = TracerIdentity("causal", __version__, digest)
 
     @classmethod
@@ -122,18 +137,27 @@ class CausalTracer:
 
     @classmethod
     def load(cls, settings: CausalSettings) -> CausalTracer:
-        """Load what *settings* name.
+        """Load what *settings* name, and try it out.
 
         Raises:
-            TracerUnavailable: if model, tokenizer or adapter cannot be loaded.
+            ConfigError: if prompt and reply are given too few tokens for any run.
+            TracerUnavailable: if model, tokenizer or adapter cannot be loaded, or do not belong together.
         """
         name = settings.model or base_of(settings.adapter)
         learnt = Learnt.load(Path(settings.adapter or name))
+        check_config(name)
         tokenizer = load_tokenizer(name)
+        check_template(tokenizer, name)
         model = load_model(name, device_of(settings.device))
         if settings.adapter:
             model = with_adapter(model, settings.adapter, base=learnt.base)
-        return cls(model, tokenizer, settings, learnt, digest_of(*filter(None, (name, settings.adapter))))
+        check_pair(model, tokenizer, name)
+        scorer, can_pad = tried_scorer(model, tokenizer, name)
+        digest = digest_of(*filter(None, (name, settings.adapter)))
+        settings = settings if can_pad else replace(settings, batch=1)
+        made = cls(model, tokenizer, settings, learnt, digest, scorer=scorer)
+        made._reader.check_room(made._context)
+        return made
 
     @property
     def identity(self) -> TracerIdentity:
@@ -178,6 +202,8 @@ class CausalTracer:
         for each in scored:
             if isinstance(each, str):
                 return each
+            if not (np.isfinite(each[0]).all() and np.isfinite(list(each[1].values())).all()):
+                return _NO_NUMBERS
             odds = each[0][:-1] - each[0][-1]
             scores += odds.tolist()
             if odds.max() > best:
@@ -192,11 +218,13 @@ class CausalTracer:
             some, order = order[: self._batch], order[self._batch :]
             try:
                 found.update(zip(some, self._scored([parts[place] for place in some]), strict=True))
-            except torch.OutOfMemoryError:
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
                 _free(self._model)
                 if len(some) == 1:
                     device = self._model.device
-                    found[some[0]] = _NO_MEMORY.format(device=device, context=len(parts[some[0]].tokens))
+                    found[some[0]] = _NO_MEMORY.format(device=device, tokens=len(parts[some[0]].tokens))
                     continue
                 order = some + order
                 self._batch = len(some) // 2
@@ -222,7 +250,7 @@ class CausalTracer:
         ]
         modes = self._chances(before, [self._reader.modes()] * len(before))
         return [
-            (row, dict(zip(MODE_OF, _softmax(each).tolist(), strict=True)))
+            (row, dict(zip(MODE_OF, softmax(each).tolist(), strict=True)))
             for row, each in zip(scores, modes, strict=True)
         ]
 
@@ -230,7 +258,7 @@ class CausalTracer:
         """Share each agent's chance evenly over its decisions: such an answer names no step, and never nobody."""
         before = [self._reader.before_answer(part, thought) for part, thought in parts]
         found = self._chances(before, [self._reader.first_pairs(part) for part, _ in parts])
-        return [_spread(part, row) for (part, _), row in zip(parts, found, strict=True)]
+        return [spread(part, row) for (part, _), row in zip(parts, found, strict=True)]
 
     def _chances(self, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie]) -> list[Floats]:
         return self._score(self._model, prompts, tries, self._tokenizer.pad_token_id) if prompts else []
@@ -274,8 +302,10 @@ class CausalTracer:
             return Attribution.abstain(trace, reason, self._identity)
         shares = np.zeros(len(trace.steps))
         lands_on = [each.lands_on for each in judged.run.decisions]
+        worst = int(by_decision.argmax())
+        lands_on[worst] = self._lands_on(trace, judged.run, judged.run.decisions[worst])
         np.add.at(shares, lands_on, by_decision)
-        agent = trace.steps[lands_on[int(by_decision.argmax())]].agent
+        agent = trace.steps[lands_on[worst]].agent
         verdict = Attribution.of(
             trace,
             shares.tolist(),
@@ -286,15 +316,32 @@ class CausalTracer:
         )
         return replace(verdict, evidence=tuple(self._evidence(trace, judged.run, verdict)))
 
+    def _lands_on(self, trace: MessageActionTrace, run: RenderedRun, decision: Candidate) -> int:
+        """Find the step that blame for the decisive decision lands on: of several the one without which it is least."""
+        own = run.origins[decision.step]
+        if len(own) == 1 or self._reader.question == "pairs":
+            return decision.lands_on
+        said = [cut(trace.steps[index].content, max(_DECISION_CHARS // len(own), _LEAST_CHARS)) for index in own]
+        try:
+            place = heaviest_message(said, partial(self._blame, run, decision.step))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            _free(self._model)
+            place = None
+        return own[place] if place is not None else decision.lands_on
+
     def _evidence(self, trace: MessageActionTrace, run: RenderedRun, verdict: Attribution) -> Iterator[Evidence]:
         """Quote the decisive step; nothing where answers name no step, or there is no memory left for it."""
         step = verdict.decisive_step
         if step is None or self._reader.question == "pairs":
             return
-        place = next(each.step for each in run.decisions if each.lands_on == step)
+        place = next(each.step for each in run.decisions if step in run.origins[each.step])
         try:
             quote = heaviest_sentence(trace.steps[step].content, partial(self._blame, run, place))
-        except torch.OutOfMemoryError:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             _free(self._model)
             return
         if quote:
@@ -313,7 +360,7 @@ class CausalTracer:
             scores = self._chances(prompts, [self._reader.steps(part) for part in some])
             for part, row in zip(some, scores, strict=True):
                 own = [each.step for each in part.shown.decisions].index(place)
-                found.append(float(np.log(_softmax(row)[own])))
+                found.append(float(np.log(softmax(row)[own])))
         return found
 
     def _named(self, modes: dict[str, float], agent: str, run: RenderedRun) -> list[ModeBlame]:
@@ -325,34 +372,9 @@ class CausalTracer:
         return [ModeBlame(AEGIS[code], run.names[int(number) - 1], chance) for (number, _, code), chance in pairs]
 
 
-_NEVER = -100.0
-"""Stands for the log-probability of an answer that the question does not know."""
-
-
 def _is_possible(answer: StepAnswer, part: Part) -> bool:
     pairs = {(each.agent, each.step) for each in part.shown.decisions}
     return (answer.agent, answer.step) in pairs or (answer.agent, answer.step) == (0, 0)
-
-
-def _spread(part: Part, scores: Floats) -> tuple[Floats, dict[str, float]]:
-    decisions = part.shown.decisions
-    agents = list(dict.fromkeys(each.agent for each in decisions))
-    chances = _softmax(scores).reshape(len(agents), len(AEGIS))
-    steps = {agent: sum(each.agent == agent for each in decisions) for agent in agents}
-    by_agent = dict(zip(agents, chances.sum(axis=1).tolist(), strict=True))
-    shares = np.array([by_agent[each.agent] / steps[each.agent] for each in decisions])
-    modes = {
-        f"{agent}|{code}": float(chances[row, column])
-        for row, agent in enumerate(agents)
-        for column, code in enumerate(AEGIS)
-    }
-    return np.array([*np.log(np.maximum(shares, 1e-12)).tolist(), _NEVER]), modes
-
-
-def _softmax(scores: Floats) -> Floats:
-    powers = np.exp(scores - scores.max())
-    chances: Floats = powers / powers.sum()
-    return chances
 
 
 def _free(model: Model) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from blamespan_tracer.causal.loading import Model, Tokenizer
 from blamespan_tracer.causal.scoring import padded
@@ -80,23 +80,27 @@ def write_replies(
     constraint: AnswerConstraint | None,
     max_new_tokens: int,
 ) -> list[list[int]]:
-    """Continue every prompt by the likeliest token, again and again; ends and padding are left out."""
+    """Continue every prompt by the likeliest token, again and again; ends and padding are left out.
+
+    How a model likes to be sampled, as its generation_config.json says, does not matter.
+    """
     pad = tokenizer.pad_token_id
     ids, is_real, _ = padded(prompts, pad, model.device)
-    with torch.inference_mode():
-        written = model.generate(
-            input_ids=ids,
-            attention_mask=is_real,
-            logits_processor=LogitsProcessorList([constraint] if constraint is not None else []),
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-            num_beams=1,
-            temperature=None,
-            top_p=None,
-            top_k=None,
-            pad_token_id=pad,
-            eos_token_id=tokenizer.eos_token_id,
-            use_cache=True,
-        )
+    own, model.generation_config = model.generation_config, GenerationConfig()
+    try:
+        with torch.inference_mode():
+            written = model.generate(
+                input_ids=ids,
+                attention_mask=is_real,
+                logits_processor=LogitsProcessorList([constraint] if constraint is not None else []),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+                pad_token_id=pad,
+                eos_token_id=tokenizer.eos_token_id,
+                use_cache=True,
+            )
+    finally:
+        model.generation_config = own
     ends = {pad, tokenizer.eos_token_id}
     return [[token for token in row if token not in ends] for row in written[:, ids.shape[1] :].tolist()]

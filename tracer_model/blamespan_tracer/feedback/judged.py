@@ -21,7 +21,7 @@ _MOST_CHARS = 1_000
 ADVICE = Form(
     "advice",
     """\
-The decision whose number stands in `examined` was found to be the decisive one. Write what its agent should do \
+The step whose number stands in `examined` was found to be the decisive one. Write what its agent should do \
 instead in the next attempt at the same task, in at most three sentences, in English, so that it helps without this \
 record (`advice`). Say how to proceed; do not give the answer of the task, and do not name agents or steps.""",
     {
@@ -49,11 +49,8 @@ class JudgedAdvice:
         if feedback.step is None:
             return feedback
         case = Case.of(trace, self._settings.context_tokens)
-        examined = next(
-            one for one in case.suspects if feedback.step in {one.lands_on, *(step.index for step in one.steps)}
-        )
         finding = {"error": str(feedback.mode)} if feedback.mode is not None else {}
-        document = case.document(case.decisions, {examined.label}, examined=examined.label, **finding)
+        document = case.document(case.decisions, {feedback.step}, examined=feedback.step, **finding)
         advice = self._asker.ask(Question(ADVICE, document), _advice, Deadline.after(self._settings.deadline_s))
         return replace(feedback, advice=advice, by="judge")
 

@@ -16,18 +16,19 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan_tracer.faults.catalogue import KINDS
 from blamespan_tracer.llm_judge.protocol import Unreadable
-from blamespan_tracer.rendering import Case, Decision, shown_name
+from blamespan_tracer.rendering import Case, shown_name
 
 __all__ = [
     "Finding",
     "Suspect",
     "chance",
-    "decision",
     "fields",
     "modes",
     "one_mode",
     "quote",
     "records",
+    "step",
+    "step_among",
     "suspects",
     "truth",
 ]
@@ -47,16 +48,16 @@ _MOST_QUOTE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A decision that may be the decisive one.
+    """A step that may be the decisive one.
 
     Attributes:
-        decision: Which.
+        step: Its index.
         weight: How sure the judge is, above 0.
         modes: What kind of error, the likeliest first.
         quote: Words that are to stand in it; empty where none are given.
     """
 
-    decision: Decision
+    step: int
     weight: float
     modes: tuple[ErrorMode, ...] = ()
     quote: str = ""
@@ -130,25 +131,40 @@ def chance(found: Mapping[str, Any], name: str = "confidence") -> float:
     return abs(value)
 
 
-def decision(found: Mapping[str, Any], case: Case, shown: Collection[int] | None = None) -> Decision:
-    """Read which decision is meant, by its number; an agent that is named beside it must be its own.
+def step(found: Mapping[str, Any], case: Case, shown: Collection[int] | None = None) -> int:
+    """Read which step is meant, by its number; an agent that is named beside it must be its own.
 
     Raises:
         Unreadable: if it is none of those *shown* (all of them by default), nobody's fault, or another agent's.
     """
     said = found.get("step")
-    label = _integer(said)
-    if label is None:
+    number = _integer(said)
+    if number is None:
         raise Unreadable(f"'step' must be the number of one step, got {_told(said)}")
-    named = case.by_label.get(label)
-    if named is None or (shown is not None and label not in shown):
-        raise Unreadable(f"it names step {label}, which it was not shown")
+    named = case.by_step.get(number)
+    if named is None or (shown is not None and number not in shown):
+        raise Unreadable(f"it names step {number}, which it was not shown")
     if not named.can_be_blamed:
-        raise Unreadable(f"it names step {label}, which is no agent's decision")
+        raise Unreadable(f"it names step {number}, which is no agent's decision")
     agent = found.get("agent")
     if agent is not None and _agent(agent, case) != named.agent:
-        raise Unreadable(f"it names {_told(agent)} for step {label}, which is another agent's")
-    return named
+        raise Unreadable(f"it names {_told(agent)} for step {number}, which is another agent's")
+    return number
+
+
+def step_among(found: Mapping[str, Any], steps: Collection[int]) -> int:
+    """Read which of the *steps* of one decision is meant; where there is but one, nothing need be said.
+
+    Raises:
+        Unreadable: if it is none of them.
+    """
+    said = found.get("step")
+    if said is None and len(steps) == 1:
+        return next(iter(steps))
+    number = _integer(said)
+    if number is None or number not in steps:
+        raise Unreadable(f"'step' must be the number of a step of the decision examined, got {_told(said)}")
+    return number
 
 
 def suspects(
@@ -161,10 +177,10 @@ def suspects(
     """
     read: dict[int, Suspect] = {}
     for each in records(found, "suspects")[:_MOST_SUSPECTS]:
-        named = decision(each, case, shown)
+        named = step(each, case, shown)
         weight = chance(each)
         if weight > 0:
-            read.setdefault(named.label, Suspect(named, weight, modes(each, offered), quote(each)))
+            read.setdefault(named, Suspect(named, weight, modes(each, offered), quote(each)))
     return tuple(sorted(read.values(), key=lambda one: -one.weight))
 
 

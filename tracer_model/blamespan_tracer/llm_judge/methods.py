@@ -19,12 +19,13 @@ from blamespan_tracer.llm_judge.answers import (
     Finding,
     Suspect,
     chance,
-    decision,
     fields,
     modes,
     one_mode,
     quote,
     records,
+    step,
+    step_among,
     suspects,
     truth,
 )
@@ -39,7 +40,7 @@ Method: TypeAlias = Callable[[Case, Ask, Sequence[str]], Finding]
 """Examines a run by asking; is given the codes of the modes that are offered."""
 
 _MOST_NAMED = 32
-"""Decisions that the last question about a long run is about: the surest that its parts name."""
+"""Steps that the last question about a long run is about: the surest that its parts name."""
 _MOST_TESTED = 4
 _MOST_ERRORS = 3
 
@@ -52,39 +53,42 @@ def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
     named, chance_failed = _nominated(case, ask, offered)
     if not named:
         return Finding(chance_failed)
-    last = [one for one in case.decisions if one.label in _labels(named) | _ends(case)]
-    return _verdict(case, last, ask, offered, about=_labels(named))
+    last = [one for one in case.decisions if _numbers([one]) & {*named, *_ends(case)}]
+    return _verdict(case, last, ask, offered, about=named)
 
 
 def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
-    """Ask of each decision, with what came before it, whether it is the decisive one; the first yes counts."""
+    """Ask of each decision, with what came before it, whether it is the decisive one, and which step of it.
+
+    The first yes counts.
+    """
     for place, examined in enumerate(case.decisions):
         if not examined.can_be_blamed:
             continue
-        question = _about(case, case.decisions[: place + 1], examined, prompts.EXAMINE)
-        is_decisive, suspect = ask(question, _examined(examined, offered, "is_decisive"))
+        question = _about(case, case.decisions[: place + 1], examined.label, prompts.EXAMINE)
+        own = _numbers([examined]) & _shown(question.document)
+        is_decisive, suspect = ask(question, _examined(own, offered, "is_decisive"))
         if is_decisive:
             return Finding(suspect.weight, (suspect,))
     return Finding(0.0)
 
 
 def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
-    """Ask in which half of the decisions the decisive one is, until one is left; then what is wrong with it.
+    """Ask in which half of the steps the decisive one is, until one is left; then what is wrong with it.
 
     Of a run that does not fit into one question, its parts are asked about first, and what they name is halved.
     """
-    left = list(case.suspects)
-    if not _labels(left) <= _shown(case.document(case.decisions, _labels(left))):
+    left = list(case.suspected)
+    if not set(left) <= _shown(case.document(case.decisions, left)):
         left, chance_failed = _nominated(case, ask, offered)
         if not left:
             return Finding(chance_failed)
     while len(left) > 1:
         half = len(left) // 2
-        first, second = ([part[0].label, part[-1].label] for part in (left[:half], left[half:]))
-        document = case.document(case.decisions, _labels(left), first_half=first, second_half=second)
+        first, second = ([part[0], part[-1]] for part in (left[:half], left[half:]))
+        document = case.document(case.decisions, left, first_half=first, second_half=second)
         left = left[:half] if ask(Question(prompts.HALVES, document), _is_first) else left[half:]
-    examined = left[0]
-    _, suspect = ask(_about(case, case.decisions, examined, prompts.DESCRIBE), _examined(examined, offered))
+    _, suspect = ask(_about(case, case.decisions, left[0], prompts.DESCRIBE), _examined(left, offered))
     return Finding(suspect.weight, (suspect,) if suspect.weight > 0 else ())
 
 
@@ -93,11 +97,11 @@ def hypotheses(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
     proposed = all_at_once(case, ask, offered)
     stood: list[Suspect] = []
     for each in proposed.suspects[:_MOST_TESTED]:
-        question = _about(case, case.decisions, each.decision, prompts.TESTED)
-        is_supported, tested = ask(question, _examined(each.decision, offered, "is_supported"))
+        question = _about(case, case.decisions, each.step, prompts.TESTED)
+        is_supported, tested = ask(question, _examined([each.step], offered, "is_supported"))
         if is_supported and tested.weight > 0:
             words = tested.quote or each.quote
-            stood.append(Suspect(each.decision, tested.weight, tested.modes or each.modes, words))
+            stood.append(Suspect(each.step, tested.weight, tested.modes or each.modes, words))
     return Finding(proposed.chance_failed, tuple(sorted(stood, key=lambda one: -one.weight)))
 
 
@@ -106,7 +110,7 @@ def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
     chances: dict[str, float] = {}
     chance_failed = 0.0
     for part in case.parts():
-        question = Question(prompts.MODES, case.document(part, _labels(part)))
+        question = Question(prompts.MODES, case.document(part, _numbers(part)))
         failed, errors = ask(question, lambda answer: _errors(answer, offered))
         chance_failed = max(chance_failed, failed)
         for code, sure in errors.items():
@@ -116,10 +120,10 @@ def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
         made = _who(case, ask, code, chances[code], offered)
         if made is None:
             continue
-        other = found.get(made.decision.label)
+        other = found.get(made.step)
         if other is not None:
-            made = Suspect(made.decision, max(other.weight, made.weight), (*other.modes, *made.modes), other.quote)
-        found[made.decision.label] = made
+            made = Suspect(made.step, max(other.weight, made.weight), (*other.modes, *made.modes), other.quote)
+        found[made.step] = made
     return Finding(chance_failed, tuple(sorted(found.values(), key=lambda one: -one.weight)))
 
 
@@ -139,20 +143,19 @@ def first_documents(case: Case, method: MethodName) -> list[str]:
     """Write the documents that *method* would ask about whatever the answers: what a run costs at least."""
     if method == "step-by-step":
         first = case.suspects[0]
-        return [_about(case, case.decisions[: first.place + 1], first, prompts.EXAMINE).document]
+        return [_about(case, case.decisions[: first.place + 1], first.label, prompts.EXAMINE).document]
     if method == "binary-search":
-        whole = case.document(case.decisions, _labels(case.suspects))
-        if _labels(case.suspects) <= _shown(whole):
+        whole = case.document(case.decisions, case.suspected)
+        if set(case.suspected) <= _shown(whole):
             return [whole]
-    return [case.document(part, _labels(part)) for part in case.parts()]
+    return [case.document(part, _numbers(part)) for part in case.parts()]
 
 
-def _nominated(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[Decision], float]:
-    """Ask about each part of a long run; gives the surest that they name, in order, and how likely it failed."""
+def _nominated(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[int], float]:
+    """Ask about each part of a long run; gives the surest steps that they name, in order, and how likely it failed."""
     found = [_verdict(case, part, ask, offered, prompts.NOMINATE) for part in case.parts()]
     named = sorted((each for one in found for each in one.suspects), key=lambda one: -one.weight)
-    surest = sorted((each.decision for each in named[:_MOST_NAMED]), key=lambda one: one.place)
-    return surest, max(one.chance_failed for one in found)
+    return sorted(each.step for each in named[:_MOST_NAMED]), max(one.chance_failed for one in found)
 
 
 def _verdict(
@@ -168,17 +171,17 @@ def _verdict(
         named = suspects(found, case, offered, _shown(document))
         return Finding(_chance_failed(found, answer), named)
 
-    document = case.document(shown, about or _labels(shown))
+    document = case.document(shown, about or _numbers(shown))
     return ask(Question(form, document), read)
 
 
-def _labels(decisions: Sequence[Decision]) -> set[int]:
-    return {one.label for one in decisions}
+def _numbers(decisions: Sequence[Decision]) -> set[int]:
+    return {each.index for one in decisions for each in one.steps}
 
 
 def _shown(document: str) -> set[int]:
-    """Read which decisions a document shows: of many, not all may fit."""
-    return {entry["step"] for entry in json.loads(document)["steps"]}
+    """Read which steps a document shows: of many, not all may fit."""
+    return {each["step"] for entry in json.loads(document)["steps"] for each in entry.get("messages", [entry])}
 
 
 def _chance_failed(found: Mapping[str, object], answer: Answer) -> float:
@@ -194,18 +197,22 @@ def _ends(case: Case) -> set[int]:
     return {case.decisions[0].label, case.decisions[-1].label}
 
 
-def _about(case: Case, shown: Sequence[Decision], examined: Decision, form: prompts.Form) -> Question:
-    near = case.linked(examined)
-    return Question(form, case.document(shown, near, examined=examined.label))
+def _about(case: Case, shown: Sequence[Decision], examined: int, form: prompts.Form) -> Question:
+    decision = case.by_step[examined]
+    own = _numbers([decision]) if examined == decision.label else {examined}
+    return Question(form, case.document(shown, own | case.linked(decision), examined=examined))
 
 
 def _examined(
-    examined: Decision, offered: Sequence[str], claim: str | None = None
+    examined: Collection[int], offered: Sequence[str], claim: str | None = None
 ) -> Callable[[Answer], tuple[bool, Suspect]]:
+    """Read what is said of one decision, of which the steps *examined* may be meant."""
+
     def read(answer: Answer) -> tuple[bool, Suspect]:
         found = fields(answer.text)
-        suspect = Suspect(examined, chance(found), modes(found, offered), quote(found))
         is_claimed = claim is None or truth(found, claim)
+        meant = step_among(found, examined) if is_claimed else min(examined)
+        suspect = Suspect(meant, chance(found), modes(found, offered), quote(found))
         if claim is not None and is_claimed and suspect.weight == 0:
             raise Unreadable(f"it says that {claim!r} is true, and is not sure of it at all")
         return is_claimed, suspect
@@ -241,9 +248,9 @@ def _who(case: Case, ask: Ask, code: str, sure: float, offered: Sequence[str]) -
         weight = sure * chance(found)
         made = one_mode(code, offered)
         assert made is not None  # it was read by the same list
-        return Suspect(decision(found, case, shown), weight, (made,), quote(found)) if weight > 0 else None
+        return Suspect(step(found, case, shown), weight, (made,), quote(found)) if weight > 0 else None
 
-    documents = [case.document(part, _labels(part), error=code) for part in case.parts()]
+    documents = [case.document(part, _numbers(part), error=code) for part in case.parts()]
     asked = [ask(Question(prompts.WHO, each), partial(read, shown=_shown(each))) for each in documents]
     found = [each for each in asked if each is not None]
-    return max(found, key=lambda one: (one.weight, -one.decision.label), default=None)
+    return max(found, key=lambda one: (one.weight, -one.step), default=None)

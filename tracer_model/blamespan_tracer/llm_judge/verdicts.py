@@ -8,7 +8,7 @@ from dataclasses import replace
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.llm_judge.answers import Finding, Suspect
+from blamespan_tracer.llm_judge.answers import Finding
 
 __all__ = ["attribution_of", "quoted"]
 
@@ -18,8 +18,7 @@ _MOST_QUOTE_CHARS = 200
 def attribution_of(trace: MessageActionTrace, finding: Finding, tracer: TracerIdentity) -> Attribution:
     """Turn a finding into a verdict; nobody at fault, or a run more likely sound than not, is an abstention.
 
-    Each suspect's share is how sure the judge is of it, among all of them. Of a merged decision the step is blamed in
-    which the quote stands, else the one that brings in most.
+    Each suspect's share is how sure the judge is of it, among all of them.
     """
     is_sound = finding.chance_failed < 0.5 and trace.outcome != "failed"
     if is_sound or not finding.suspects:
@@ -31,12 +30,13 @@ def attribution_of(trace: MessageActionTrace, finding: Finding, tracer: TracerId
     best: dict[tuple[ErrorMode, str], float] = {}
     total = sum(suspect.weight for suspect in finding.suspects)
     for suspect in finding.suspects:
-        step, words = _place(trace, suspect)
-        shares[step] += suspect.weight / total
+        step = trace.steps[suspect.step]
+        shares[step.index] += suspect.weight / total
+        words = quoted(step, suspect.quote)
         if words:
-            evidence.append(Evidence(step, words, suspect.weight / total))
+            evidence.append(Evidence(step.index, words, suspect.weight / total))
         for mode in suspect.modes:
-            key = (mode, trace.steps[step].agent)
+            key = (mode, step.agent)
             best[key] = max(best.get(key, 0.0), min(suspect.weight, 1.0))
     return Attribution.of(
         trace,
@@ -57,14 +57,3 @@ def quoted(step: Step, quote: str) -> str:
         return quote[:_MOST_QUOTE_CHARS]
     found = re.search(r"\s+".join(map(re.escape, words)), step.content)
     return found[0][:_MOST_QUOTE_CHARS] if found else ""
-
-
-def _place(trace: MessageActionTrace, suspect: Suspect) -> tuple[int, str]:
-    """Find the step that is meant, and the words in it."""
-    decision = suspect.decision
-    own = [step for step in decision.steps if trace.can_be_blamed(step)]
-    for step in own:
-        words = quoted(step, suspect.quote)
-        if words:
-            return step.index, words
-    return decision.lands_on, ""

@@ -1,6 +1,7 @@
 """A run as one JSON document: what agents said stands inside its strings, which no text can leave.
 
-A decision bears the index of its first step, as the trace counts; a part of a long run keeps these numbers.
+Every step of an agent bears its index in the trace, the steps that are merged into one decision, too; a part of a long
+run keeps these numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.rendering.decisions import MOST_LINKS, Decision, decisions_of
 from blamespan_tracer.rendering.texts import as_data, cut, estimated_tokens, shown_name
 
@@ -24,6 +25,8 @@ _MOST_TASK_CHARS, _LEAST_TASK_CHARS = 8_000, 120
 _MOST_ROSTER = 64
 _MOST_RESULTS = 16
 """What more tools answered to one decision is left out, in the middle, and counted."""
+_LEAST_MESSAGE_CHARS = 60
+"""Of a decision of many messages so many are shown that each has these; others are left out evenly, and counted."""
 _MOST_DESCRIPTION_CHARS = 300
 _FIXED_TOKENS = 2_500
 """Kept free for the instructions and the frame of the document."""
@@ -53,14 +56,19 @@ class Case:
         return cls(trace, decisions_of(trace), frame, free - _tokens(frame))
 
     @cached_property
-    def by_label(self) -> Mapping[int, Decision]:
-        """Find decisions by their numbers."""
-        return {decision.label: decision for decision in self.decisions}
+    def by_step(self) -> Mapping[int, Decision]:
+        """Find decisions by the numbers of their steps."""
+        return {step.index: decision for decision in self.decisions for step in decision.steps}
 
     @cached_property
     def suspects(self) -> tuple[Decision, ...]:
         """List the decisions that can be blamed."""
         return tuple(decision for decision in self.decisions if decision.can_be_blamed)
+
+    @cached_property
+    def suspected(self) -> tuple[int, ...]:
+        """List the numbers of the steps that can be blamed."""
+        return tuple(step.index for decision in self.suspects for step in decision.steps)
 
     def linked(self, decision: Decision) -> set[int]:
         """Give the number of a decision and those of what it builds on and objects to."""
@@ -71,7 +79,7 @@ class Case:
         parts: list[list[Decision]] = [[]]
         held = 0
         for decision in self.decisions:
-            tokens = _tokens(self._entry(decision, self._most_chars))
+            tokens = _tokens(self._entry(decision, self._most_chars, set()))
             if parts[-1] and held + tokens > self.room:
                 parts.append([])
                 held = 0
@@ -88,10 +96,11 @@ class Case:
 
         Args:
             shown: Which, in order.
-            about: Numbers of those the question is about; the last shown where none is named.
+            about: Numbers of steps the question is about; the last decision shown where none is named.
             more: What else the document says.
         """
-        entries = self._fitted(list(shown), set(about) or {decision.label for decision in shown[-1:]})
+        last = {step.index for decision in shown[-1:] for step in decision.steps}
+        entries = self._fitted(list(shown), set(about) or last)
         document: dict[str, object] = {**self.frame, "steps": entries, **more}
         if len(entries) < len(self.decisions):
             document["steps_not_shown"] = len(self.decisions) - len(entries)
@@ -105,9 +114,10 @@ class Case:
     def _labels(self, places: Iterable[int]) -> list[int]:
         return [self.decisions[place].label for place in places]
 
-    def _entry(self, decision: Decision, most_chars: int) -> dict[str, object]:
-        """Lay a decision out for the document, each text cut in its middle to *most_chars*."""
-        found: dict[str, object] = {"step": decision.label, "agent": shown_name(decision.agent)}
+    def _entry(self, decision: Decision, most_chars: int, about: set[int]) -> dict[str, object]:
+        """Lay a decision out for the document, its text and each answer of a tool cut in the middle to *most_chars*."""
+        found: dict[str, object] = {"step": decision.label} if len(decision.steps) == 1 else {}
+        found["agent"] = shown_name(decision.agent)
         if not decision.can_be_blamed:
             found["is_decision"] = False
         kinds = sorted({step.kind for step in decision.steps} - {"message"})
@@ -120,7 +130,7 @@ class Case:
             found["builds_on"] = self._labels(decision.builds_on)
         if decision.objects_to:
             found["objects_to"] = self._labels(decision.objects_to)
-        found["text"] = cut("\n".join(step.content for step in decision.steps), most_chars)
+        found |= _said(decision.steps, most_chars, about)
         results = decision.results
         if len(results) > _MOST_RESULTS:
             found["tool_answers_not_shown"] = len(results) - _MOST_RESULTS
@@ -133,10 +143,11 @@ class Case:
         return found
 
     def _fitted(self, shown: list[Decision], about: set[int]) -> list[dict[str, object]]:
-        order = _by_need([decision.label in about for decision in shown])[: self.room // _LEAST_STEP_TOKENS]
+        is_about = [any(step.index in about for step in decision.steps) for decision in shown]
+        order = _by_need(is_about)[: self.room // _LEAST_STEP_TOKENS]
         most = most_about = self._most_chars
         while True:
-            entries = {at: self._entry(shown[at], most_about if shown[at].label in about else most) for at in order}
+            entries = {at: self._entry(shown[at], most_about if is_about[at] else most, about) for at in order}
             tokens = {at: _tokens(entry) for at, entry in entries.items()}
             if sum(tokens.values()) <= self.room or most_about <= _LEAST_STEP_CHARS:
                 break
@@ -151,6 +162,22 @@ class Case:
                 break
             kept.append(at)
         return [entries[at] for at in sorted(kept)]
+
+
+def _said(steps: Sequence[Step], most_chars: int, about: set[int]) -> dict[str, object]:
+    """Show what is said in a decision: each of several messages under its own number, those of *about* first of all."""
+    if len(steps) == 1:
+        return {"text": cut(steps[0].content, most_chars)}
+    room = max(most_chars // _LEAST_MESSAGE_CHARS, 1)
+    order = _by_need([step.index in about for step in steps]) if about else _spread(len(steps))
+    kept = sorted(order[:room])
+    each = most_chars if sum(len(steps[at].content) for at in kept) <= most_chars else most_chars // len(kept)
+    found: dict[str, object] = {
+        "messages": [{"step": steps[at].index, "text": cut(steps[at].content, each)} for at in kept]
+    }
+    if len(kept) < len(steps):
+        found["messages_not_shown"] = len(steps) - len(kept)
+    return found
 
 
 def _by_need(is_about: Sequence[bool]) -> list[int]:

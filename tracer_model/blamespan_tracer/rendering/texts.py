@@ -52,7 +52,7 @@ def indented(text: str, margin: str = "  ") -> list[str]:
 
 def name_of(agent: str) -> str:
     """Write an agent's name as one JSON string on one line, cut short."""
-    return json.dumps(" ".join(agent[: 2 * _NAME_CHARS].split())[:_NAME_CHARS], ensure_ascii=False)
+    return _unicode(json.dumps(" ".join(agent[: 2 * _NAME_CHARS].split())[:_NAME_CHARS], ensure_ascii=False))
 
 
 def shown_name(agent: str) -> str:

@@ -55,10 +55,11 @@ class UserProgram:
     def run(self, task: str) -> Ran:
         """Make the program anew and run it once on *task*, in an event loop of its own.
 
-        What the program raises is the outcome of the run; `KeyboardInterrupt` passes.
+        What the program raises is the outcome of the run; `KeyboardInterrupt` passes. A factory that raises has made no
+        program: that is no run, and to run it again would be no cure.
 
         Raises:
-            ConfigError: if what the factory gives cannot be run.
+            ConfigError: if the factory raises, or gives what cannot be run.
         """
         try:
             answer = answer_of(self._run(task))
@@ -72,9 +73,15 @@ class UserProgram:
         """Call the factory, once more than needed for one that is sync: the first result is for the first run.
 
         Raises:
-            ConfigError: if it gives what cannot be run.
+            ConfigError: if it raises, or gives what cannot be run.
         """
-        return _runnable(self._made.pop() if self._made else self.factory(), self.name)
+        if self._made:
+            return self._made.pop()
+        try:
+            made = self.factory()
+        except (Exception, SystemExit) as error:
+            raise _broken(self.name, error) from error
+        return _runnable(made, self.name)
 
     def _run(self, task: str) -> Any:
         if not inspect.iscoroutinefunction(self.factory):
@@ -84,7 +91,11 @@ class UserProgram:
 
     async def _run_async(self, task: str) -> Any:
         """Make it in the loop that it runs in: an async factory may open connections."""
-        found = started(_runnable(await self.factory(), self.name), task)
+        try:
+            made = await self.factory()
+        except (Exception, SystemExit) as error:
+            raise _broken(self.name, error) from error
+        found = started(_runnable(made, self.name), task)
         return await found if inspect.isawaitable(found) else found
 
     def judged(self, answer: str, task: str) -> Ran:
@@ -130,7 +141,7 @@ def load_program(name: str, check: str | None = None) -> UserProgram:
         raise ConfigError(f"the check of {name!r} must be a function of (answer, task), got {judge!r}. Name one")
     program = UserProgram(name, factory, judge)
     if not inspect.iscoroutinefunction(factory):
-        program._made.append(_first(program))
+        program._made.append(program.make())
     return program
 
 
@@ -165,14 +176,8 @@ def _takes_no_argument(factory: Any, name: str) -> None:
         return
 
 
-def _first(program: UserProgram) -> Any:
-    try:
-        made = program.factory()
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"the factory {program.name!r} raised {type(error).__name__}: {error}. Mend it and run again"
-        ) from error
-    return _runnable(made, program.name)
+def _broken(name: str, error: BaseException) -> ConfigError:
+    return ConfigError(f"the factory {name!r} raised {type(error).__name__}: {error}. Mend it and run again")
 
 
 def _runnable(made: Any, name: str) -> Any:

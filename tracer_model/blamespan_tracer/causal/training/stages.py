@@ -19,7 +19,7 @@ from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan_tracer.causal.formats import OPEN, StepAnswer, read_pairs, read_step
-from blamespan_tracer.causal.loading import Model, Tokenizer
+from blamespan_tracer.causal.loading import Model, Tokenizer, is_out_of_memory
 from blamespan_tracer.causal.reading import Part, Reader
 from blamespan_tracer.causal.training.examples import Example, thought_about
 from blamespan_tracer.causal.training.recipe import CausalRecipe, Grpo
@@ -294,7 +294,9 @@ def _train(make: Callable[[int], Any], at_once: int, out: Path) -> Any:
             trainer.remove_callback(PrinterCallback)  # it prints to stdout; ours writes it down
             trainer.train(resume_from_checkpoint=checkpoint)
             return trainer
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
             if at_once == 1 or not alone:
                 raise BlamespanError(

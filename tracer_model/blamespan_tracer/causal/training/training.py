@@ -16,7 +16,14 @@ from pathlib import Path
 import torch
 
 from blamespan.errors import ConfigError
-from blamespan_tracer.causal.loading import Model, Tokenizer, fingerprint, load_model, load_tokenizer
+from blamespan_tracer.causal.loading import (
+    Model,
+    Tokenizer,
+    check_config,
+    fingerprint,
+    load_model,
+    load_tokenizer,
+)
 from blamespan_tracer.causal.prompts import messages
 from blamespan_tracer.causal.reading import Reader
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
@@ -26,6 +33,7 @@ from blamespan_tracer.causal.training.measuring import HeldOut, embedded_beside,
 from blamespan_tracer.causal.training.recipe import CausalRecipe
 from blamespan_tracer.causal.training.scratch import build_model, build_tokenizer
 from blamespan_tracer.causal.training.stages import METRICS, StageFigures, run_grpo, run_sft
+from blamespan_tracer.causal.trying import check_pair, check_template
 from blamespan_tracer.network.calibrating import Pointed, alarm_for, mass_for, temperature_of
 from blamespan_tracer.network.examples import SOUND
 
@@ -155,7 +163,12 @@ def _start(recipe: CausalRecipe, fitted: Sequence[Example], out: Path) -> tuple[
     """Load the base, or build it; gives model, tokenizer and where the base lies."""
     if recipe.base:
         dtype = torch.bfloat16 if recipe.lora.rank and torch.cuda.is_available() else torch.float32
-        return load_model(recipe.base, dtype=dtype), load_tokenizer(recipe.base), recipe.base
+        check_config(recipe.base)
+        tokenizer = load_tokenizer(recipe.base)
+        check_template(tokenizer, recipe.base)
+        model = load_model(recipe.base, dtype=dtype)
+        check_pair(model, tokenizer, recipe.base)
+        return model, tokenizer, recipe.base
     folder = out / _BASE
     if not (folder / "model.safetensors").is_file():
         texts = (messages(each.run.text(), recipe.question, is_brief=recipe.data.is_brief) for each in fitted)
