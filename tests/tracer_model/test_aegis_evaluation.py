@@ -8,7 +8,7 @@ import pytest
 
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.recorded import Fault, RecordedRun
-from blamespan.taxonomy import AEGIS
+from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from blamespan_tracer.aegis_evaluation import evaluate_aegis
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.table import read_runs
@@ -51,6 +51,19 @@ def test_exact_names_do_not_forgive_spelling() -> None:
 
     assert exact["pair"]["micro_f1"] == 0
     assert exact["agent"]["micro_f1"] == pytest.approx(200 / 7)
+
+
+def test_modes_of_other_taxonomies_answer_what_maps_to_them() -> None:
+    """A canonical mode stands for AEGIS's codes of that meaning; one without such names an agent, and no mode."""
+    blamed = [ModeBlame(MAST["FM-1.3"], "Critic", 0.5), ModeBlame(EXTENSION["X2"], "Solver", 0.5)]
+    found = Attribution.of(RUNS[0].trace, [1, 1], failure_score=0.5, tracer=WHO, modes=blamed)
+
+    scores = evaluate_aegis(RUNS[:1], [found], tracer=WHO)
+
+    assert scores["pair"]["micro_f1"] == pytest.approx(
+        40
+    )  # FM-1.3 and FM-2.1 of the critic, and X2: one of three, of two
+    assert scores["agent"]["micro_f1"] == 100
 
 
 def test_unseen_questions_are_scored_by_themselves() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.recorded import RecordedRun
-from blamespan.taxonomy import AEGIS
+from blamespan.taxonomy import AEGIS, ErrorMode, canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.labels import labelled_pairs
 from blamespan_tracer.metrics import f1, micro_interval
@@ -62,7 +62,8 @@ def evaluate_aegis(
 ) -> AegisFigures:
     """Score *verdicts* on *runs* by the pairs they report.
 
-    The answer to a run is the set of (agent, mode) of its `modes`; an abstention answers nothing. The
+    The answer to a run is the set of (agent, mode) of its `modes`; an abstention answers nothing. A mode of another
+    taxonomy answers every AEGIS code that maps to it; one that none maps to counts for its agent alone. The
     labelled agent is spelled as the trace spells it where `labels.resolve` can tell; a labelled agent
     that never speaks can only be missed. `exact_names` compares the labels as they stand.
 
@@ -103,7 +104,14 @@ def _scores(labels: Sequence[Set[object]], answers: Sequence[Set[object]]) -> Sc
 
 
 def _answer(verdict: Attribution) -> frozenset[Pair]:
-    return frozenset((blame.agent, blame.mode.code) for blame in verdict.modes if blame.mode.taxonomy == "aegis")
+    return frozenset((blame.agent, code) for blame in verdict.modes for code in _codes(blame.mode))
+
+
+def _codes(mode: ErrorMode) -> list[str]:
+    """List the AEGIS codes that a mode stands for; its own name, which no label has, where there is none."""
+    if mode.taxonomy == "aegis":
+        return [mode.code]
+    return [code for code, known in AEGIS.items() if canonical(known)[0] == mode] or [str(mode)]
 
 
 def _unseen(labels: Sequence[Answer], answers: Sequence[Answer], is_seen: Sequence[bool]) -> dict[str, object]:

@@ -27,13 +27,13 @@ def drawn_network(alarm: float = 0.0) -> Network:
     """Draw a small network; it knows nothing, but it knows it always alike."""
     lexicon = LexicalTracer.bundled().lexicon
     names = feature_names(lexicon)
-    shape = Shape(len(names), len(VOCABULARY), 8, 16, 2, 2, len(RELATIONS), len(MODES))
+    shape = Shape(len(names), len(VOCABULARY), 8, 16, 2, 2, len(RELATIONS), len(MODES), 6)
     rng = np.random.default_rng(0)
     return Network(
         shape=shape,
         members=tuple(
             {
-                name: rng.standard_normal(size).astype(np.float16).astype(np.float32) * np.float32(0.25)
+                name: (rng.standard_normal(size) / 4).astype(np.float16).astype(np.float32)
                 for name, size in shape.parameters().items()
             }
             for _ in range(2)

@@ -108,7 +108,7 @@ def test_training_measures_mistakes_of_tasks_it_has_not_seen(tmp_path: Path) -> 
     recipe = NetworkRecipe(
         "tiny",
         data=NetworkData(corpora=(), outcomes=("known.jsonl",), mistakes=("mistakes.jsonl",), held_out_percent=20),
-        size=NetworkSize(bag_width=8, width=16, n_heads=2, n_layers=1),
+        size=NetworkSize(bag_width=8, sentence_width=8, width=16, n_heads=2, n_layers=1),
         schedule=Schedule(epochs=12, rate=5e-3, most_runs=16),
     )
 

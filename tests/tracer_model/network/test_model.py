@@ -53,6 +53,7 @@ def test_who_cannot_be_blamed_gets_nothing() -> None:
         np.zeros((1, shape.n_relations, n_steps, n_steps), np.float32),
         np.ones((1, n_steps), bool),
         np.array([[True, False, True]]),
+        np.zeros((1, n_steps, shape.sentence_width), np.float32),
     )
 
     pointer = scores_of(network.members[0], shape, steps).pointer[0]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import numpy as np
 import pytest
+import torch
 
 from blamespan.errors import ConfigError
 from blamespan.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.examples import MODES, SOUND, UNKNOWN, Example, examples_of
+from blamespan_tracer.network.inputs import RELATIONS
 from blamespan_tracer.network.meanings import Meanings
+from blamespan_tracer.network.members import fit_members
+from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.recipe import NetworkRecipe, NetworkSize
 from blamespan_tracer.network.schedule import Schedule
 from blamespan_tracer.network.training import Examples, split_by_task, train_network_on
@@ -24,7 +30,7 @@ LEXICON = LexicalTracer.bundled().lexicon
 MEANINGS = Meanings.bundled()
 RECIPE = NetworkRecipe(
     "tiny",
-    size=NetworkSize(bag_width=8, width=16, n_heads=2, n_layers=1),
+    size=NetworkSize(bag_width=8, sentence_width=8, width=16, n_heads=2, n_layers=1),
     schedule=Schedule(epochs=12, rate=5e-3, most_runs=16),
 )
 
@@ -134,3 +140,24 @@ def test_labels_of_agents_alone_teach_no_step() -> None:
     assert [sorted(modes) for modes in example.culprits.values()] == [
         [[str(each) for each in MODES].index("mast:FM-3.1")]
     ]
+
+
+def test_networks_trained_side_by_side_are_those_trained_in_turn(
+    examples: Examples, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How many processes train changes no bit, and what they say of their passes is told."""
+    shape = Shape(
+        examples.fitted[0].inputs.features.shape[1], len(MEANINGS.vocabulary), 4, 8, 2, 1, len(RELATIONS), len(MODES), 4
+    )
+    train = partial(
+        fit_members, examples.fitted[:24], shape, Schedule(epochs=1), meanings=MEANINGS.vectors, seeds=[5, 6]
+    )
+    in_turn = train(processes=1)
+    caplog.clear()
+
+    with caplog.at_level(logging.INFO, "blamespan_tracer"):
+        side_by_side = train(processes=2)
+
+    for one, other in zip(in_turn, side_by_side, strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    assert {message.partition(",")[0] for message in caplog.messages} == {"network 5", "network 6"}

@@ -1,3 +1,5 @@
+# ruff: noqa: RUF001  # the sign of multiplication is what people write
+
 from __future__ import annotations
 
 import math
@@ -19,6 +21,8 @@ def conflicts(run: MessageActionTrace) -> list[tuple[int, int, tuple[str, str]]]
     [
         ("The red kettle costs 48 euros.", "The red kettle costs 84 euros.", ("48", "84")),
         ("The red kettle costs 1,200 euros.", "So the red kettle costs 1200.5 euros.", ("1200", "1200.5")),
+        ("12 - 5 gives 7 for the red kettle.", "The red kettle stands at 8.", ("7", "8")),
+        ("The red kettle costs 48 euros, which is 4 × 12.", "The red kettle costs 50 euros.", ("48", "50")),
         ("The maker of the lamp is Norton.", "The maker of the lamp is Halden.", ("norton", "halden")),
     ],
 )

@@ -17,6 +17,7 @@ from torch.nn import functional
 from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN, Example
 from blamespan_tracer.network.inputs import RELATIONS, RunInputs, relations_of
 from blamespan_tracer.network.model import StepInputs, Weights
+from blamespan_tracer.network.words import Words
 
 __all__ = ["Padded", "Targets", "batches", "pad", "targets_of"]
 
@@ -34,8 +35,9 @@ class Padded:
         agent: (B, S) int64, -1 on padding.
         is_real: (B, S) bool.
         can_be_blamed: (B, S) bool.
-        words: (W,) int64 rows of the word table, and
-        starts: (B * S,) int64 where each step's begin.
+        words: (W,) int64 rows of the word table, sentence by sentence, and
+        starts: where those of each sentence begin, and
+        owner: which of the B * S steps it is of, ascending.
     """
 
     features: Tensor
@@ -45,6 +47,7 @@ class Padded:
     can_be_blamed: Tensor
     words: Tensor
     starts: Tensor
+    owner: Tensor
 
     def steps(
         self, weights: Weights, *, word_keep: float = 1.0, generator: torch.Generator | None = None
@@ -59,10 +62,25 @@ class Padded:
             self.words, weights["words"], self.starts, mode="sum", per_sample_weights=weighed
         )
         sizes = torch.diff(self.starts, append=torch.tensor([len(self.words)], device=self.words.device))
-        bags = sums / sizes.clamp(min=1).sqrt()[:, None]
+        size = runs * steps
+        n_words = sizes.new_zeros(size).index_add(0, self.owner, sizes)
+        bags = sums.new_zeros(size, sums.shape[1]).index_add(0, self.owner, sums) / n_words.clamp(min=1).sqrt()[:, None]
+        read = self._sentences(sums / sizes.clamp(min=1).sqrt()[:, None], weights)
         return StepInputs(
-            self.features, bags.reshape(runs, steps, -1), self.relations, self.is_real, self.can_be_blamed
+            self.features,
+            bags.reshape(runs, steps, -1),
+            self.relations,
+            self.is_real,
+            self.can_be_blamed,
+            read if read is None else read.reshape(runs, steps, -1),
         )
+
+    def _sentences(self, bags: Tensor, weights: Weights) -> Tensor | None:
+        if "sentence.in" not in weights:
+            return None
+        read = functional.relu(bags @ weights["sentence.in"] + weights["sentence.bias"])
+        most = read.new_zeros(self.is_real.numel(), read.shape[1])
+        return most.scatter_reduce(0, self.owner[:, None].expand_as(read), read, "amax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +128,16 @@ def pad(runs: Sequence[RunInputs], device: torch.device | str = "cpu") -> Padded
     relations = np.zeros((len(runs), len(RELATIONS), longest, longest), np.float32)
     agent = np.full(shape, -1, np.int64)
     blamable = np.zeros(shape, bool)
-    sizes = np.zeros(shape, np.int64)
     for row, run in enumerate(runs):
         n_steps = len(run)
         features[row, :n_steps] = run.features
         relations[row, :, :n_steps, :n_steps] = relations_of(run)
         agent[row, :n_steps] = run.agent
         blamable[row, :n_steps] = run.can_be_blamed
-        sizes[row, :n_steps] = np.diff(run.first_word)
-    flat = sizes.reshape(-1)
-    words, starts = np.concatenate([run.words for run in runs]), np.cumsum(flat) - flat
-    arrays = (features, relations, agent, agent >= 0, blamable, words, starts)
+    words = Words.joined([run.words for run in runs])
+    steps = np.concatenate([row * longest + np.arange(len(run)) for row, run in enumerate(runs)])
+    owner = np.repeat(steps, np.diff(words.first_sentence))
+    arrays = (features, relations, agent, agent >= 0, blamable, words.rows, words.first_word[:-1], owner)
     return Padded(*(torch.from_numpy(each).to(device) for each in arrays))
 
 

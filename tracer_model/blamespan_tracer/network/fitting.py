@@ -100,7 +100,7 @@ def fit_network(
                 optimizer.step()
                 for name, each in losses.items():
                     sums[name] = sums.get(name, 0.0) + float(each.detach()) / len(parts)
-            _log.info("%s, pass %d of %d: %s", phase, epoch + 1, epochs, _shown(sums))
+            _log.info("network %d, %s, pass %d of %d: %s", seed, phase, epoch + 1, epochs, _shown(sums))
     table = _word_table(weights, known)
     return {"words": table.detach()} | {
         name: value.detach() for name, value in weights.items() if not name.startswith(_WORD)
@@ -167,7 +167,9 @@ def _step(
     if schedule.meaning_noise:
         meant = meant + schedule.meaning_noise * torch.randn(meant.shape, generator=generator, device=device)
     table = _word_table(weights, meant)
-    inputs = replace(padded, words=place).steps({"words": table}, word_keep=schedule.word_keep, generator=generator)
+    inputs = replace(padded, words=place).steps(
+        {**weights, "words": table}, word_keep=schedule.word_keep, generator=generator
+    )
     drop = kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
     scores = scores_of(weights, shape, inputs, keep=drop)
     if phase == "reward":

@@ -1,6 +1,6 @@
 """From a run to what the network reads of it.
 
-Dims: N merged steps of a run, F features, R relations, W words, K answers of the lexicon.
+Dims: N merged steps of a run, F features, R relations, K answers of the lexicon.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from blamespan_tracer.contracts import CONTRACTS, Verdict, judge, verdict_featur
 from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.words import Words, words_of
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
-from blamespan_tracer.tokens import tokens_of
 
 __all__ = [
     "RELATIONS",
@@ -28,8 +28,6 @@ __all__ = [
     "relations_of",
     "run_inputs",
     "windows",
-    "words_of",
-    "words_without",
 ]
 
 Floats = NDArray[np.float32]
@@ -65,8 +63,7 @@ class RunInputs:
 
     Attributes:
         features: (N, F).
-        words: (W,) int64 rows of the word table, step by step.
-        first_word: (N + 1,) int64: step n has the words first_word[n] to first_word[n + 1], that one not included.
+        words: Of the N steps.
         edges: (3, E) as `Representation.edges`.
         edge_weights: (E,).
         agent: (N,) int64.
@@ -77,8 +74,7 @@ class RunInputs:
     """
 
     features: Floats
-    words: Ints
-    first_word: Ints
+    words: Words
     edges: Ints
     edge_weights: Floats
     agent: Ints
@@ -160,12 +156,10 @@ def windows(run: RunInputs) -> list[RunInputs]:
         end = min(start + WINDOW, len(run))
         kind, source, target = run.edges
         inside = (source >= start) & (source < end) & (target >= start) & (target < end)
-        first, last = run.first_word[start], run.first_word[end]
         parts.append(
             RunInputs(
                 features=run.features[start:end],
-                words=run.words[first:last],
-                first_word=run.first_word[start : end + 1] - first,
+                words=run.words.of(np.arange(start, end)),
                 edges=np.stack([kind, source - start, target - start])[:, inside],
                 edge_weights=run.edge_weights[inside],
                 agent=run.agent[start:end],
@@ -199,11 +193,9 @@ def _inputs(
         ],
         axis=1,
     )
-    words, first_word = words_of(trace.task, seen.texts, vocabulary)
     return RunInputs(
         features=features.astype(np.float32),
-        words=words,
-        first_word=first_word,
+        words=words_of(trace.task, seen.texts, vocabulary),
         edges=seen.edges,
         edge_weights=seen.edge_weights,
         agent=seen.agent,
@@ -212,30 +204,3 @@ def _inputs(
         lands_on=seen.lands_on,
         n_steps=len(trace.steps),
     )
-
-
-def words_of(task: str, texts: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
-    """Find each step's distinct words; the task's words tell what a run is about, not what went wrong."""
-    step, rows = _fresh_words(task, texts, vocabulary)
-    distinct = np.unique((step << 32) | rows)
-    return distinct & 0xFFFFFFFF, np.searchsorted(distinct >> 32, np.arange(len(texts) + 1))
-
-
-def words_without(task: str, sentences: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
-    """Give what `words_of` gives for so many texts: all *sentences* but the first, all but the second, and so on."""
-    sentence, rows = _fresh_words(task, sentences, vocabulary)
-    words, column = np.unique(rows, return_inverse=True)
-    has = np.zeros((len(sentences), len(words)), np.int64)
-    has[sentence, column] = 1
-    row, column = np.nonzero(has.sum(axis=0) - has)
-    return words[column], np.searchsorted(row, np.arange(len(sentences) + 1))
-
-
-def _fresh_words(task: str, texts: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
-    """List the known words of *texts* that the task has not: which text each is of, ascending, and its row."""
-    tokens = tokens_of([task, *texts])
-    first = tokens.sizes[0]
-    text, hashes = tokens.texts[first:] - 1, tokens.hashes[first:]
-    rows = vocabulary.rows(hashes)
-    fresh = (rows >= 0) & ~np.isin(hashes, np.unique(tokens.hashes[:first]))
-    return text[fresh], rows[fresh]

@@ -1,12 +1,13 @@
 """The network's arithmetic: one function for NumPy on a CPU, PyTorch on a GPU, and training.
 
 A run is a set of steps with relations between them. Steps attend to each other; which relation holds between two
-of them shifts the attention. There is no position in it: a step is told from the others by what the features and
-relations say. Each step gets a *pointer* score (the failure was decided here; one slot more stands for "it did not
-fail"), a *fault* score (something is wrong here, decisive or not) and a score for each mode.
+of them shifts the attention. Of a step's words there is a bag, and the most that any one sentence says of each of M
+things, since a few words may be wrong among many. There is no position in it: a step is told from the others by what
+the features and relations say. Each step gets a *pointer* score (the failure was decided here; one slot more stands for
+"it did not fail"), a *fault* score (something is wrong here, decisive or not) and a score for each mode.
 
 Dims: B runs, S steps of the longest (padded at the end), F features, E width of a word bag, D width, H heads,
-R relations, K modes. Everything is float32.
+R relations, K modes, M things a sentence may say. Everything is float32.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Shape:
         n_layers: Rounds of attention.
         n_relations: R.
         n_modes: K.
+        sentence_width: M; 0 reads steps as bags of words alone.
     """
 
     n_features: int
@@ -56,6 +58,7 @@ class Shape:
     n_layers: int
     n_relations: int
     n_modes: int
+    sentence_width: int = 0
 
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """List every weight and its size."""
@@ -66,6 +69,12 @@ class Shape:
             "in.bags": (self.bag_width, wide),
             "in.bias": (wide,),
         }
+        if self.sentence_width:
+            sizes |= {
+                "sentence.in": (self.bag_width, self.sentence_width),
+                "sentence.bias": (self.sentence_width,),
+                "in.sentences": (self.sentence_width, wide),
+            }
         for layer in range(self.n_layers):
             sizes |= {
                 f"{layer}.attend.scale": (wide,),
@@ -94,11 +103,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """Runs, side by side. What all of them share may stand there once, with B = 1, but for `bags`.
+    """Runs, side by side. What all of them share may stand there once, with B = 1, but for what is read off words.
 
     Attributes:
         features: (B, S, F) scaled to about -3..3.
-        bags: (B, S, E) the mean of the word table's rows of each step's words.
+        bags: (B, S, E) the sum of the word table's rows of each step's words, by the root of how many there are.
+        sentences: (B, S, M) the most that any sentence of each step says; see `read_sentence`.
         relations: (B, R, S, S) 1 where relation r leads from step s to step t, else 0; or its strength.
         is_real: (B, S) bool, False on padding.
         can_be_blamed: (B, S) bool, False on padding too.
@@ -109,6 +119,7 @@ class StepInputs:
     relations: Array
     is_real: Array
     can_be_blamed: Array
+    sentences: Array = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,8 @@ def scores_of(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array 
     xp = _library_of(steps.features)
     states = _through(steps.features, weights["in.features"]) + _through(steps.bags, weights["in.bags"])
     states = states + weights["in.bias"]
+    if shape.sentence_width:
+        states = states + _through(steps.sentences, weights["in.sentences"])
     hidden = xp.astype(~steps.is_real, states.dtype)[:, None, None, :] * _NEVER  # (B, 1, 1, S)
     for layer in range(shape.n_layers):
         said = _attention(weights, shape, layer, states, steps.relations, hidden)

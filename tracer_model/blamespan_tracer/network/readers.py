@@ -1,20 +1,21 @@
 """Who computes the network's arithmetic: NumPy on a CPU, run by run, or PyTorch on a device, many at once.
 
-Dims: S steps of a run, V versions of it, E width of a word bag.
+Dims: S steps of a run, V versions of it, N texts, E width of a word bag, M width of a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.network.inputs import RunInputs, relations_of
-from blamespan_tracer.network.model import Scores, StepInputs, Weights, mean_scores, scores_of
+from blamespan_tracer.network.model import Scores, StepInputs, mean_scores, scores_of
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.network.words import Words
 
 __all__ = ["NumpyReader", "Reader", "Reworded"]
 
@@ -27,22 +28,20 @@ BATCH_RUNS = 64
 
 @dataclass(frozen=True, slots=True)
 class Reworded:
-    """A run, V times over: each time one step has other words than its own.
+    """A run, V times over: each time one step has other words than its own, all of V sentences but one.
 
     Attributes:
         run: The run, no longer than a window.
         step: Which step.
-        words: (W,) int64 rows of the word table, version by version, and
-        first_word: (V + 1,) int64 where those of each begin.
+        sentences: The words of the V sentences, each a text of its own; two or more.
     """
 
     run: RunInputs
     step: int
-    words: Ints
-    first_word: Ints
+    sentences: Words
 
     def __len__(self) -> int:
-        return len(self.first_word) - 1
+        return len(self.sentences)
 
 
 class Reader(Protocol):
@@ -75,14 +74,14 @@ class NumpyReader:
 
     def __init__(self, network: Network) -> None:
         self._network = network
+        self._table = np.concatenate([weights["words"] for weights in network.members], axis=1)
 
     def scores(self, runs: Sequence[RunInputs]) -> list[Scores]:
         """Read each run."""
         found = []
         for run in runs:
-            steps = _unread(self._network, run)
-            bags = (_bags(weights, run.words, run.first_word)[None] for weights in self._network.members)
-            found.append(self._together(steps, bags))
+            bags, sentences = self._said(run.words)
+            found.append(self._together(_unread(self._network, run), bags[None], sentences[None]))
         return found
 
     def reworded(self, asked: Sequence[Reworded]) -> list[list[float]]:
@@ -90,21 +89,54 @@ class NumpyReader:
         return [self._versions(each) for each in asked]
 
     def _versions(self, asked: Reworded) -> list[float]:
-        run = asked.run
         changed = []
-        for weights in self._network.members:
-            bags = np.repeat(_bags(weights, run.words, run.first_word)[None], len(asked), axis=0)  # (V, S, E)
-            bags[:, asked.step] = _bags(weights, asked.words, asked.first_word)
-            changed.append(bags)
-        scores: list[float] = self._together(_unread(self._network, run), changed).pointer[:, asked.step].tolist()
-        return scores
+        for whole, versions in zip(self._said(asked.run.words), self._without_each(asked.sentences), strict=True):
+            repeated = np.repeat(whole[None], len(asked), axis=0)  # (V, S, members * E) and (V, S, members * M)
+            repeated[:, asked.step] = versions
+            changed.append(repeated)
+        scores = self._together(_unread(self._network, asked.run), *changed).pointer[:, asked.step]
+        found: list[float] = scores.tolist()
+        return found
 
-    def _together(self, steps: StepInputs, bags: Any) -> Scores:
-        found = []
-        for weights, of_steps in zip(self._network.members, bags, strict=True):
-            read = StepInputs(steps.features, of_steps, steps.relations, steps.is_real, steps.can_be_blamed)
-            found.append(scores_of(weights, self._network.shape, read))
-        return mean_scores(found)
+    def _said(self, words: Words) -> tuple[Floats, Floats]:
+        """Sum up the word vectors of each text, and read its sentences, as training does, for all members at once.
+
+        Returns:
+            (N, members * E) and (N, members * M): those of the first member, then those of the next.
+        """
+        n_words = np.diff(words.first_word[words.first_sentence])
+        sums, read = self._sentences(words)
+        bags = _reduced(np.add, sums, words.first_sentence) / _roots(n_words)
+        return bags, _reduced(np.maximum, read, words.first_sentence)
+
+    def _without_each(self, sentences: Words) -> tuple[Floats, Floats]:
+        """Give what `_said` gives for all sentences but the first, all but the second, and so on."""
+        lengths = np.diff(sentences.first_word)
+        sums, read = self._sentences(sentences)
+        bags = (sums.sum(axis=0) - sums) / _roots(lengths.sum() - lengths)
+        return bags, np.stack([np.delete(read, place, axis=0).max(axis=0) for place in range(len(read))])
+
+    def _sentences(self, words: Words) -> tuple[Floats, Floats]:
+        """Sum up the word vectors of each sentence, and read it: (S, members * E) and (S, members * M)."""
+        sums = _reduced(np.add, self._table.take(words.rows, axis=0), words.first_word)
+        if not self._network.shape.sentence_width:
+            return sums, np.zeros((len(sums), 0), np.float32)
+        heard = np.split(sums / _roots(np.diff(words.first_word)), len(self._network.members), axis=1)
+        read = [
+            each @ weights["sentence.in"] + weights["sentence.bias"]
+            for each, weights in zip(heard, self._network.members, strict=True)
+        ]
+        return sums, np.maximum(np.concatenate(read, axis=1), 0)
+
+    def _together(self, steps: StepInputs, bags: Floats, sentences: Floats) -> Scores:
+        members, shape = self._network.members, self._network.shape
+        parts = (np.split(each, len(members), axis=-1) for each in (bags, sentences))
+        return mean_scores(
+            [
+                scores_of(weights, shape, replace(steps, bags=bag, sentences=sentence))
+                for weights, bag, sentence in zip(members, *parts, strict=True)
+            ]
+        )
 
 
 def _unread(network: Network, run: RunInputs) -> StepInputs:
@@ -118,11 +150,14 @@ def _unread(network: Network, run: RunInputs) -> StepInputs:
     )
 
 
-def _bags(weights: Weights, words: Ints, first_word: Ints) -> Floats:
-    """Sum up the word vectors of each text, by the root of how many there are, as training does: (N, E)."""
-    table, counts = weights["words"], np.diff(first_word)
-    bags = np.zeros((len(counts), table.shape[1]), np.float32)
-    some = np.flatnonzero(counts)
+def _roots(counts: Ints) -> Floats:
+    return np.sqrt(np.maximum(counts, 1)).astype(np.float32)[:, None]
+
+
+def _reduced(reduce: np.ufunc, rows: Floats, first: Ints) -> Floats:
+    """Put rows[first[i]:first[i + 1]] together for each i; 0 where there are none."""
+    some = np.flatnonzero(np.diff(first))
+    found = np.zeros((len(first) - 1, rows.shape[1]), np.float32)
     if len(some):
-        bags[some] = np.add.reduceat(table.take(words, axis=0), first_word[:-1][some], axis=0)
-    return (bags / np.sqrt(np.maximum(counts, 1))[:, None]).astype(np.float32)
+        found[some] = reduce.reduceat(rows, first[:-1][some], axis=0)
+    return found

@@ -44,6 +44,7 @@ class NetworkSize:
     """How large the network is; see `blamespan_tracer.network.model.Shape`."""
 
     bag_width: int = field(default=32, metadata=POSITIVE)
+    sentence_width: int = 64
     width: int = field(default=96, metadata=POSITIVE)
     n_heads: int = field(default=4, metadata=POSITIVE)
     n_layers: int = field(default=2, metadata=POSITIVE)

@@ -18,6 +18,7 @@ from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.model import Scores, mean_scores, scores_of
 from blamespan_tracer.network.readers import NumpyReader, Reworded
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.network.words import Words
 from blamespan_tracer.torch_devices import device_named
 
 __all__ = ["MAX_CELLS", "TorchReader", "torch_device"]
@@ -138,11 +139,9 @@ class TorchReader:
 
 
 def _versions(asked: Reworded) -> list[RunInputs]:
-    run = asked.run
-    begin, end = run.first_word[asked.step], run.first_word[asked.step + 1]
-    versions = []
-    for first, last in zip(asked.first_word[:-1].tolist(), asked.first_word[1:].tolist(), strict=True):
-        longer = np.where(np.arange(len(run.first_word)) > asked.step, last - first - (end - begin), 0)
-        words = np.concatenate([run.words[:begin], asked.words[first:last], run.words[end:]])
-        versions.append(replace(run, words=words, first_word=run.first_word + longer))
-    return versions
+    order = np.arange(len(asked.run))
+    both = Words.joined([asked.run.words, asked.sentences.without_each()])  # a version stands behind all steps
+    return [
+        replace(asked.run, words=both.of(np.where(order == asked.step, len(asked.run) + version, order)))
+        for version in range(len(asked))
+    ]

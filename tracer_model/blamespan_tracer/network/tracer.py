@@ -19,12 +19,13 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import WINDOW, RunInputs, feature_names, read_runs, windows, words_without
+from blamespan_tracer.network.inputs import WINDOW, RunInputs, feature_names, read_runs, windows
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.quotes import Quotes, quotes_of
 from blamespan_tracer.network.readers import NumpyReader, Reader, Reworded
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.network.words import words_of
 from blamespan_tracer.silence import why_silent
 
 __all__ = ["Judgement", "NetworkTracer"]
@@ -220,8 +221,8 @@ class NetworkTracer:
         asked = []
         for case in cases:
             number, step = divmod(case.quotes.place, WINDOW)
-            words = words_without(case.trace.task, case.quotes.sentences, self._network.vocabulary)
-            asked.append(Reworded(next(islice(windows(case.run), number, None)), step, *words))
+            words = words_of(case.trace.task, case.quotes.sentences, self._network.vocabulary)
+            asked.append(Reworded(next(islice(windows(case.run), number, None)), step, words))
         return self._reader.reworded(asked)
 
     def _verdict(self, case: _Case, scores: Sequence[float]) -> Attribution:

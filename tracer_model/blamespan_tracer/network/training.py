@@ -1,7 +1,8 @@
 """Train the network: corpora and runs with labelled agents, split by task, fit, calibration, weights.
 
-Nothing is chosen on any other file. What the corpora's recipes hold out is not fitted to, but calibrated on, with every
-word taken for another: families, topologies and wordings that were not learnt from tell how sure to be of new runs.
+Nothing is chosen on any other file. What the corpora's recipes hold out is not fitted to, but calibrated on, in other
+words: families, topologies and wordings that were not learnt from tell how sure to be of new runs. Probabilities are
+fitted to near words, as strangers use who speak of the same things; alarms and step sets hold for any words at all.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from blamespan_tracer.metrics import percent
 from blamespan_tracer.network.agent_labels import agent_examples
 from blamespan_tracer.network.calibrating import Pointed, alarm_for, alarms_for, mass_for, shares_of, temperature_of
 from blamespan_tracer.network.examples import MODES, SOUND, Example, examples_of
-from blamespan_tracer.network.fitting import fit_network, predict
+from blamespan_tracer.network.fitting import predict
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.network.meanings import Meanings
+from blamespan_tracer.network.members import fit_members
 from blamespan_tracer.network.mistakes import mistake_examples
 from blamespan_tracer.network.model import Scores, Shape, mean_scores
 from blamespan_tracer.network.recipe import NetworkRecipe
+from blamespan_tracer.network.rewording import with_near_words, with_strange_words
 from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.network.weights import LIMIT, Network
 from blamespan_tracer.table import is_held_out, read_recorded
@@ -155,14 +158,14 @@ def train_network_on(
         **asdict(recipe.size),
     )
     fitted = _scaled(examples.fitted, mean, spread)
-    members = [
-        _rounded(fit_network(fitted, shape, recipe.schedule, meanings=meanings.vectors, seed=recipe.seed + number))
-        for number in range(recipe.members)
-    ]
+    seeds = [recipe.seed + number for number in range(recipe.members)]
+    trained = fit_members(fitted, shape, recipe.schedule, meanings=meanings.vectors, seeds=seeds)
+    members = [_rounded(weights) for weights in trained]
     held = _scaled([*examples.tasks, *examples.recipes], mean, spread)
     seen = _Seen.of(held, members, shape)
-    strange = _Seen.of(_reworded(held, shape.n_words, recipe.seed), members, shape)
-    temperature = temperature_of(strange.pointed)
+    near = _Seen.of(with_near_words(held, meanings.vectors, recipe.seed), members, shape)
+    strange = _Seen.of(with_strange_words(held, shape.n_words, recipe.seed), members, shape)
+    temperature = temperature_of(near.pointed)
     both = (seen.pointed, strange.pointed)  # what holds for either holds for both
     network = Network(
         shape=shape,
@@ -285,15 +288,6 @@ def _scaled(examples: Sequence[Example], mean: Any, spread: Any) -> list[Example
 def _rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Round as the file will: what is measured is what is shipped."""
     return {name: value.half().float() for name, value in weights.items()}
-
-
-def _reworded(examples: Sequence[Example], n_words: int, seed: int) -> list[Example]:
-    """Give every word the place of another: what was learnt of single words helps no more, as with words never met.
-
-    Generated runs are worded alike. On them as they are a network is surer than it may be of anybody else's.
-    """
-    others = np.random.default_rng(seed).permutation(n_words)
-    return [replace(each, inputs=replace(each.inputs, words=others[each.inputs.words])) for each in examples]
 
 
 def _agents_right(seen: _Seen) -> float:

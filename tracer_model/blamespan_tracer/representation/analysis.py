@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.arithmetic import equations
 from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
+from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Facts, find_facts
 from blamespan_tracer.representation.merging import MergedStep, merge
 from blamespan_tracer.representation.objections import find_objections, name_tokens

@@ -1,6 +1,7 @@
 """Statements of the form "subject, value", and where the run contradicts itself.
 
-A statement is a sentence with one value: its only number, what stands behind its last `=`, or the name it ends with.
+A statement is a sentence with one value: its only number but for those of a calculation ("12 - 5 gives 7"), what stands
+behind its last `=`, or the name it ends with.
 The subject is told by pairs of neighbouring content words. A pair that one and the same segment gives two values is no
 subject (`year of A is 1947, year of B is 1953`) and is left out.
 
@@ -132,15 +133,25 @@ def _statements(reading: Reading) -> tuple[Ints, Mask]:
     is_short = np.array([len(token) <= 2 for token in reading.tokens] or [False], np.bool_)[reading.token]
     is_number = reading.has(Flag.NUMBER) & readable & ~(reading.opens & is_short)  # `5) ...` numbers a list
     sentence = reading.sentence
-    numbers = np.bincount(sentence[is_number], minlength=n_sentences)
     equals = np.bincount(sentence[reading.has(Flag.EQUALS) & readable], minlength=n_sentences)
+    is_result = is_number & ((equals[sentence] > 0) | ~_operands(reading))
+    numbers, results = (np.bincount(sentence[each], minlength=n_sentences) for each in (is_number, is_result))
     content = reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & readable
     is_name = content & reading.has(Flag.CAPITAL) & ~reading.opens
     value[sentence[is_name]] = reading.token[is_name]  # the last name of the sentence
-    value[sentence[is_number]] = reading.token[is_number]  # the last number, rather
-    value[(numbers > 1) & (equals == 0)] = -1
+    value[sentence[is_result]] = reading.token[is_result]  # the last number, rather
+    value[(equals == 0) & ((results > 1) | ((numbers > 0) & (results == 0)))] = -1
     is_value = value[sentence] == reading.token
     return value, content & ~is_value
+
+
+def _operands(reading: Reading) -> Mask:
+    """Tell which tokens stand beside a sign of calculation: (T,)."""
+    is_sign = reading.has(Flag.OPERATOR)
+    beside = np.zeros(len(is_sign), np.bool_)
+    beside[:-1] |= is_sign[1:]
+    beside[1:] |= is_sign[:-1]
+    return beside
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.arithmetic import equations
 from blamespan_tracer.representation.claims import Claims, Segments
+from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.reading import Reading
 
 __all__ = ["Figures", "find_figures"]
@@ -68,7 +68,7 @@ def _unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
         return []
     sums = {round(equation.right, 6) for equation in equations(text)}
     left = [name for name in fresh if round(float(name), 6) not in sums]
-    values = np.unique([float(name) for name in known])[-2 * _KNOWN :]
+    values = np.unique([float(name) for name in known[-2 * _KNOWN :]])
     one, other = values[:, None], values[None, :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         reached = np.stack([one + other, one - other, one * other, one / other, one * other / 100])

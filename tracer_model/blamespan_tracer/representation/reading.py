@@ -31,11 +31,13 @@ MAX_RUN_CHARS = 4_000_000
 _LEAST_STEP_CHARS = 400
 
 _NUMBER = r"\d{1,15}+(?:,\d{3}){0,4}+(?:\.\d{1,12})?+"
+_OPERATOR = r"(?<=[\d)] )[-+*/\u00d7\u00f7\u00b7\u2212](?= [\d(])|(?<=\d)[\u00d7\u00f7\u00b7](?=\d)"
 _TOKEN = re.compile(
     r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?+"  # a word or an identifier
-    rf"|{_NUMBER}|[=.!?;\n\"\u201c\u201d]|[\u2e80-\u9fff\uac00-\ud7af]|```"  # of scripts without blanks a character
+    rf"|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"\u201c\u201d]|```"
+    r"|[\u2e80-\u9fff\uac00-\ud7af]"  # of scripts without blanks a character
 )
-_ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?+|{_NUMBER}|[=.!?;\n\"]|```", re.ASCII)
+_ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?+|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"]|```", re.ASCII)
 """The same for ASCII, at half the cost. All quantifiers are bounded and give nothing back: linear in any text."""
 
 
@@ -52,6 +54,7 @@ class Flag(IntEnum):
     EQUALS = 128
     QUOTE = 256
     QUESTION = 512
+    OPERATOR = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,7 @@ _MARKS = {
     '"': Flag.QUOTE,
     "\u201c": Flag.QUOTE,
     "\u201d": Flag.QUOTE,
+    **dict.fromkeys("-+*/\u00d7\u00f7\u00b7\u2212", Flag.OPERATOR),
 }
 
 

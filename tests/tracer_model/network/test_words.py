@@ -1,0 +1,59 @@
+"""Words of texts: by sentence, without the task's, and the same whichever way they are taken apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blamespan_tracer.network.words import Words, words_of
+from tests.tracer_model.network.networks import VOCABULARY
+
+SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.")
+
+
+def drawn(text: str) -> list[list[int]]:
+    """The rows of each sentence of one text."""
+    words = words_of("", [text], VOCABULARY)
+    return [rows.tolist() for rows in np.split(words.rows, words.first_word[1:-1])] if len(words.first_word) > 1 else []
+
+
+def check_same(one: Words, other: Words) -> None:
+    for part in ("rows", "first_word", "first_sentence"):
+        assert np.array_equal(getattr(one, part), getattr(other, part)), part
+
+
+def test_words_are_kept_by_sentence() -> None:
+    """Each sentence has its own distinct words, whatever stands in the others."""
+    assert drawn(" ".join(SENTENCES)) == [rows for sentence in SENTENCES for rows in drawn(sentence)]
+    assert drawn("Again and again and again.") == drawn("Again and.")
+
+
+def test_the_tasks_words_say_nothing() -> None:
+    """What the task says is of the task, however a step repeats it."""
+    words = words_of("Count the total error", ["The total error is here.", ""], VOCABULARY)
+
+    assert np.array_equal(words.rows, words_of("", ["is here."], VOCABULARY).rows)
+    assert len(words) == 2
+
+
+def test_words_without_a_sentence_are_those_of_the_others() -> None:
+    """Hashing each sentence once gives what hashing every text without one would."""
+    texts = [" ".join(SENTENCES[:out] + SENTENCES[out + 1 :]) for out in range(3)]
+
+    words = words_of("the total", SENTENCES, VOCABULARY)
+
+    check_same(words.without_each(), words_of("the total", texts, VOCABULARY))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([*SENTENCES, ""]), max_size=4).map(" ".join), min_size=1, max_size=5), st.data()
+)
+def test_parts_are_what_they_would_be_alone(texts: list[str], data: st.DataObject) -> None:
+    """Taking texts out, in any order, gives what reading just these gives; so does putting them together."""
+    order = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
+    words = words_of("", texts, VOCABULARY)
+    chosen = [texts[place] for place in order]
+
+    check_same(words.of(np.array(order)), words_of("", chosen, VOCABULARY))
+    check_same(Words.joined([words_of("", [text], VOCABULARY) for text in chosen]), words.of(np.array(order)))
