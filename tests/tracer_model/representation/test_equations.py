@@ -116,6 +116,11 @@ def test_sum_said_in_words_that_holds_holds(text: str) -> None:
         *("The order of 5 items costs 3 × 4 euros", "3 × 4 gives 12 and 13", "A 2 - 1 win gives them 3 points"),
         *("If 3 × 4 is 13", "x - 3 - 2 is 5", "half of 3 + 5 is 4", "a rate of 3 / 4 is 75%", "3 × 4 is not 13"),
         *("We do 24/7 support, that is 3 shifts", "I have 3 × 4 apples and 5 pears", "3 + 4 boxes, which gives 8"),
+        *(
+            "The first odd number is \\( 3 \\) (from \\( 2 + 2 \\))",
+            "This can be done in (6 - 1)! ways, that is 5",
+            "Step 1: \\(2 + 3\\)",
+        ),
         "421 - 286 gives 136 and 12 × 3 gives 36",
     ],
 )

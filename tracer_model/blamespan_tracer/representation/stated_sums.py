@@ -1,7 +1,8 @@
 """Sums whose result is said in words: "12 × 3 gives 36", "the total is 36, which is 12 × 3".
 
 A clause is judged where it has one calculation, one other number, and words that make that number its result. All
-else is left alone: ranges and dates (`3-5`, `24/7`), guesses ("about 40"), and clauses that deny or compare.
+else is left alone: ranges and dates (`3-5`, `24/7`), guesses ("about 40"), factorials, LaTeX, and clauses that deny or
+compare.
 """  # noqa: RUF002  # the sign is what people write
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["stated_sums"]
 
 _SIGN = "(?: ?[\u00d7\u00f7\u00b7] ?| [-+*/\u2212] )"
 _OPERAND = rf"\(?[$\u20ac]?{NUMBER}\)?"
-_SUM = re.compile(rf"(?<![\w.,/^%$\u20ac-]){_OPERAND}(?:{_SIGN}{_OPERAND}){{1,40}}(?![\w^%(]|[.,]\d| ?%)")
+_SUM = re.compile(rf"(?<![\w.,/^%$\u20ac-]){_OPERAND}(?:{_SIGN}{_OPERAND}){{1,40}}(?![\w^%(!]|\)!|[.,]\d| ?%)")
 _HAS_SIGN = re.compile(rf"\d\)?{_SIGN}[($\u20ac\d]")
 _OTHER = re.compile(rf"(?<![\w.,/-])-?[$\u20ac]?{NUMBER}(?![\w%/]|[.,]\d| ?%)")
 _FOLLOWS_SIGN = re.compile(r"(?:[-+/^\u00d7\u00f7\u00b7\u2212]|(?<!\*)\*)\s*\Z")
@@ -35,6 +36,7 @@ _GIVES_AT_ONCE = re.compile(rf"[\s)*]{{0,4}}{_IS}(?:[\s*]+[a-z]+){{0,5}}[\s*$\u2
 _COMES_FROM = re.compile(
     r"\b(?:which is|that is|this is|namely|i\.e\.|from|since|because|as|being|via|by)\b", re.IGNORECASE
 )
+_BESIDE = re.compile(r"[\s*]*(?:[^\W\d]+[\s*]*){0,2}\Z")
 _LEADS_IN = re.compile(
     r"(?:\A|[,:]\s*)(?:so |then |and |now )?(?:working |computing |starting |going )?"
     r"(?:with|since|from|given|using|taking|computing|calculating|by|as|adding|out|of)\s*\Z",
@@ -81,14 +83,16 @@ def _clause(text: str, start: int, end: int) -> tuple[int, int]:
 def _result(text: str, begin: int, start: int, end: int, stop: int) -> re.Match[str] | None:
     """Find the number that a clause says its calculation comes to; None where that is not plain."""
     around = text[begin:start] + " " + text[end:stop]
-    if "=" in around or _DENIES.search(around) or _HAS_SIGN.search(around):
+    if "=" in around or "\\" in around or _DENIES.search(around) or _HAS_SIGN.search(around):
         return None
     others = [*_OTHER.finditer(text, begin, start), *_OTHER.finditer(text, end, stop)]
     if len(others) != 1 or len(re.findall(r"\d+", around)) != len(re.findall(r"\d+", others[0][0])):
         return None
     result = others[0]
     if result.start() < start:
-        return result if text[start] == "(" or _COMES_FROM.search(text[result.end() : start]) else None
+        between = text[result.end() : start]
+        is_beside = text[start] == "(" and _BESIDE.match(between)
+        return result if is_beside or _COMES_FROM.search(between) else None
     if _GIVES_AT_ONCE.match(text[end : result.start()]):
         return result
     is_led_in = text[end : end + 1] == "," and _LEADS_IN.search(text[begin:start])
