@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests.collector.paging import annotated
 from tests.sdk.talks import talk
 
 RUNS = 10_000
-FIRST_VIEW_S = 1.0
+FIRST_VIEW_S = 1.5 if "PYTEST_XDIST_WORKER" in os.environ else 1.0
+"""Beside another process that works as hard, the same answer takes up to half as much CPU time again."""
+
 STEPS = 500
 ATTEMPTS = 6
 
