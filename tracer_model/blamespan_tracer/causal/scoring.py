@@ -114,7 +114,8 @@ def _one_by_one(
 def _taken(model: Model, **optional: Any) -> dict[str, Any]:
     """Give of *optional* what the model takes: older ones know less."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return {name: value for name, value in optional.items() if name in inspect.signature(inner.forward).parameters}
+    known = inspect.signature(inner.forward).parameters
+    return {name: value for name, value in optional.items() if name in known}
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

@@ -25,7 +25,6 @@ MODES: tuple[ErrorMode, ...] = (
     *(mode for code, mode in MAST.items() if code != "FM-2.1"),  # nothing that is labelled maps to it
     *(mode for code, mode in EXTENSION.items() if code.startswith("X")),
 )
-
 """The modes the network knows, by column: canonical ones, since labels of several taxonomies teach it."""
 
 _COLUMN = {str(mode): column for column, mode in enumerate(MODES)}

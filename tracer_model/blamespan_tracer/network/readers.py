@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -74,7 +75,11 @@ class NumpyReader:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._table = np.concatenate([weights["words"] for weights in network.members], axis=1)
+
+    @cached_property
+    def _table(self) -> Floats:
+        """Lay the members' word tables side by side: (V, members * E). One lookup serves all."""
+        return np.concatenate([weights["words"] for weights in self._network.members], axis=1)
 
     def scores(self, runs: Sequence[RunInputs]) -> list[Scores]:
         """Read each run."""

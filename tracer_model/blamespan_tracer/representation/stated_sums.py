@@ -65,10 +65,12 @@ def stated_sums(text: str) -> Iterator[tuple[int, int, float, float, bool]]:
         if goes_on_before(text, found.start(), found[0]) or _FOLLOWS_SIGN.search(text[begin : found.start()]):
             continue
         result = _result(text, begin, found.start(), found.end(), end)
-        sides = side_of(_unwrapped(found[0])), result and side_of(result[0])
-        if result is not None and sides[0] is not None and sides[1]:
+        if result is None:
+            continue
+        left, right = side_of(_unwrapped(found[0])), side_of(result[0])
+        if left is not None and right is not None:
             first, last = min(found.start(), result.start()), max(found.end(), result.end())
-            yield first, last, sides[0].value, sides[1].value, are_equal(sides[0], sides[1])
+            yield first, last, left.value, right.value, are_equal(left, right)
 
 
 def _clause(text: str, start: int, end: int) -> tuple[int, int]:
