@@ -58,6 +58,14 @@ def test_pulls_cancel_out_in_every_part() -> None:
     assert sum(pulls[place, 0] for place in taken if place >= 16) == 0
 
 
+def test_a_small_part_is_held_against_its_own_standard_error() -> None:
+    """Two too many of 6 stand out more than four too many of 40: the one that is left out is of the 6."""
+    pulls = np.array([[1.0]] * 22 + [[-1.0]] * 18 + [[1.0]] * 4 + [[-1.0]] * 2)
+    taken = chosen(pulls, [("lookup",)] * 40 + [("code",)] * 6, 45, fewest=1.0)
+
+    assert sum(place < 40 for place in taken) == 40
+
+
 def test_no_part_is_given_up_for_balance() -> None:
     """A family that pulls one way as a whole keeps at least six tenths of its share."""
     pulls = np.array([[1.0]] * 20 + [[0.0]] * 20)

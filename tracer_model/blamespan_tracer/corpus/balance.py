@@ -24,8 +24,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 _SWAPS = 1_000
-_WHOLE_WEIGHT = 4.0
-"""How much more it weighs that pulls cancel out over all than in one part: all is what most is learnt from."""
+_WHOLE_WEIGHT = 16.0
+"""How much more it weighs that pulls cancel out over all than in one part: as much as in all the parts together, for
+what the rest of a corpus pulls to is what a part is probed by."""
 _FEWEST = 0.85
 """Share of the runs wanted below which balance may not bring them."""
 _FEWEST_OF_PART = 0.6
@@ -91,13 +92,16 @@ def chosen(pulls: Floats, parts: Sequence[Sequence[str]], count: int, *, fewest:
         return []
     choice = _Choice(pulls, _numbered(parts), min(count, len(pulls)))
     choice.thin(count)
-    choice.swap()
     choice.thin(round(fewest * count), while_better=True)
+    choice.swap()
     return [int(place) for place in np.flatnonzero(choice.is_taken)]
 
 
 class _Choice:
-    """Runs that are taken, and what their pulls add up to in each part.
+    """Runs that are taken, and how they pull in each part.
+
+    A part weighs as the inverse of its size: what its runs add up to is then held against what chance alone makes of
+    so many runs, and a small part counts as much as a large one.
 
     Args:
         rows: (N, P).
@@ -108,16 +112,18 @@ class _Choice:
     def __init__(self, rows: Floats, parts: Ints, count: int) -> None:
         self._rows = rows
         self._parts = parts
-        self._weights = np.ones(int(parts.max()) + 1)
-        self._weights[0] = _WHOLE_WEIGHT
         self.is_taken = np.ones(len(rows), dtype=np.bool_)
-        self._totals = np.zeros((len(self._weights), rows.shape[1]))
-        self._sizes = np.zeros(len(self._weights), dtype=np.int64)
-        for column in parts.T:
-            np.add.at(self._totals, column, rows)
-            np.add.at(self._sizes, column, 1)
+        self._sizes = np.bincount(parts.ravel())
         self._fewest = np.floor(_FEWEST_OF_PART * self._sizes * count / len(rows))
-        self._own = (rows**2).sum(axis=1) * self._weights[parts].sum(axis=1)
+        weights = len(rows) / self._sizes
+        weights[0] = _WHOLE_WEIGHT
+        self._weights = weights[parts]  # (N, K)
+        self._own = (rows**2).sum(axis=1) * self._weights.sum(axis=1)
+        totals = np.zeros((len(weights), rows.shape[1]))
+        for column in parts.T:
+            np.add.at(totals, column, rows)
+        # (N,) how much each run pulls the way that its parts are pulled already
+        self._along = np.einsum("np,np->n", rows, (totals * weights[:, None])[parts].sum(axis=1))
 
     def thin(self, count: int, *, while_better: bool = False) -> None:
         """Leave out, one after the other, what pulls most to one side, until *count* are left."""
@@ -136,32 +142,25 @@ class _Choice:
             if not np.isfinite(costs[out]):
                 return
             self._turn(out)
-            gains = np.where(self.is_taken, np.inf, 2 * self._along() + self._own)
+            gains = np.where(self.is_taken, np.inf, 2 * self._along + self._own)
             into = int(np.argmin(gains))
-            self._turn(into)
             if into == out or costs[out] + gains[into] >= -1e-9:
-                if into != out:
-                    self._turn(into)
-                    self._turn(out)
+                self._turn(out)
                 return
+            self._turn(into)
 
     def _costs_of_leaving(self) -> Floats:
         """Give (N,) what the totals gain in size when a run is left out; infinite for those that must stay."""
         must_stay = (self._sizes <= self._fewest)[self._parts].any(axis=1)
-        return np.where(self.is_taken & ~must_stay, self._own - 2 * self._along(), np.inf)
-
-    def _along(self) -> Floats:
-        """Give (N,) how much each run pulls the way that its parts are pulled already."""
-        weighted = self._totals * self._weights[:, None]
-        along: Floats = np.einsum("np,np->n", self._rows, weighted[self._parts].sum(axis=1))
-        return along
+        return np.where(self.is_taken & ~must_stay, self._own - 2 * self._along, np.inf)
 
     def _turn(self, row: int) -> None:
         """Take a run that was left out, or leave out one that was taken."""
         sign = -1 if self.is_taken[row] else 1
         self.is_taken[row] = not self.is_taken[row]
-        self._totals[self._parts[row]] += sign * self._rows[row]
         self._sizes[self._parts[row]] += sign
+        shared = np.where(self._parts == self._parts[row], self._weights, 0.0).sum(axis=1)  # (N,)
+        self._along += sign * shared * np.einsum("np,p->n", self._rows, self._rows[row])
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> Ints:

@@ -17,8 +17,8 @@ __all__ = ["Candidate", "kept_runs"]
 _FAILURES: tuple[Purpose, ...] = ("faulty", "natural", "several")
 _PURPOSE_WEIGHT = 4.0
 """How much a purpose that runs are too many of pulls, against any other way to pull."""
-_EVEN = 1e-3
-"""What is no more uneven than this weighs less than all else."""
+_EVEN = 0.1
+"""What is no more uneven than this weighs less than all else: it could give away few points, however sure they were."""
 
 
 @dataclass(frozen=True, slots=True)
