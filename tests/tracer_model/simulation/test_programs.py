@@ -195,3 +195,18 @@ def test_a_wrong_name_is_refused_with_the_nearest(arguments: tuple[str, ...], me
     """What does not exist is refused before anything runs."""
     with pytest.raises(ConfigError, match=message):
         Program(*arguments).run()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("topology", "framework"), _BUILT)
+def test_what_an_agent_claims_to_know_is_said(topology: str, framework: str) -> None:
+    """Whoever claims a value instead of looking it up states one, and calls no tool in the same breath."""
+    programs = [
+        Program(family, topology, framework, cast="neutral", seed=seed, mistakes=0.25, size=3)  # type: ignore[arg-type]
+        for family in ("tables", "lookup")
+        for seed in range(6)
+    ]
+    decisions = [decision for program in programs for decision in program.run().decisions]
+    claiming = [each.reply for each in decisions if any(mistake.kind == "claims" for mistake in each.mistakes)]
+
+    assert claiming
+    assert [reply for reply in claiming if reply.calls or not any(char.isdigit() for char in reply.text)] == []

@@ -307,8 +307,9 @@ def _is_heading(text: str) -> bool:
 
 
 def speaking(moment: Moment, text: str) -> Reply:
-    """Reply with *text*; the last message may be repeated instead of it."""
+    """Reply with *text*; the last message may be repeated instead of it, and then nothing else is wrong with it."""
     own = [message.text for message in moment.heard if message.kind == "own" and message.text]
     if own and moment.errs("mast:FM-1.3", "repeats"):
+        del moment.mistakes[:-1]
         return Reply(own[-1])
     return Reply(text)

@@ -9,26 +9,27 @@ from blamespan_tracer.simulation.facts import Value, same
 from blamespan_tracer.simulation.knowledge import rederived
 from blamespan_tracer.simulation.policies import Reply
 from blamespan_tracer.simulation.slips import slipped
-from blamespan_tracer.simulation.working import calls, derived, looked_up, report, without_inputs
+from blamespan_tracer.simulation.working import calls, claimed, derived, looked_up, report, without_inputs
 from blamespan_tracer.wordings import choose, talk
 
 __all__ = ["debate", "judge"]
 
 
 def debate(moment: Moment) -> Reply:
-    """Work out the answer oneself; then compare with the others', look again, keep to it or change it."""
-    if not moment.has_spoken():
-        asked = calls(moment)
-        if asked:
-            return Reply(calls=asked)
-        moment.values = _own_view(moment)
-        done = derived(moment, everything=True, known=_own_view(moment))
-        lines = [moment.explains(key, value, with_working=True) for key, value in done.items()]
-        if moment.target not in moment.values:
-            return speaking(moment, moment.composed(moment.listed(lines), without_inputs(moment)))
-        parts = [] if moment.target in done else [moment.settled()]
-        return speaking(moment, moment.composed(moment.listed([*looked_up(moment), *lines]), *parts))
-    return _reply_in_debate(moment)
+    """Work out an answer oneself; then compare with the others', look again, keep to it or change it."""
+    if moment.who.member.name in _answers(moment):
+        return _reply_in_debate(moment)
+    asked = calls(moment)
+    if asked:
+        return Reply(calls=asked)
+    made_up = {key: moment.values[key] for key in claimed(moment)}
+    moment.values = _own_view(moment) | made_up
+    done = derived(moment, everything=True, known=_own_view(moment))
+    lines = [*looked_up(moment), *(moment.explains(key, value, with_working=True) for key, value in done.items())]
+    if moment.target not in moment.values:
+        return speaking(moment, moment.composed(moment.listed(lines), without_inputs(moment)))
+    parts = [] if moment.target in done else [moment.settled()]
+    return speaking(moment, moment.composed(moment.listed(lines), *parts))
 
 
 def judge(moment: Moment) -> Reply:
@@ -48,9 +49,9 @@ def judge(moment: Moment) -> Reply:
 
 def _reply_in_debate(moment: Moment) -> Reply:
     answers = _answers(moment)
-    mine = answers.pop(moment.who.member.name, None)
+    mine = answers.pop(moment.who.member.name)
     others = [value for value in answers.values() if not same(value, mine)]
-    if mine is None or (others and moment.chance(moment.care, "recheck")):
+    if others and moment.chance(moment.care, "recheck"):
         base = {key: value for key, value in _own_view(moment).items() if key not in moment.knowledge.rules}
         again = rederived(moment.knowledge, moment.target, {**base, **moment.knowledge.origins})
         if again is not None and moment.errs("mast:FM-2.6", "slip", moment.target):
@@ -66,8 +67,6 @@ def _reply_in_debate(moment: Moment) -> Reply:
         value, bank = Counter(others).most_common(1)[0][0], talk.ADOPTS
     else:
         value, bank = mine, talk.DEBATES
-    if value is None:
-        return speaking(moment, moment.composed(without_inputs(moment)))
     moment.values[moment.target] = value
     return speaking(moment, moment.composed(moment.settled(), opening=choose(bank, moment.rng)))
 
