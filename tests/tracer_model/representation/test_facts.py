@@ -39,11 +39,27 @@ def test_other_value_of_one_subject_is_a_conflict(first: str, second: str, value
         ("Red kettle costs 48. Red kettle costs 50.", "Red kettle costs 84."),
         ("1) The red kettle is fine.", "2) The red kettle is fine."),
         ("The red kettle costs 48 euros.", "```\nred kettle costs 84 euros\n```"),
+        ("Look up the maker of the lamp by Norton.", "Look up the maker of the lamp by Halden."),
     ],
 )
 def test_what_is_no_conflict(first: str, second: str) -> None:
     """Equal numbers, other subjects, subjects with several values, list numbers and code contradict nothing."""
     assert conflicts(team(("a", first), ("b", second))) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("The rent of Harbour Inn is 176 euros.", "The fee of Harbour Inn is 67 euros."),
+        ("The rent of Harbour Inn amounts to 176.", "The rent of Garden Inn amounts to 67."),
+        ("The rent of Harbour Inn is 176.", "The rent of Harbour Inn in March is 15."),
+    ],
+)
+def test_words_of_the_task_tell_subjects_apart(first: str, second: str) -> None:
+    """What the task has two words for is two things, however much else two sentences share."""
+    task = "Add the rent and the fee of Harbour Inn and of Garden Inn, in March and in all."
+
+    assert conflicts(team(("a", first), ("b", second), task=task)) == []
 
 
 def test_task_counts_as_stated() -> None:

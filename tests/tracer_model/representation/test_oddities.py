@@ -43,6 +43,24 @@ def test_same_call_with_another_result_stands_out() -> None:
     assert feature(run, "same call, other result") == [1.0, 1.0, 0.0]
 
 
+def test_result_of_another_call_stands_out() -> None:
+    """A tool that answers one question with the answer to the last may have kept it; the same call may get it again."""
+    result = ("searcher", "388", "tool_result")
+    run = team(call("plants Alder"), result, call("losses Alder"), result, call("plants Alder"), result)
+
+    assert feature(run, "other call, same result") == [0.0, 1.0, 0.0]
+
+
+def test_what_every_call_says_is_not_what_it_is_about() -> None:
+    """Keywords and names of arguments come from nowhere and are odd in no call."""
+    said = [call(f"plants {place}") for place in ("Alder", "Birch", "Cedar")]
+    asked = "Look up the plants in Alder. Look up the plants in Birch. Look up the plants in Cedar."
+    run = team(("planner", asked), *said, task="The SUM of plants is wanted.")
+
+    assert feature(run, "call misfits") == [0.0] * 4
+    assert feature(run, "unknown arguments") == [0.0] * 4
+
+
 def test_failed_call_that_is_made_good_is_told_from_one_that_is_not() -> None:
     """What counts is whether its agent gets an answer from that tool afterwards."""
     run = team(

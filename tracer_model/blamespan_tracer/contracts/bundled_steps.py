@@ -14,6 +14,7 @@ from blamespan_tracer.contracts.run import Run
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Conflict
+from blamespan_tracer.representation.figures import is_common
 from blamespan_tracer.representation.reading import Ints
 
 __all__ = [
@@ -211,7 +212,7 @@ def numbers_have_a_source(run: Run) -> Iterator[Finding]:
         unknown = [
             each
             for each in np.flatnonzero(fresh).tolist()
-            if not _is_common(values[each]) and values[each] not in worked_out
+            if not is_common(values[each]) and values[each] not in worked_out
         ]
         odd = [each for each in unknown if not _is_derived(values[each], known)]
         token = _spelled(run, claims.claim[odd[:1]])[0] if odd else ""
@@ -221,13 +222,6 @@ def numbers_have_a_source(run: Run) -> Iterator[Finding]:
 
 _MAX_KNOWN = 60
 """Numbers that one may have been worked out from: those of the step, and the latest before it."""
-
-_COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.0))
-
-
-def _is_common(value: float) -> bool:
-    """Tell whether a number needs no source: counts, list numbers, hours, per cent."""
-    return abs(value) <= 12 or value in _COMMON
 
 
 def _is_derived(value: float, known: Floats) -> bool:

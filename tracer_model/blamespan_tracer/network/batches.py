@@ -19,7 +19,7 @@ from blamespan_tracer.network.inputs import RELATIONS, RunInputs, relations_of
 from blamespan_tracer.network.model import StepInputs, Weights
 from blamespan_tracer.network.words import Words
 
-__all__ = ["Padded", "Targets", "batches", "pad", "targets_of"]
+__all__ = ["Padded", "Targets", "batches", "pad", "parted", "targets_of"]
 
 _MAX_CELLS = 400_000
 """Most relation cells (B * S * S) of one batch."""
@@ -110,14 +110,27 @@ def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: in
         range(len(examples)),
         key=lambda row: (len(examples[row].inputs) + rng.random() * 3, examples[row].twin or examples[row].trace_id),
     )
-    parts: list[list[Example]] = [[]]
-    for row in order:
-        run = examples[row]
-        if parts[-1] and (len(parts[-1]) >= most_runs or (len(parts[-1]) + 1) * len(run.inputs) ** 2 > _MAX_CELLS):
-            parts.append([])
-        parts[-1].append(run)
+    parts = list(parted(order, [len(each.inputs) for each in examples], most_runs))
     for place in rng.permutation(len(parts)):
-        yield parts[place]
+        yield [examples[row] for row in parts[place]]
+
+
+def parted(order: Sequence[int], sizes: Sequence[int], most_runs: int) -> Iterator[list[int]]:
+    """Part runs that are ordered by length so that each part, padded, fits in memory.
+
+    Args:
+        order: Their numbers, the shortest first.
+        sizes: How many steps each has, by its number.
+        most_runs: Of a part; a run that does not fit beside another is one of its own.
+    """
+    part: list[int] = []
+    for row in order:
+        if part and (len(part) >= most_runs or (len(part) + 1) * sizes[row] ** 2 > _MAX_CELLS):
+            yield part
+            part = []
+        part.append(row)
+    if part:
+        yield part
 
 
 def pad(runs: Sequence[RunInputs], device: torch.device | str = "cpu") -> Padded:

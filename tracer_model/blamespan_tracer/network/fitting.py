@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from blamespan_tracer.network.batches import batches, pad, targets_of
+from blamespan_tracer.network.batches import batches, pad, parted, targets_of
 from blamespan_tracer.network.examples import Example
 from blamespan_tracer.network.model import Scores, Shape, scores_of
 from blamespan_tracer.network.objectives import contrastive_loss, expected_reward, supervised_losses
@@ -127,9 +127,8 @@ def predict(
 ) -> list[Scores]:
     """Score runs; one entry per example, cut to its own steps."""
     found: list[Scores | None] = [None] * len(examples)
-    order = sorted(range(len(examples)), key=lambda row: len(examples[row].inputs))
-    for start in range(0, len(order), 32):
-        rows = order[start : start + 32]
+    sizes = [len(each.inputs) for each in examples]
+    for rows in parted(sorted(range(len(examples)), key=sizes.__getitem__), sizes, 32):
         padded = pad([examples[row].inputs for row in rows], device)
         scores = scores_of(weights, shape, padded.steps(weights))
         for place, row in enumerate(rows):

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation.calls import routine_words
 from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Facts, find_facts
 from blamespan_tracer.representation.merging import MergedStep, merge
 from blamespan_tracer.representation.objections import find_objections, name_tokens
+from blamespan_tracer.representation.own_words import own_words
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
 from blamespan_tracer.representation.repetition import Repetition, find_repetition
+from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.similarity import Similarity, find_similarity
 
 __all__ = ["Analysis", "added", "analyse"]
@@ -32,6 +35,7 @@ class Analysis:
         claims: What is claimed, and whose word it was first.
         depends: Who builds on whom.
         facts: What is stated, and where that contradicts.
+        sentences: All of them, in order, but for code.
         repetition: What was said before.
         similarity: What is alike.
         objecting: (O,) who objects,
@@ -41,6 +45,7 @@ class Analysis:
         agent: (N,) labels.
         decides: (N,) which steps can be blamed.
         labels: (V,) which tokens are names of agents.
+        routine: What calls say whatever they are about, see `calls.routine_words`.
     """
 
     steps: list[MergedStep]
@@ -50,6 +55,7 @@ class Analysis:
     claims: Claims
     depends: Dependencies
     facts: Facts
+    sentences: list[Sentence]
     repetition: Repetition
     similarity: Similarity
     objecting: Ints
@@ -59,6 +65,7 @@ class Analysis:
     agent: Ints
     decides: Mask
     labels: Mask
+    routine: Ints
 
     def per_step(self, values: Floats | Ints | Mask, of: Mask) -> Floats:
         """Add up (G,) *values* of the segments that *of* marks, per step: (N,)."""
@@ -69,7 +76,7 @@ class Analysis:
 def analyse(trace: MessageActionTrace) -> Analysis:
     """Find all that the features, the edges and the contracts of a run are made of."""
     steps, owner = merge(trace)
-    reading = read_texts([trace.task, *(step.content for step in trace.steps)])
+    reading = read_texts([trace.task, *own_words(trace)])
     names = list(dict.fromkeys(step.agent for step in steps))
     label = {name: number for number, name in enumerate(names)}
     segments = _segments(trace, steps, owner, label)
@@ -89,6 +96,7 @@ def analyse(trace: MessageActionTrace) -> Analysis:
         claims=claims,
         depends=dependencies(claims, segments, len(steps)),
         facts=facts,
+        sentences=read_sentences(reading, claims, facts.stated),
         repetition=find_repetition(reading, segments, len(steps)),
         similarity=find_similarity(reading, segments, agent, np.flatnonzero(decides), plans),
         objecting=objecting,
@@ -98,6 +106,7 @@ def analyse(trace: MessageActionTrace) -> Analysis:
         agent=agent,
         decides=decides,
         labels=named >= 0,
+        routine=routine_words(trace, reading),
     )
 
 

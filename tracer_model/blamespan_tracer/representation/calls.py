@@ -17,12 +17,18 @@ from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
 
-__all__ = ["Calls", "find_calls"]
+__all__ = ["Calls", "find_calls", "routine_words"]
 
 Floats = NDArray[np.float64]
 
 _MAX_WORDS, _MAX_SENTENCES = 60, 200
 """Words of a call that are looked up, and sentences each is looked for in: what is in more of them tells nothing."""
+
+_ROUTINE = 3
+"""Calls of a tool from which on what all of them say is routine; of two calls, only what nobody else says."""
+
+_LEAST_RESULT = 2
+"""Results of fewer characters are alike by chance."""
 
 _ORDERS = frozenset(
     ("ignore", "disregard", "instead", "instruction", "instructions", "assistant", "reader", "override", "forget")
@@ -37,6 +43,7 @@ class Calls:
     Attributes:
         misfit: How much of what a call names is not asked for in any one sentence said before, at its worst call.
         other_result: Share of the same calls made elsewhere that got another result.
+        stale_result: Whether an earlier, different call of the tool got the very same result.
         fails: A result is an error,
         fails_for_good: and the tool answers its agent no more after it.
         orders: Words in results that give orders.
@@ -45,6 +52,7 @@ class Calls:
 
     misfit: Floats
     other_result: Floats
+    stale_result: Floats
     fails: Floats
     fails_for_good: Floats
     orders: Floats
@@ -73,10 +81,11 @@ def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, 
     usual = _usual_sizes(calls, sizes)
     others = _other_results(calls, reading)
     last_answer = {call.tool: call.segment for call in calls if call.result >= 0 and not is_error[call.result]}
-    misfit = _misfits([call.segment for call in calls], reading, segments)
+    stale = _stale_results(calls, reading)
+    misfit = _misfits(calls, reading, segments)
     for place, call in enumerate(calls):
         step = int(segments.owner[call.segment])
-        told = {"misfit": misfit[place], "other_result": others[place]}
+        told = {"misfit": misfit[place], "other_result": others[place], "stale_result": stale[place]}
         if call.result >= 0:
             failed = bool(is_error[call.result])
             told |= {
@@ -136,7 +145,49 @@ def _other_results(calls: Sequence[_Call], reading: Reading) -> list[float]:
     return shares
 
 
-def _misfits(calls: Sequence[int], reading: Reading, segments: Segments) -> list[float]:
+def _stale_results(calls: Sequence[_Call], reading: Reading) -> list[float]:
+    """Tell which calls got, to the letter, what a different one of the tool got before."""
+    asked: dict[tuple[str, str], str] = {}
+    found = []
+    for call in calls:
+        result = reading.texts[call.result].strip() if call.result >= 0 else ""
+        is_telling = len(result) >= _LEAST_RESULT
+        first = asked.setdefault((call.tool[1], result), call.text) if is_telling else call.text
+        found.append(float(first != call.text))
+    return found
+
+
+def routine_words(trace: MessageActionTrace, reading: Reading) -> Ints:
+    """List what every call of a tool says, its name and its arguments' names: nothing that a call is about.
+
+    Returns:
+        Ascending, a segment's number times the number of distinct tokens, plus a token that is routine there.
+    """
+    return _routine(_calls(trace), reading)
+
+
+def _routine(calls: Sequence[_Call], reading: Reading) -> Ints:
+    by_tool: dict[str, list[int]] = defaultdict(list)
+    for call in calls:
+        by_tool[call.tool[1]].append(call.segment)
+    n_tokens = len(reading.tokens)
+    in_call = np.isin(reading.segment, [call.segment for call in calls])
+    is_spoken = np.zeros(n_tokens + 1, np.bool_)
+    is_spoken[reading.token[~in_call]] = True
+    found = []
+    for segments in by_tool.values():
+        ends = np.searchsorted(reading.segment, np.array(segments)[:, None] + [0, 1]).tolist()
+        token, times = np.unique(
+            np.concatenate([np.unique(reading.token[begin:end]) for begin, end in ends]), return_counts=True
+        )
+        names = np.unique([reading.token[begin] for begin, end in ends if begin < end])
+        is_shared = (times == len(segments)) & ((len(segments) >= _ROUTINE) | ~is_spoken[token])
+        shared = np.union1d(names, token[is_shared & (len(segments) > 1)])
+        found.append((np.array(segments)[:, None] * n_tokens + shared).ravel())
+    return np.sort(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+
+
+def _misfits(calls: Sequence[_Call], reading: Reading, segments: Segments) -> list[float]:
     """Tell, for each call, how much of what it names no one sentence before it has, of what is named at all."""
     named = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
     asks = ~segments.is_result & ~segments.is_call
@@ -146,11 +197,12 @@ def _misfits(calls: Sequence[int], reading: Reading, segments: Segments) -> list
     token, sentence = pairs // n_sentences, pairs % n_sentences
     begins = np.searchsorted(token, np.arange(len(reading.tokens) + 1))
     first_sentence = _first_sentences(reading)
+    named &= ~np.isin(reading.segment * len(reading.tokens) + reading.token, _routine(calls, reading))
     found = []
-    for segment in calls:
-        begin, end = np.searchsorted(reading.segment, [segment, segment + 1])
+    for call in calls:
+        begin, end = np.searchsorted(reading.segment, [call.segment, call.segment + 1])
         own = np.unique(reading.token[begin:end][named[begin:end]])[:_MAX_WORDS]
-        found.append(_misfit(own, begins, sentence, int(first_sentence[segment])))
+        found.append(_misfit(own, begins, sentence, int(first_sentence[call.segment])))
     return found
 
 

@@ -1,11 +1,14 @@
 """Statements of the form "subject, value", and where the run contradicts itself.
 
-A statement is a sentence with one value: its only number but for those of a calculation ("12 - 5 gives 7"), what stands
-behind its last `=`, or the name it ends with.
+A statement is a sentence with one value: its only number but for those of a calculation ("12 - 5 gives 7") and those
+that it says are wrong, what stands behind its last `=`, or the name that it says something is. Calls ask, they state
+nothing.
 The subject is told by pairs of neighbouring content words. A pair that one and the same segment gives two values is no
-subject (`year of A is 1947, year of B is 1953`) and is left out.
+subject (`year of A is 1947, year of B is 1953`) and is left out. Two sentences with a pair in common are about one
+thing if they share half of their words, and neither has one of the task's or the tools' words that the other has not:
+"the fee of Harbour Inn" and "the rent of Harbour Inn" are two things.
 
-Dims: G segments, N merged steps, R records (pair, segment, value).
+Dims: G segments, S sentences, T tokens, N merged steps, R records (pair, segment, value).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.corrections import refuted_numbers
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
 
 __all__ = ["Conflict", "Facts", "find_facts"]
@@ -26,6 +30,19 @@ Floats = NDArray[np.float64]
 
 _SAME_SUBJECT, _MAX_WORDS = 0.5, 60
 """Share of the content words that two sentences must have in common to be about one thing, of the first 60."""
+
+_SAYS_WORDS = (
+    "amount amounts equal equals turn turns come comes give gives get gets got obtain obtained put note stand stands "
+    "work works calculate calculated compute computed find found state stated say said yield yields make makes"
+)
+_SAYS = frozenset(_SAYS_WORDS.split())
+"""Words by which a sentence states, whatever it is about."""
+
+_IS = frozenset(("is", "are", "was", "were", "be", "been", "become", "becomes", "has", "have", "named", "called", "="))
+"""What stands before a name that is stated, with `the` or `a` between at most."""
+
+_ARTICLES = frozenset(("the", "a", "an"))
+_MAX_NAME = 4
 
 _MAX_CONFLICTS_OF_STEP = 64
 """Enough to say that a step contradicts; bounds the work on a run that contradicts itself all over."""
@@ -59,33 +76,40 @@ class Facts:
         support: (G,) share of the other speakers' statements on the same subjects that give the same value; NaN where
             nobody else speaks of them.
         answer: (G,) the value of the segment's last statement, an index of `Reading.tokens`; -1 without any.
+        stated: (S,) the value of each sentence, likewise.
+        given: The tokens that the task or a tool has, or a call: those that tell subjects apart.
     """
 
     conflicts: tuple[Conflict, ...]
     support: Floats
     answer: Ints
+    stated: Ints
+    given: frozenset[int]
 
 
 def find_facts(reading: Reading, segments: Segments) -> Facts:
     """Find what is stated, and what contradicts."""
     n_segments = len(reading.texts)
-    sentence_value, content = _statements(reading)
+    sentence_value, content = _statements(reading, segments)
     answer = np.full(n_segments, -1, np.int64)
     stated = np.flatnonzero(sentence_value >= 0)
     if len(stated):
         first_token = np.searchsorted(reading.sentence, stated)
         answer[reading.segment[first_token]] = sentence_value[stated]  # the last one wins
     said = _records(reading, sentence_value, content)
-    return Facts(tuple(_conflicts(reading, content, said)), _supported(said, segments), answer)
+    is_given = segments.is_given | segments.is_result | segments.is_call
+    given = frozenset(reading.token[content & is_given[reading.segment]].tolist())
+    conflicts = tuple(_conflicts(reading, content, said, given))
+    return Facts(conflicts, _supported(said, segments), answer, sentence_value, given)
 
 
-def _conflicts(reading: Reading, content: Mask, said: _Records) -> Iterator[Conflict]:
+def _conflicts(reading: Reading, content: Mask, said: _Records, given: frozenset[int]) -> Iterator[Conflict]:
     """Go through neighbouring records of one subject with different values, by the later statement."""
     pair, segment, value = said.pair, said.segment, said.value
     clash = np.flatnonzero((pair[1:] == pair[:-1]) & (value[1:] != value[:-1]))
     clash = clash[np.lexsort((pair[clash], segment[clash + 1]))]
     base = len(reading.tokens) + 1
-    words_of = _Sentences(reading, content)
+    sentences = _Sentences(reading, content, given)
     has_equals = set(reading.sentence[reading.has(Flag.EQUALS)].tolist())
     counted: Counter[int] = Counter()
     told: set[tuple[int, int]] = set()
@@ -97,7 +121,7 @@ def _conflicts(reading: Reading, content: Mask, said: _Records) -> Iterator[Conf
         told.add(about)
         values = reading.tokens[value[place]], reading.tokens[value[place + 1]]
         is_alike = values[0][0].isdecimal() == values[1][0].isdecimal()  # a number against a name says nothing
-        if is_alike and words_of.likeness(*about) >= _SAME_SUBJECT:
+        if is_alike and sentences.are_about_one(*about):
             first, second = divmod(int(pair[place]), base)
             yield Conflict(
                 int(segment[place]),
@@ -109,40 +133,64 @@ def _conflicts(reading: Reading, content: Mask, said: _Records) -> Iterator[Conf
 
 
 class _Sentences:
-    """The content words of sentences."""
+    """The content words of sentences.
 
-    def __init__(self, reading: Reading, content: Mask) -> None:
+    Args:
+        reading: The run's tokens.
+        content: (T,) which of them may tell a subject.
+        given: The tokens that the task or a tool has, or a call: those that tell subjects apart.
+    """
+
+    def __init__(self, reading: Reading, content: Mask, given: frozenset[int]) -> None:
         at = np.flatnonzero(content)
         self._sentence, self._token = reading.sentence[at], reading.token[at]
+        self._given = given
 
-    def likeness(self, one: int, other: int) -> float:
-        """Share of the words of both sentences that both have."""
+    def are_about_one(self, one: int, other: int) -> bool:
+        """Tell whether two sentences are about one thing."""
         first, second = self._words(one), self._words(other)
-        return len(first & second) / max(len(first | second), 1)
+        is_near = len(first & second) >= _SAME_SUBJECT * len(first | second)
+        return is_near and not (first ^ second) & self._given
 
     def _words(self, sentence: int) -> set[int]:
         begin, end = np.searchsorted(self._sentence, [sentence, sentence + 1]).tolist()
         return set(self._token[begin : min(end, begin + _MAX_WORDS)].tolist())
 
 
-def _statements(reading: Reading) -> tuple[Ints, Mask]:
+def _statements(reading: Reading, segments: Segments) -> tuple[Ints, Mask]:
     """Find the value of every sentence, -1 where it has none, and which tokens may tell its subject."""
     n_sentences = int(reading.sentence[-1]) + 1 if len(reading.sentence) else 0
     value = np.full(n_sentences, -1, np.int64)
-    readable = ~reading.in_code
+    readable = ~reading.in_code & ~segments.is_call[reading.segment]
     is_short = np.array([len(token) <= 2 for token in reading.tokens] or [False], np.bool_)[reading.token]
     is_number = reading.has(Flag.NUMBER) & readable & ~(reading.opens & is_short)  # `5) ...` numbers a list
+    is_number &= ~refuted_numbers(reading)
     sentence = reading.sentence
     equals = np.bincount(sentence[reading.has(Flag.EQUALS) & readable], minlength=n_sentences)
     is_result = is_number & ((equals[sentence] > 0) | ~_operands(reading))
     numbers, results = (np.bincount(sentence[each], minlength=n_sentences) for each in (is_number, is_result))
-    content = reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & readable
-    is_name = content & reading.has(Flag.CAPITAL) & ~reading.opens
+    is_word = reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & ~reading.in_code
+    is_name = _stated_names(reading, is_word & readable)
     value[sentence[is_name]] = reading.token[is_name]  # the last name of the sentence
     value[sentence[is_result]] = reading.token[is_result]  # the last number, rather
     value[(equals == 0) & ((results > 1) | ((numbers > 0) & (results == 0)))] = -1
-    is_value = value[sentence] == reading.token
-    return value, content & ~is_value
+    is_value = (value[sentence] == reading.token) | is_name
+    follows = np.zeros(len(is_number), np.bool_)
+    follows[1:] = is_number[:-1]  # its unit
+    return value, is_word & ~is_value & ~follows & ~reading.is_any(_SAYS)
+
+
+def _stated_names(reading: Reading, is_word: Mask) -> Mask:
+    """Tell which tokens end a name that something is said to be: (T,)."""
+    is_name = is_word & reading.has(Flag.CAPITAL) & ~reading.opens
+    article, states = reading.is_any(_ARTICLES), reading.is_any(_IS)
+    before = np.zeros(len(is_name), np.bool_)
+    before[1:] = states[:-1] & ~is_name[:-1]
+    before[2:] |= article[1:-1] & states[:-2]
+    stated = is_name & before
+    for _ in range(_MAX_NAME - 1):  # the words after the first
+        stated[1:] |= is_name[1:] & stated[:-1]
+    return stated
 
 
 def _operands(reading: Reading) -> Mask:

@@ -39,6 +39,10 @@ _FLAGS = (
     *("answer is the last one", "answer is its last one", "no answer"),
     *("says nothing", "same call before", "ends the run", "names nobody new"),
     *("result fails", "fails for good", "result gives orders", "a number nothing explains", "a mistakable number"),
+    *("other call, same result", "is refuted", "refutes what is right", "refutes what is wrong", "a wrong sum stands"),
+    *("lacks something", "is the first to lack it", "lacks what was said", "lacks what the task gives"),
+    *("drops what is lacked later", "alters another's code"),
+    *("picks the right one", "picks a wrong one", "picks what was refused"),
     *("first to give the last answer", "contradicts and stands", "is answered by whom it addresses"),
     *("is odd", "is the first odd one", "is odd and reaches the end"),
 )
@@ -52,6 +56,7 @@ _SHARES = (
     *("like the task", "like the step before", "like the step after", "like its own before", "like its own others"),
     *("like the others", "like the plan", "like the end", "like the last result"),
     *("call misfits", "same call, other result", "unexplained numbers", "mistakable numbers"),
+    *("numbers of others", "lacked later"),
     *("hears", "misses what it heard", "is heard", "is addressed to", "odd before it"),
 )
 _SIZES = (

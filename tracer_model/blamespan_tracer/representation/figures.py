@@ -15,7 +15,7 @@ from blamespan_tracer.representation.claims import Claims, Segments
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.reading import Reading
 
-__all__ = ["Figures", "find_figures"]
+__all__ = ["Figures", "find_figures", "is_common"]
 
 Floats = NDArray[np.float64]
 
@@ -26,13 +26,16 @@ _LEAST_DIGITS = 2
 """A number of one digit is like too many others to be mistaken for one."""
 
 
+_COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.0))
+
+
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Per merged step: (N,) each.
 
     Attributes:
         unexplained: New numbers that no sum and no two known numbers give, as a share of the step's numbers.
-        mistakable: New numbers that have the digits of a known one in another order, or all of its but one.
+        mistakable: Those of them that have the digits of a known one in another order, or all of its but one.
     """
 
     unexplained: Floats
@@ -56,10 +59,15 @@ def find_figures(reading: Reading, segments: Segments, claims: Claims, n_steps: 
             strange = _unexplained(fresh, [*known, *names], reading.texts[segment])
             total[step] += len(names)
             unexplained[step] += len(strange)
-            mistakable[step] += sum(_is_mistakable(name, known) for name in fresh)
+            mistakable[step] += sum(_is_mistakable(name, known) for name in strange)
         known.extend(name for name, new in zip(names, is_fresh.tolist(), strict=True) if new)
     size = np.where(total > 0, total, 1.0)
     return Figures(unexplained / size, mistakable / size)
+
+
+def is_common(value: float) -> bool:
+    """Tell whether a number needs no source: counts, list numbers, hours, per cent."""
+    return abs(value) <= 12 or value in _COMMON
 
 
 def _unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
@@ -67,7 +75,7 @@ def _unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
     if not fresh:
         return []
     sums = {round(equation.right, 6) for equation in equations(text)}
-    left = [name for name in fresh if round(float(name), 6) not in sums]
+    left = [name for name in fresh if round(float(name), 6) not in sums and not is_common(float(name))]
     values = np.unique([float(name) for name in known[-2 * _KNOWN :]])
     one, other = values[:, None], values[None, :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -13,8 +13,13 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.calls import find_calls
 from blamespan_tracer.representation.claims import Floats
+from blamespan_tracer.representation.code_changes import altered_code
+from blamespan_tracer.representation.corrections import find_corrections
 from blamespan_tracer.representation.figures import find_figures
 from blamespan_tracer.representation.hearing import find_hearing
+from blamespan_tracer.representation.lacking import find_lacking
+from blamespan_tracer.representation.pairings import numbers_of_others
+from blamespan_tracer.representation.picks import find_picks
 from blamespan_tracer.representation.reading import Mask
 
 __all__ = ["oddities", "summed"]
@@ -25,7 +30,9 @@ _LEAST = 1e-9
 _ODD = (
     *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts itself", "contradicted by a result"),
     *("result fails", "fails for good", "result gives orders", "a number nothing explains", "a mistakable number"),
-    *("call misfits", "same call, other result", "unknown arguments"),
+    *("same call, other result", "other call, same result", "unknown arguments", "numbers of others"),
+    *("refutes what is right", "alters another's code", "drops what is lacked later"),
+    *("picks a wrong one", "picks what was refused"),
 )
 """Features that say, each by itself, that something is odd."""
 
@@ -35,10 +42,15 @@ def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Fl
     n_steps, n_agents = len(run.steps), int(run.agent.max(initial=-1)) + 1
     calls = find_calls(trace, run.reading, run.segments, n_steps)
     figures = find_figures(run.reading, run.segments, run.claims, n_steps)
+    numbers = numbers_of_others(trace, run.reading, run.segments, run.sentences, n_steps)
+    corrections = find_corrections(run.reading, run.segments, n_steps)
+    lacking = find_lacking(run.reading, run.segments, run.facts.given, run.sentences, run.decides)
+    picks = find_picks(run.reading, run.segments, run.sentences, n_steps)
     hearing = find_hearing(trace, run.steps, run.owner, n_agents)
     yield from (
         ("call misfits", calls.misfit),
         ("same call, other result", calls.other_result),
+        ("other call, same result", calls.stale_result),
         ("result fails", calls.fails),
         ("fails for good", calls.fails_for_good),
         ("result gives orders", (calls.orders > 0).astype(np.float64)),
@@ -47,6 +59,21 @@ def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Fl
         ("a number nothing explains", (figures.unexplained > 0).astype(np.float64)),
         ("mistakable numbers", figures.mistakable),
         ("a mistakable number", (figures.mistakable > 0).astype(np.float64)),
+        ("numbers of others", numbers),
+        ("is refuted", corrections.refuted),
+        ("refutes what is right", corrections.refutes_right),
+        ("refutes what is wrong", corrections.refutes_wrong),
+        ("a wrong sum stands", corrections.stands),
+        ("alters another's code", altered_code(run.reading, run.segments, n_steps)),
+        ("picks the right one", picks.right),
+        ("picks a wrong one", picks.wrong),
+        ("picks what was refused", picks.refused),
+        ("lacks something", lacking.lacks),
+        ("is the first to lack it", lacking.first),
+        ("lacks what was said", lacking.known),
+        ("lacks what the task gives", lacking.given),
+        ("drops what is lacked later", lacking.drops),
+        ("lacked later", lacking.later),
         ("hears", hearing.hears),
         ("misses what it heard", hearing.misses),
         ("is heard", hearing.heard),

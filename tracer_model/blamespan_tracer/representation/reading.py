@@ -6,7 +6,7 @@ Dims: G segments (the task, then each original step), T tokens of all segments, 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -87,6 +87,11 @@ class Reading:
         """Tell for each token whether it has any bit of *flag*: (T,)."""
         marked: Mask = (self.flags & flag) != 0
         return marked
+
+    def is_any(self, words: Collection[str]) -> Mask:
+        """Tell for each token whether it is one of *words*, which are in small letters: (T,)."""
+        known: Mask = np.array([token in words for token in self.tokens] or [False], np.bool_)[self.token]
+        return known
 
     def count(self, of: Mask) -> Ints:
         """Count the tokens that *of* marks, per segment: (G,)."""

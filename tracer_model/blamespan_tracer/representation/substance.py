@@ -11,6 +11,7 @@ import numpy as np
 
 from blamespan_tracer.representation.analysis import Analysis, added
 from blamespan_tracer.representation.claims import Floats
+from blamespan_tracer.representation.figures import is_common
 from blamespan_tracer.representation.reading import Flag, Mask
 
 __all__ = ["contradictions", "influence", "likeness", "provenance"]
@@ -37,7 +38,11 @@ def provenance(run: Analysis) -> Iterator[tuple[str, Floats]]:
     new_names = total(is_fresh & ~claims.is_number)
     yield "new names", new_names / whole
     yield "names nobody new", (new_names == 0).astype(np.float64)
-    in_call = said & segments.is_call[claims.segment]
+    is_routine = np.isin(claims.segment * len(run.reading.tokens) + claims.token[claims.claim], run.routine)
+    is_common = np.array(
+        [_is_common(run.reading.tokens[token]) for token in claims.token.tolist()] or [False], np.bool_
+    )
+    in_call = said & segments.is_call[claims.segment] & ~is_routine & ~is_common[claims.claim]
     called = total(in_call)
     yield "unknown arguments", total(in_call & is_fresh) / np.where(called > 0, called, 1.0)
     from_given, from_result = segments.is_given[claims.source], segments.is_result[claims.source]
@@ -51,6 +56,10 @@ def provenance(run: Analysis) -> Iterator[tuple[str, Floats]]:
     yield "task claims covered", total(of_task) / max(asked, 1e-9) if asked > 0 else np.zeros(n_steps)
     yield from _uptake(run, is_fresh, total(is_fresh))
     yield from _words(run)
+
+
+def _is_common(token: str) -> bool:
+    return token[0].isdecimal() and is_common(float(token))
 
 
 def _uptake(run: Analysis, is_fresh: Mask, fresh: Floats) -> Iterator[tuple[str, Floats]]:

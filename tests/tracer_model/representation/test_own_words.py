@@ -1,0 +1,47 @@
+"""Calls and results that a message begins with are not what its agent says."""
+
+from __future__ import annotations
+
+import pytest
+
+from blamespan_tracer.representation import analyse
+from blamespan_tracer.representation.own_words import own_words
+from tests.tracer_model.representation.teams import Said, team
+
+_CALL, _RESULT = 'sum({"column": "plants"})', "388\nrows: 4"
+_MADE: tuple[Said, ...] = (("searcher", _CALL, "tool_call"), ("searcher", _RESULT, "tool_result"))
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        (f"{_CALL}\n{_RESULT}\nThere are 388 plants.", "There are 388 plants."),
+        (f"{_RESULT}\n{_CALL}\nThere are 388 plants.", "There are 388 plants."),
+        (f"{_CALL}\n{_RESULT}", ""),
+        ("There are 388 plants.", "There are 388 plants."),
+        (f"I called {_CALL}", f"I called {_CALL}"),
+        (f"{_RESULT}0 in all", f"{_RESULT}0 in all"),
+    ],
+)
+def test_calls_and_results_that_a_message_begins_with_are_left_out(text: str, own: str) -> None:
+    """In any order, each once, whole lines only; what follows is the agent's."""
+    assert own_words(team(*_MADE, ("searcher", text)))[2] == own
+
+
+def test_others_may_quote_them() -> None:
+    """Who repeats a result that it did not ask for says it, and so does its agent in a later message."""
+    run = team(*_MADE, ("searcher", "Done."), ("checker", _RESULT), ("searcher", _RESULT))
+
+    assert own_words(run) == [_CALL, _RESULT, "Done.", _RESULT, _RESULT]
+
+
+def test_what_is_asked_of_tools_contradicts_nothing() -> None:
+    """Two calls for two months are no two statements on one region, not even where the message repeats them."""
+    months = [f'sum({{"where": "region = North and month = {month}"}})' for month in ("January", "February")]
+    run = team(
+        ("searcher", months[0], "tool_call"),
+        ("searcher", months[1], "tool_call"),
+        ("searcher", "\n".join([*months, "Both are done."])),
+    )
+
+    assert analyse(run).facts.conflicts == ()

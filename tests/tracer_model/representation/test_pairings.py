@@ -1,0 +1,46 @@
+"""A number that stands beside another name than ever before is somebody else's."""
+
+from __future__ import annotations
+
+import pytest
+
+from blamespan_tracer.representation import STEP_FEATURES, represent
+from tests.tracer_model.representation.teams import team
+
+_CALL = 'sum({"where": "region = North"})'
+
+
+@pytest.mark.parametrize(
+    ("said", "share"),
+    [
+        ("The total of West is 412.", 1.0),
+        ("The total of North is 412.", 0.0),
+        ("North and West have 412.", 0.0),
+        ("The total is 412.", 0.0),
+        ("The total of West is 977.", 0.0),
+        ("The total of West is 412 - 20 = 392.", 0.5),
+    ],
+)
+def test_number_of_another_name_stands_out(said: str, share: float) -> None:
+    """What a tool answers belongs to what it was asked for; numbers without a name or a source are nobody's."""
+    run = team(
+        ("searcher", _CALL, "tool_call"),
+        ("searcher", "412", "tool_result"),
+        ("reader", "The total of West was 20 once."),
+        ("solver", said),
+        task="Compare the totals of North and West.",
+    )
+
+    assert represent(run).features[-1, STEP_FEATURES.index("numbers of others")] == pytest.approx(share)
+
+
+def test_number_of_two_names_belongs_to_both() -> None:
+    """As long as one place has it beside the name, it is rightly there."""
+    run = team(
+        ("reader", "North has 412."),
+        ("reader", "West has 412, too."),
+        ("solver", "So it is 412 for West."),
+        task="Compare the totals of North and West.",
+    )
+
+    assert represent(run).features[-1, STEP_FEATURES.index("numbers of others")] == 0

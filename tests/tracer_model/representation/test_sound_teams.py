@@ -1,0 +1,51 @@
+"""What says that something is wrong is silent where nothing is: teams that err in nothing, in every family of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import blamespan
+from blamespan.testing import SpanRecorder
+from blamespan_tracer.representation import STEP_FEATURES, represent
+from blamespan_tracer.simulation.programs import Program
+from blamespan_tracer.simulation.tasks import FAMILIES
+
+pytest.importorskip("autogen_agentchat")
+pytest.importorskip("langgraph")
+
+_SIGNS = (
+    *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts another", "contradicts itself"),
+    *("contradicted by a result", "a number nothing explains", "a mistakable number", "unknown arguments"),
+    *("same call, other result", "refutes what is right", "a wrong sum stands", "alters another's code"),
+    *("drops what is lacked later", "picks a wrong one", "picks what was refused"),
+)
+
+
+@pytest.fixture
+def recorder() -> Iterator[SpanRecorder]:
+    """Keep the spans of every run of a test."""
+    recorder = SpanRecorder()
+    blamespan.instrument(tracer_provider=recorder.provider)
+    yield recorder
+    blamespan.uninstrument()
+
+
+@pytest.mark.parametrize(
+    ("topology", "framework"),
+    [("chain", "autogen"), ("relay", "langgraph"), ("swarm", "autogen"), ("parallel", "langgraph")],
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sound_runs_show_no_sign(family: str, topology: str, framework: str, recorder: SpanRecorder) -> None:
+    """However the agents put it, and whichever tools they ask."""
+    found = []
+    for seed in range(4):
+        recorder.clear()
+        Program(family, topology, framework, cast="people", seed=seed, size=4).run()  # type: ignore[arg-type]
+        run = represent(blamespan.rebuild(recorder.spans()))
+        for sign in _SIGNS:
+            places = run.features[:, STEP_FEATURES.index(sign)].nonzero()[0].tolist()
+            found += [(seed, sign, run.texts[place][:300]) for place in places]
+
+    assert found == []

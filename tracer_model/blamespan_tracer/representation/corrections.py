@@ -1,0 +1,123 @@
+"""Who puts whose number right: "the total is 409, not 346" refutes 346.
+
+A number is refuted where `not`, `than` or `instead of` stands before it. A wrong sum that nobody refutes and somebody
+uses is what a failure is made of; a right one that is refuted is, too.
+
+Dims: N merged steps, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.equations import Equation, equations
+from blamespan_tracer.representation.reading import Flag, Mask, Reading
+
+__all__ = ["Corrections", "find_corrections", "refuted_numbers"]
+
+Floats = NDArray[np.float64]
+
+_REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of"))
+
+
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """Per merged step: (N,) each.
+
+    Attributes:
+        refuted: Whether a number that it was the first to say is refuted later.
+        refutes_right: Whether it refutes what the task, a tool or a sum that holds gave.
+        refutes_wrong: Whether it refutes what a sum that does not hold gave.
+        stands: Whether a sum of it does not hold, and its result is said again later and refuted by nobody.
+    """
+
+    refuted: Floats
+    refutes_right: Floats
+    refutes_wrong: Floats
+    stands: Floats
+
+
+def refuted_numbers(reading: Reading) -> Mask:
+    """Tell which tokens are numbers that are said to be wrong: (T,)."""
+    refutes, between = reading.is_any(_REFUTES), reading.is_any(_BETWEEN)
+    refutes[1:] |= reading.is_any(("of",))[1:] & reading.is_any(("instead",))[:-1]
+    before = np.zeros(len(refutes), np.bool_)
+    before[1:] = refutes[:-1]
+    before[2:] |= between[1:-1] & refutes[:-2]
+    same = np.zeros(len(before), np.bool_)
+    same[1:] = reading.sentence[1:] == reading.sentence[:-1]
+    refuted: Mask = reading.has(Flag.NUMBER) & before & same & ~reading.in_code
+    return refuted
+
+
+def find_corrections(reading: Reading, segments: Segments, n_steps: int) -> Corrections:
+    """Follow every number that is refuted, and every sum that does not hold, to what becomes of them."""
+    found = {name: np.zeros(n_steps) for name in Corrections.__slots__}
+    said, refuted = _numbers(reading, segments)
+    sums = _sums(reading, segments)
+    for token, by in refuted.items():
+        first = said[token][0] if said[token] else -1
+        if 0 <= first < by[-1] and segments.owner[first] >= 0 and segments.is_said[first]:
+            found["refuted"][segments.owner[first]] = 1.0
+        for segment in by:
+            holds = _verdict(float(reading.tokens[token]), segment, said[token], sums, segments)
+            if holds is not None:
+                found["refutes_right" if holds else "refutes_wrong"][segments.owner[segment]] = 1.0
+    numbers = {token: place for place, token in enumerate(reading.tokens) if token[0].isdecimal()}
+    wrong = [(segment, each.right) for segment, each_of in sums.items() for each in each_of if not each.holds]
+    for segment, value in wrong:
+        token = numbers.get(_spelled(value), -1)
+        if not refuted.get(token) and any(later > segment for later in said.get(token, ())):
+            found["stands"][segments.owner[segment]] = 1.0
+    return Corrections(**found)
+
+
+def _numbers(reading: Reading, segments: Segments) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """List where each number is said, and where an agent refutes it: segments by token, ascending."""
+    is_refuted = refuted_numbers(reading)
+    is_said = (segments.is_said & ~segments.is_call & (segments.owner >= 0))[reading.segment]
+    is_number = reading.has(Flag.NUMBER) & ~reading.in_code
+    return _places(reading, is_number & ~is_refuted), _places(reading, is_refuted & is_said)
+
+
+def _places(reading: Reading, of: Mask) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = defaultdict(list)
+    for token, segment in zip(reading.token[of].tolist(), reading.segment[of].tolist(), strict=True):
+        places[token].append(segment)
+    return places
+
+
+def _verdict(
+    value: float,
+    segment: int,
+    said_in: Sequence[int],
+    sums: Mapping[int, tuple[Equation, ...]],
+    segments: Segments,
+) -> bool | None:
+    """Tell whether what stands before *segment* gives a number rightly; None where nothing tells."""
+    for place in dict.fromkeys(said_in):
+        if place >= segment:
+            return None
+        if segments.is_given[place] or segments.is_result[place]:
+            return True
+        for each in sums.get(place, ()):
+            if abs(each.right - value) < 1e-6 * max(1.0, abs(value)):
+                return each.holds
+    return None
+
+
+def _sums(reading: Reading, segments: Segments) -> dict[int, tuple[Equation, ...]]:
+    """Give the sums that agents say, by segment."""
+    said = np.flatnonzero(segments.is_said & ~segments.is_call & (segments.owner >= 0)).tolist()
+    return {place: equations(reading.texts[place]) for place in said}
+
+
+def _spelled(value: float) -> str:
+    """Spell a number as `Reading.tokens` does."""
+    return f"{value:.6f}".rstrip("0").rstrip(".").removeprefix("-")

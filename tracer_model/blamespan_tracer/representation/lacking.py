@@ -1,0 +1,159 @@
+"""Who lacks what: "I cannot go on without the rent of the house", and who was the first to say so.
+
+Where several lack one thing, the first of them is nearest to whoever should have found it, or passed it on.
+
+Dims: N merged steps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.reading import Mask, Reading
+from blamespan_tracer.representation.sentences import Sentence
+
+__all__ = ["Lacking", "find_lacking"]
+
+Floats = NDArray[np.float64]
+
+_LACK_WORDS = (
+    "lack lacks lacking need needs needed require requires required missing absent waiting wait await awaiting unknown "
+    "unavailable without cannot can't couldn't unable impossible blocked stuck empty nothing no sorry yet share "
+    "provide supply request ask asking undetermined unclear could"
+)
+_LACKS = frozenset(_LACK_WORDS.split())
+"""Words by which a sentence says that something is not there, or asks for it."""
+
+_LEAST_WORDS, _MAX_WORDS = 2, 24
+"""Words of the task or of tools that name a thing; one alone names too much."""
+
+_MAX_THINGS, _MAX_TOLD = 40, 400
+"""Things of one segment that are looked at, the first; values that each is looked up in, the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Per merged step: (N,) each.
+
+    Attributes:
+        lacks: Whether it lacks something,
+        first: and is the first to lack it,
+        known: and somebody had said it before,
+        given: or the task gives it.
+        later: Share of the decisions after it that lack the same.
+        drops: Whether it comes next after what somebody lacks later was said last, and does not say it again.
+    """
+
+    lacks: Floats
+    first: Floats
+    known: Floats
+    given: Floats
+    later: Floats
+    drops: Floats
+
+
+_Thing: TypeAlias = frozenset[int]
+"""The words of the task or of tools that name a thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """What a segment names.
+
+    Attributes:
+        step: Whose it is, -1 for the task's.
+        lacks: What it says is not there.
+        tells: What it has a value for.
+    """
+
+    step: int
+    lacks: list[_Thing]
+    tells: list[_Thing]
+
+
+def find_lacking(
+    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence], decides: Mask
+) -> Lacking:
+    """Follow what is said to be lacking through the run.
+
+    Args:
+        reading: The run's tokens.
+        segments: What each segment is.
+        given: The tokens that name things, see `facts.Facts`.
+        sentences: Of the run, in order.
+        decides: (N,) which steps can be blamed.
+    """
+    found = {name: np.zeros(len(decides)) for name in Lacking.__slots__}
+    lacked_in: dict[_Thing, list[int]] = defaultdict(list)
+    of_task: list[_Thing] = []
+    told: list[tuple[int, _Thing]] = []
+    next_decision = _next(decides)
+    for passage in _passages(reading, segments, given, sentences):
+        step = passage.step
+        if step < 0:
+            of_task += passage.tells
+            continue
+        for thing in passage.lacks if decides[step] else ():
+            tellers = [teller for teller, each in told[-_MAX_TOLD:] if thing <= each]
+            found["lacks"][step] = 1.0
+            found["first"][step] = max(found["first"][step], thing not in lacked_in)
+            found["known"][step] = max(found["known"][step], bool(tellers))
+            found["given"][step] = max(found["given"][step], any(thing <= each for each in of_task))
+            if tellers and next_decision[tellers[-1]] < step:
+                found["drops"][next_decision[tellers[-1]]] = 1.0
+            lacked_in[thing].append(step)
+        told += [(step, thing) for thing in passage.tells]
+    found["later"] = _lacked_later(lacked_in.values(), decides)
+    return Lacking(**found)
+
+
+def _lacked_later(lacked_in: Iterable[Sequence[int]], decides: Mask) -> Floats:
+    """Give the share of the decisions after each step that lack what it lacks: (N,)."""
+    after = decides.sum() - np.cumsum(decides)
+    shares = np.zeros(len(decides))
+    for steps in lacked_in:
+        distinct = list(dict.fromkeys(steps))
+        for place, step in enumerate(distinct):
+            shares[step] = max(shares[step], (len(distinct) - place - 1) / max(int(after[step]), 1))
+    return shares
+
+
+def _next(decides: Mask) -> list[int]:
+    """Give the first decision after each step, or the number of steps where none is left."""
+    following = len(decides)
+    found = []
+    for step in range(len(decides) - 1, -1, -1):
+        found.append(following)
+        following = step if decides[step] else following
+    return found[::-1]
+
+
+def _passages(
+    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence]
+) -> Iterator[_Passage]:
+    """Read what each segment that is neither a call nor a result names."""
+    known = {token: place for place, token in enumerate(reading.tokens)}
+    lacks = {known[word] for word in _LACKS if word in known}
+    names_things = given - lacks
+    for segment, own in groupby(sentences, lambda each: each.segment):
+        if segments.is_result[segment] or segments.is_call[segment]:
+            continue
+        lacking: list[_Thing] = []
+        tells: list[_Thing] = []
+        for sentence in own:
+            thing = frozenset((sentence.words | sentence.names) & names_things)
+            if _LEAST_WORDS <= len(thing) <= _MAX_WORDS and sentence.value >= 0:
+                tells.append(thing)
+            elif _LEAST_WORDS <= len(thing) <= _MAX_WORDS and sentence.words & lacks:
+                lacking.append(thing)
+        tells, lacking = tells[:_MAX_THINGS], lacking[:_MAX_THINGS]
+        step = int(segments.owner[segment])
+        yield _Passage(step, [each for each in lacking if not any(each <= value for value in tells)], tells)

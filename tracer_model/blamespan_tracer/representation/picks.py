@@ -1,0 +1,113 @@
+"""Picks compared with what they were to be picked by: "the region with the lowest balance" against the balances said.
+
+Read where the task asks for the most or the least of something: the latest value that anybody gave each name is what a
+pick is held against. Names that were said not to fit are left out.
+
+Dims: N merged steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.cues import STOP_WORDS
+from blamespan_tracer.representation.reading import Reading
+from blamespan_tracer.representation.sentences import Sentence
+
+__all__ = ["Picks", "find_picks"]
+
+Floats = NDArray[np.float64]
+_Name: TypeAlias = frozenset[int]
+
+_MOST = frozenset("largest greatest highest most maximum max biggest latest longest top".split())  # noqa: SIM905
+_LEAST = frozenset("smallest lowest least minimum min fewest earliest shortest cheapest".split())  # noqa: SIM905
+_REFUSES = frozenset(
+    ("not", "unsuitable", "unfit", "ineligible", "excluded", "rejected", "fails", "violates", "exceeds")
+)
+_LEAST_TIMES = 2
+"""Statements with a number and a name that a word must be in to be what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Per merged step: (N,) each.
+
+    Attributes:
+        right: Whether it picks what has the most, or the least, as the task asks.
+        wrong: Whether it picks something else that has a value,
+        refused: or something that was said not to fit.
+    """
+
+    right: Floats
+    wrong: Floats
+    refused: Floats
+
+
+def find_picks(reading: Reading, segments: Segments, sentences: Sequence[Sentence], n_steps: int) -> Picks:
+    """Hold every name that is picked against the values said until then."""
+    found = {name: np.zeros(n_steps) for name in Picks.__slots__}
+    known = {token: place for place, token in enumerate(reading.tokens)}
+    most, least = ({known[word] for word in words if word in known} for words in (_MOST, _LEAST))
+    if not most | least:
+        return Picks(**found)
+    refuses = {known[word] for word in _REFUSES if word in known}
+    stop = {known[word] for word in STOP_WORDS if word in known} - most - least
+    asked = [each for each in sentences if each.segment == 0 and each.words & (most | least)]
+    measures = _measures(reading, sentences)
+    values: dict[int, dict[_Name, float]] = defaultdict(dict)
+    refused: dict[_Name, set[int]] = {}
+    for sentence in sentences:
+        step, names = int(segments.owner[sentence.segment]), frozenset(sentence.names)
+        if not names or step < 0 or segments.is_call[sentence.segment]:
+            continue
+        words = sentence.words - stop - refuses
+        if sentence.value >= 0 and reading.tokens[sentence.value][0].isdecimal():
+            for word in words & measures:
+                values[word][names] = float(reading.tokens[sentence.value])
+        elif sentence.value in names and segments.is_said[sentence.segment]:
+            verdict = _verdict(names, words, asked, most, values, refused)
+            if verdict:
+                found[verdict][step] = 1.0
+        elif sentence.words & refuses:
+            refused[names] = words
+        elif sentence.value < 0 and 2 * len(words & refused.get(names, set())) > len(words):
+            del refused[names]  # it fits after all
+    return Picks(**found)
+
+
+def _verdict(
+    pick: _Name,
+    words: set[int],
+    asked: Sequence[Sentence],
+    most: set[int],
+    values: Mapping[int, Mapping[_Name, float]],
+    refused: Collection[_Name],
+) -> str:
+    """Judge one pick, said with these *words*; empty where nothing can be said."""
+    about = max(asked, key=lambda each: len(each.words & words), default=None)
+    if about is None or not about.words & words:
+        return ""
+    if pick in refused:
+        return "refused"
+    for word in sorted((about.words - words) & values.keys()):
+        fitting = {name: value for name, value in values[word].items() if name not in refused}
+        if pick in fitting and len(values[word]) > 1:
+            best = max(fitting.values()) if about.words & most else min(fitting.values())
+            return "right" if fitting[pick] == best else "wrong"
+    return ""
+
+
+def _measures(reading: Reading, sentences: Sequence[Sentence]) -> set[int]:
+    """List the words that several statements with a number and a name have."""
+    times: Counter[int] = Counter()
+    for each in sentences:
+        if each.names and each.value >= 0 and reading.tokens[each.value][0].isdecimal():
+            times.update(each.words)
+    return {word for word, count in times.items() if count >= _LEAST_TIMES}
