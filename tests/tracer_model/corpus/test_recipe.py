@@ -97,7 +97,7 @@ def test_purposes_are_spread_evenly_over_every_family_topology_and_framework() -
     blocks = blocks_of(recipe)
     wanted = Counter({purpose: sum(getattr(block, purpose) for block in blocks) for purpose in ("clean", "faulty")})
 
-    assert wanted == {"clean": 301, "faulty": 401}
+    assert wanted == {"clean": 301, "faulty": 361}
     assert {(b.family, b.topology, b.framework) for b in blocks} == set(recipe.cells())
     assert all(block.framework in TOPOLOGIES[block.topology].frameworks for block in blocks)
     assert max(block.faulty for block in blocks) - min(block.faulty for block in blocks) <= 1

@@ -23,6 +23,9 @@ __all__ = ["Corrections", "find_corrections", "refuted_numbers"]
 
 Floats = NDArray[np.float64]
 
+_MAX_PLACES = 64
+"""Places of a number that are looked at, the first, to tell whether it is right."""
+
 _REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of"))
 
 
@@ -73,7 +76,7 @@ def find_corrections(reading: Reading, segments: Segments, n_steps: int) -> Corr
     wrong = [(segment, each.right) for segment, each_of in sums.items() for each in each_of if not each.holds]
     for segment, value in wrong:
         token = numbers.get(_spelled(value), -1)
-        if not refuted.get(token) and any(later > segment for later in said.get(token, ())):
+        if not refuted.get(token) and token in said and said[token][-1] > segment:
             found["stands"][segments.owner[segment]] = 1.0
     return Corrections(**found)
 
@@ -101,7 +104,7 @@ def _verdict(
     segments: Segments,
 ) -> bool | None:
     """Tell whether what stands before *segment* gives a number rightly; None where nothing tells."""
-    for place in dict.fromkeys(said_in):
+    for place in dict.fromkeys(said_in[:_MAX_PLACES]):
         if place >= segment:
             return None
         if segments.is_given[place] or segments.is_result[place]:

@@ -35,8 +35,8 @@ _LACKS = frozenset(_LACK_WORDS.split())
 _LEAST_WORDS, _MAX_WORDS = 2, 24
 """Words of the task or of tools that name a thing; one alone names too much."""
 
-_MAX_THINGS, _MAX_TOLD = 40, 400
-"""Things of one segment that are looked at, the first; values that each is looked up in, the latest."""
+_MAX_LACKED, _MAX_TELLS, _MAX_TOLD = 8, 40, 400
+"""Things of a segment that are looked at, lacked and told, the first; values that each is looked up in, the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,6 @@ def _passages(
                 tells.append(thing)
             elif _LEAST_WORDS <= len(thing) <= _MAX_WORDS and sentence.words & lacks:
                 lacking.append(thing)
-        tells, lacking = tells[:_MAX_THINGS], lacking[:_MAX_THINGS]
+        tells, lacking = tells[:_MAX_TELLS], lacking[:_MAX_LACKED]
         step = int(segments.owner[segment])
         yield _Passage(step, [each for each in lacking if not any(each <= value for value in tells)], tells)

@@ -6,7 +6,7 @@ their own already; to read them once more as the agent's words would make it sta
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from blamespan.trace import MessageActionTrace
 
@@ -28,7 +28,7 @@ def own_words(trace: MessageActionTrace) -> list[str]:
 
 def _without(text: str, calls: list[str]) -> str:
     """Cut off what *text* begins with, as long as that is one of *calls*, each once."""
-    left = {call: calls.count(call) for call in calls if call}
+    left = Counter(call for call in calls if call)
     rest = text.lstrip()
     while begun := next((call for call, times in left.items() if times and _begins(rest, call)), None):
         left[begun] -= 1

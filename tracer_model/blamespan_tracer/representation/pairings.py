@@ -26,8 +26,9 @@ Floats = NDArray[np.float64]
 _LEAST_DIGITS = 2
 """A number of one digit is said of too many things to be anybody's."""
 
-_MAX_SOURCES, _MAX_NUMBERS = 12, 96
-"""Earlier sentences that a number is looked up in, the first; numbers of a step that are looked at."""
+_MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
+"""Earlier sentences that a number is looked up in, the first; numbers of a step that are looked at; names of a sentence
+up to which a tool ties them to each other."""
 
 
 def numbers_of_others(
@@ -48,10 +49,11 @@ def numbers_of_others(
         if segments.is_call[place]:
             asked[place] |= names
         elif segments.is_result[place]:
-            for name in sentence.names:
+            for name in sentence.names if len(sentence.names) <= _MAX_NAMES else ():
                 tied[name] |= sentence.names
         elif owner >= 0 and segments.is_said[place]:
-            known = names.union(*(tied[name] for name in names)) if numbers else names
+            is_plain = not numbers or len(names) > _MAX_NAMES
+            known = names if is_plain else names.union(*(tied[name] for name in names))
             for number in numbers[: _MAX_NUMBERS - int(judged[owner])]:
                 if said_of[number]:
                     judged[owner] += 1

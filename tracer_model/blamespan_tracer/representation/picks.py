@@ -31,6 +31,9 @@ _LEAST = frozenset("smallest lowest least minimum min fewest earliest shortest c
 _REFUSES = frozenset(
     ("not", "unsuitable", "unfit", "ineligible", "excluded", "rejected", "fails", "violates", "exceeds")
 )
+_MAX_ASKED, _MAX_PICKS, _MAX_NAMES = 20, 1_000, 24
+"""Sentences of the task that a pick is compared with, picks that are judged, names of a value: the first."""
+
 _LEAST_TIMES = 2
 """Statements with a number and a name that a word must be in to be what is measured."""
 
@@ -59,19 +62,21 @@ def find_picks(reading: Reading, segments: Segments, sentences: Sequence[Sentenc
         return Picks(**found)
     refuses = {known[word] for word in _REFUSES if word in known}
     stop = {known[word] for word in STOP_WORDS if word in known} - most - least
-    asked = [each for each in sentences if each.segment == 0 and each.words & (most | least)]
+    asked = [each for each in sentences if each.segment == 0 and each.words & (most | least)][:_MAX_ASKED]
     measures = _measures(reading, sentences)
     values: dict[int, dict[_Name, float]] = defaultdict(dict)
     refused: dict[_Name, set[int]] = {}
+    n_judged = 0
     for sentence in sentences:
         step, names = int(segments.owner[sentence.segment]), frozenset(sentence.names)
         if not names or step < 0 or segments.is_call[sentence.segment]:
             continue
         words = sentence.words - stop - refuses
         if sentence.value >= 0 and reading.tokens[sentence.value][0].isdecimal():
-            for word in words & measures:
+            for word in words & measures if len(names) <= _MAX_NAMES else ():
                 values[word][names] = float(reading.tokens[sentence.value])
-        elif sentence.value in names and segments.is_said[sentence.segment]:
+        elif sentence.value in names and segments.is_said[sentence.segment] and n_judged < _MAX_PICKS:
+            n_judged += 1
             verdict = _verdict(names, words, asked, most, values, refused)
             if verdict:
                 found[verdict][step] = 1.0
