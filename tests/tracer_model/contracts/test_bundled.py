@@ -170,6 +170,15 @@ def test_corrected_value_is_no_contradiction() -> None:
     assert [outcome for outcome, *_ in said_of(run, "own-words-stand")] == ["pass"]
 
 
+def test_state_that_changes_is_no_contradiction() -> None:
+    """What an agent gives another value time and again is no statement that stands; one change of mind is a breach."""
+    pairs = [(("a", f"The viewport shows {share} % of the page."), ("b", "next")) for share in (17, 34, 48, 71)]
+    turns = [turn for pair in pairs for turn in pair]
+
+    assert {outcome for outcome, *_ in said_of(team(*turns), "own-words-stand")} == {"pass"}
+    assert "fail" in [outcome for outcome, *_ in said_of(team(*turns[:3]), "own-words-stand")]
+
+
 def test_nothing_to_judge_is_inconclusive() -> None:
     """Where a run has no sums, no calls and no hand-offs, contracts on them say so, of the run as a whole."""
     run = team(("a", "hello"), ("b", "hello to you"))

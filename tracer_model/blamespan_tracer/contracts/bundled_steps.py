@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -64,15 +65,29 @@ def task_is_kept(run: Run) -> Iterator[Finding]:
 
 
 def own_words_stand(run: Run) -> Iterator[Finding]:
-    """Look for an agent that gives a subject another value than it did before, without a word of correction."""
+    """Look for an agent that gives a subject another value than it did before, without a word of correction.
+
+    What it gives another value time and again is a state that changes, like the part of a page on a screen.
+    """
     segments = run.analysis.segments
-    for conflict in run.analysis.facts.conflicts:
-        is_own = segments.speaker[conflict.earlier] == segments.speaker[conflict.later] >= 0
-        if is_own and segments.is_said[conflict.earlier] and segments.is_said[conflict.later]:
-            if run.hints(conflict.later - 1, "object", "redo", "contrast"):
-                yield Finding(conflict.later - 1, "pass")
-            else:
-                yield _contradiction(run, conflict, "it said before")
+    own = [
+        conflict
+        for conflict in run.analysis.facts.conflicts
+        if segments.speaker[conflict.earlier] == segments.speaker[conflict.later] >= 0
+        and segments.is_said[conflict.earlier]
+        and segments.is_said[conflict.later]
+    ]
+    times = Counter((int(segments.speaker[conflict.later]), conflict.subject) for conflict in own)
+    for conflict in own:
+        changes = times[int(segments.speaker[conflict.later]), conflict.subject] >= _CHANGES
+        if changes or run.hints(conflict.later - 1, "object", "redo", "contrast"):
+            yield Finding(conflict.later - 1, "pass")
+        else:
+            yield _contradiction(run, conflict, "it said before")
+
+
+_CHANGES = 3
+"""Times that an agent gives one thing another value from which on it speaks of a state."""
 
 
 def _contradiction(run: Run, conflict: Conflict, who: str) -> Finding:
