@@ -17,7 +17,6 @@ from blamespan_tracer.representation.objections import find_objections, name_tok
 from blamespan_tracer.representation.own_words import own_words
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
 from blamespan_tracer.representation.repetition import Repetition, find_repetition
-from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.similarity import Similarity, find_similarity
 
 __all__ = ["Analysis", "added", "analyse"]
@@ -35,7 +34,6 @@ class Analysis:
         claims: What is claimed, and whose word it was first.
         depends: Who builds on whom.
         facts: What is stated, and where that contradicts.
-        sentences: All of them, in order, but for code.
         repetition: What was said before.
         similarity: What is alike.
         objecting: (O,) who objects,
@@ -55,7 +53,6 @@ class Analysis:
     claims: Claims
     depends: Dependencies
     facts: Facts
-    sentences: list[Sentence]
     repetition: Repetition
     similarity: Similarity
     objecting: Ints
@@ -96,7 +93,6 @@ def analyse(trace: MessageActionTrace) -> Analysis:
         claims=claims,
         depends=dependencies(claims, segments, len(steps)),
         facts=facts,
-        sentences=read_sentences(reading, claims, facts.stated),
         repetition=find_repetition(reading, segments, len(steps)),
         similarity=find_similarity(reading, segments, agent, np.flatnonzero(decides), plans),
         objecting=objecting,

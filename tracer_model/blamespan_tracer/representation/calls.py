@@ -69,8 +69,8 @@ class _Call:
     text: str
 
 
-def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, n_steps: int) -> Calls:
-    """Compare the calls of a run."""
+def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, routine: Ints, n_steps: int) -> Calls:
+    """Compare the calls of a run, but for their *routine* words."""
     found = {name: np.zeros(n_steps) for name in Calls.__slots__}
     calls = _calls(trace)
     if not calls:
@@ -82,7 +82,7 @@ def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, 
     others = _other_results(calls, reading)
     last_answer = {call.tool: call.segment for call in calls if call.result >= 0 and not is_error[call.result]}
     stale = _stale_results(calls, reading)
-    misfit = _misfits(calls, reading, segments)
+    misfit = _misfits(calls, reading, segments, routine)
     for place, call in enumerate(calls):
         step = int(segments.owner[call.segment])
         told = {"misfit": misfit[place], "other_result": others[place], "stale_result": stale[place]}
@@ -163,10 +163,7 @@ def routine_words(trace: MessageActionTrace, reading: Reading) -> Ints:
     Returns:
         Ascending, a segment's number times the number of distinct tokens, plus a token that is routine there.
     """
-    return _routine(_calls(trace), reading)
-
-
-def _routine(calls: Sequence[_Call], reading: Reading) -> Ints:
+    calls = _calls(trace)
     by_tool: dict[str, list[int]] = defaultdict(list)
     for call in calls:
         by_tool[call.tool[1]].append(call.segment)
@@ -187,7 +184,7 @@ def _routine(calls: Sequence[_Call], reading: Reading) -> Ints:
     return np.sort(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
 
 
-def _misfits(calls: Sequence[_Call], reading: Reading, segments: Segments) -> list[float]:
+def _misfits(calls: Sequence[_Call], reading: Reading, segments: Segments, routine: Ints) -> list[float]:
     """Tell, for each call, how much of what it names no one sentence before it has, of what is named at all."""
     named = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
     asks = ~segments.is_result & ~segments.is_call
@@ -197,7 +194,7 @@ def _misfits(calls: Sequence[_Call], reading: Reading, segments: Segments) -> li
     token, sentence = pairs // n_sentences, pairs % n_sentences
     begins = np.searchsorted(token, np.arange(len(reading.tokens) + 1))
     first_sentence = _first_sentences(reading)
-    named &= ~np.isin(reading.segment * len(reading.tokens) + reading.token, _routine(calls, reading))
+    named &= ~np.isin(reading.segment * len(reading.tokens) + reading.token, routine)
     found = []
     for call in calls:
         begin, end = np.searchsorted(reading.segment, [call.segment, call.segment + 1])

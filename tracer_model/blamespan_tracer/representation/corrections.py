@@ -59,10 +59,10 @@ def refuted_numbers(reading: Reading) -> Mask:
     return refuted
 
 
-def find_corrections(reading: Reading, segments: Segments, n_steps: int) -> Corrections:
-    """Follow every number that is refuted, and every sum that does not hold, to what becomes of them."""
+def find_corrections(reading: Reading, segments: Segments, is_refuted: Mask, n_steps: int) -> Corrections:
+    """Follow every number that *is_refuted*, (T,), and every sum that does not hold, to what becomes of them."""
     found = {name: np.zeros(n_steps) for name in Corrections.__slots__}
-    said, refuted = _numbers(reading, segments)
+    said, refuted = _numbers(reading, segments, is_refuted)
     sums = _sums(reading, segments)
     for token, by in refuted.items():
         first = said[token][0] if said[token] else -1
@@ -81,9 +81,10 @@ def find_corrections(reading: Reading, segments: Segments, n_steps: int) -> Corr
     return Corrections(**found)
 
 
-def _numbers(reading: Reading, segments: Segments) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+def _numbers(
+    reading: Reading, segments: Segments, is_refuted: Mask
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     """List where each number is said, and where an agent refutes it: segments by token, ascending."""
-    is_refuted = refuted_numbers(reading)
     is_said = (segments.is_said & ~segments.is_call & (segments.owner >= 0))[reading.segment]
     is_number = reading.has(Flag.NUMBER) & ~reading.in_code
     return _places(reading, is_number & ~is_refuted), _places(reading, is_refuted & is_said)

@@ -78,6 +78,7 @@ class Facts:
         answer: (G,) the value of the segment's last statement, an index of `Reading.tokens`; -1 without any.
         stated: (S,) the value of each sentence, likewise.
         given: The tokens that the task or a tool has, or a call: those that tell subjects apart.
+        refuted: (T,) which tokens are numbers that are said to be wrong.
     """
 
     conflicts: tuple[Conflict, ...]
@@ -85,12 +86,14 @@ class Facts:
     answer: Ints
     stated: Ints
     given: frozenset[int]
+    refuted: Mask
 
 
 def find_facts(reading: Reading, segments: Segments) -> Facts:
     """Find what is stated, and what contradicts."""
     n_segments = len(reading.texts)
-    sentence_value, content = _statements(reading, segments)
+    refuted = refuted_numbers(reading)
+    sentence_value, content = _statements(reading, segments, refuted)
     answer = np.full(n_segments, -1, np.int64)
     stated = np.flatnonzero(sentence_value >= 0)
     if len(stated):
@@ -100,7 +103,7 @@ def find_facts(reading: Reading, segments: Segments) -> Facts:
     is_given = segments.is_given | segments.is_result | segments.is_call
     given = frozenset(reading.token[content & is_given[reading.segment]].tolist())
     conflicts = tuple(_conflicts(reading, content, said, given))
-    return Facts(conflicts, _supported(said, segments), answer, sentence_value, given)
+    return Facts(conflicts, _supported(said, segments), answer, sentence_value, given, refuted)
 
 
 def _conflicts(reading: Reading, content: Mask, said: _Records, given: frozenset[int]) -> Iterator[Conflict]:
@@ -157,14 +160,14 @@ class _Sentences:
         return set(self._token[begin : min(end, begin + _MAX_WORDS)].tolist())
 
 
-def _statements(reading: Reading, segments: Segments) -> tuple[Ints, Mask]:
+def _statements(reading: Reading, segments: Segments, refuted: Mask) -> tuple[Ints, Mask]:
     """Find the value of every sentence, -1 where it has none, and which tokens may tell its subject."""
     n_sentences = int(reading.sentence[-1]) + 1 if len(reading.sentence) else 0
     value = np.full(n_sentences, -1, np.int64)
     readable = ~reading.in_code & ~segments.is_call[reading.segment]
     is_short = np.array([len(token) <= 2 for token in reading.tokens] or [False], np.bool_)[reading.token]
     is_number = reading.has(Flag.NUMBER) & readable & ~(reading.opens & is_short)  # `5) ...` numbers a list
-    is_number &= ~refuted_numbers(reading)
+    is_number &= ~refuted
     sentence = reading.sentence
     equals = np.bincount(sentence[reading.has(Flag.EQUALS) & readable], minlength=n_sentences)
     is_result = is_number & ((equals[sentence] > 0) | ~_operands(reading))

@@ -140,8 +140,7 @@ def _passages(
     reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence]
 ) -> Iterator[_Passage]:
     """Read what each segment that is neither a call nor a result names."""
-    known = {token: place for place, token in enumerate(reading.tokens)}
-    lacks = {known[word] for word in _LACKS if word in known}
+    lacks = reading.known(_LACKS)
     names_things = given - lacks
     for segment, own in groupby(sentences, lambda each: each.segment):
         if segments.is_result[segment] or segments.is_call[segment]:

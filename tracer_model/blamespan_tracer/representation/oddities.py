@@ -21,6 +21,7 @@ from blamespan_tracer.representation.lacking import find_lacking
 from blamespan_tracer.representation.pairings import numbers_of_others
 from blamespan_tracer.representation.picks import find_picks
 from blamespan_tracer.representation.reading import Mask
+from blamespan_tracer.representation.sentences import read_sentences
 
 __all__ = ["oddities", "summed"]
 
@@ -40,12 +41,13 @@ _ODD = (
 def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
     """Tell what is odd about calls, numbers, and who heard what."""
     n_steps, n_agents = len(run.steps), int(run.agent.max(initial=-1)) + 1
-    calls = find_calls(trace, run.reading, run.segments, n_steps)
+    calls = find_calls(trace, run.reading, run.segments, run.routine, n_steps)
+    sentences = read_sentences(run.reading, run.claims, run.facts.stated)
     figures = find_figures(run.reading, run.segments, run.claims, n_steps)
-    numbers = numbers_of_others(trace, run.reading, run.segments, run.sentences, n_steps)
-    corrections = find_corrections(run.reading, run.segments, n_steps)
-    lacking = find_lacking(run.reading, run.segments, run.facts.given, run.sentences, run.decides)
-    picks = find_picks(run.reading, run.segments, run.sentences, n_steps)
+    numbers = numbers_of_others(trace, run.reading, run.segments, sentences, n_steps)
+    corrections = find_corrections(run.reading, run.segments, run.facts.refuted, n_steps)
+    lacking = find_lacking(run.reading, run.segments, run.facts.given, sentences, run.decides)
+    picks = find_picks(run.reading, run.segments, sentences, n_steps)
     hearing = find_hearing(trace, run.steps, run.owner, n_agents)
     yield from (
         ("call misfits", calls.misfit),

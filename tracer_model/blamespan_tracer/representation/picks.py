@@ -56,12 +56,10 @@ class Picks:
 def find_picks(reading: Reading, segments: Segments, sentences: Sequence[Sentence], n_steps: int) -> Picks:
     """Hold every name that is picked against the values said until then."""
     found = {name: np.zeros(n_steps) for name in Picks.__slots__}
-    known = {token: place for place, token in enumerate(reading.tokens)}
-    most, least = ({known[word] for word in words if word in known} for words in (_MOST, _LEAST))
+    most, least = reading.known(_MOST), reading.known(_LEAST)
     if not most | least:
         return Picks(**found)
-    refuses = {known[word] for word in _REFUSES if word in known}
-    stop = {known[word] for word in STOP_WORDS if word in known} - most - least
+    refuses, stop = reading.known(_REFUSES), reading.known(STOP_WORDS) - most - least
     asked = [each for each in sentences if each.segment == 0 and each.words & (most | least)][:_MAX_ASKED]
     measures = _measures(reading, sentences)
     values: dict[int, dict[_Name, float]] = defaultdict(dict)

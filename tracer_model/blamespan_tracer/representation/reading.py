@@ -93,6 +93,10 @@ class Reading:
         known: Mask = np.array([token in words for token in self.tokens] or [False], np.bool_)[self.token]
         return known
 
+    def known(self, words: Collection[str]) -> set[int]:
+        """List which distinct tokens are one of *words*, which are in small letters."""
+        return {place for place, token in enumerate(self.tokens) if token in words}
+
     def count(self, of: Mask) -> Ints:
         """Count the tokens that *of* marks, per segment: (G,)."""
         return np.bincount(self.segment[of], minlength=len(self.texts))
