@@ -18,6 +18,14 @@ _TEXTS = {
         f"The hall to be booked is Hall{place}. The cost of Hall{place} is {place}4." for place in range(40)
     ),
     "lacking": " ".join(f"We need the rent of Hall{place}. The cost of Hall{place} is 5." for place in range(60)),
+    "rules": " ".join(
+        f"The rooms of kind{place}x: kept. The larger of rent and fee of kind{place}x." for place in range(40)
+    ),
+    "python": "```python\n"
+    + "\n".join(f"value_{place} = (-{place}7 + [1" for place in range(60))
+    + "\n```\n"
+    + "-" * 2_000,
+    "names": "agent-1 to agent-2: agent-" * 40,
     "code": "```\n" + "\n".join(f"value_{place} = {place} + other_{place}" for place in range(80)) + "\n```",
 }
 

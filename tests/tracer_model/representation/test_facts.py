@@ -24,6 +24,11 @@ def conflicts(run: MessageActionTrace) -> list[tuple[int, int, tuple[str, str]]]
         ("12 - 5 gives 7 for the red kettle.", "The red kettle stands at 8.", ("7", "8")),
         ("The red kettle costs 48 euros, which is 4 × 12.", "The red kettle costs 50 euros.", ("48", "50")),
         ("The maker of the lamp is Norton.", "The maker of the lamp is Halden.", ("norton", "halden")),
+        (
+            "The maker of the lamp is given as Old Norton.",
+            "I have Halden as the maker of the lamp.",
+            ("norton", "halden"),
+        ),
     ],
 )
 def test_other_value_of_one_subject_is_a_conflict(first: str, second: str, values: tuple[str, str]) -> None:
@@ -60,6 +65,17 @@ def test_words_of_the_task_tell_subjects_apart(first: str, second: str) -> None:
     task = "Add the rent and the fee of Harbour Inn and of Garden Inn, in March and in all."
 
     assert conflicts(team(("a", first), ("b", second), task=task)) == []
+
+
+def test_words_of_the_task_tell_a_subject_in_any_order() -> None:
+    """The founder of the maker is somebody else, and the maker is the maker, wherever in the sentence it stands."""
+    run = team(
+        ("a", "Norton is the maker of the lamp. The founder of the maker of the lamp is Ines Dahl."),
+        ("b", "For the lamp, the maker is Halden. The founder of the maker of the lamp is Ines Dahl."),
+        task="Find the maker of the lamp, Halden or Norton, and the founder of the maker of the lamp, Ines Dahl.",
+    )
+
+    assert conflicts(run) == [(0, 1, ("norton", "halden"))]
 
 
 def test_task_counts_as_stated() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from blamespan_tracer.representation import analyse
@@ -26,6 +28,23 @@ _MADE: tuple[Said, ...] = (("searcher", _CALL, "tool_call"), ("searcher", _RESUL
 def test_calls_and_results_that_a_message_begins_with_are_left_out(text: str, own: str) -> None:
     """In any order, each once, whole lines only; what follows is the agent's."""
     assert own_words(team(*_MADE, ("searcher", text)))[2] == own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_CALL}\nError: ValueError('no such column')\n{_CALL}\n{_RESULT}\nThere are 388 plants.",
+        f"{_CALL}\n{_CALL}\nError: 1 error for sum\nquery\n  Field required\n{_RESULT}\nThere are 388 plants.",
+        f"{_CALL}\n{_CALL}\n{_RESULT}\nError: None\nThere are 388 plants.",
+    ],
+)
+def test_errors_among_them_are_left_out(text: str) -> None:
+    """However the framework spells them: up to the next call or result, or for a line."""
+    failed = team(("searcher", _CALL, "tool_call"), ("searcher", "no such column", "tool_result"), *_MADE)
+    steps = tuple(dataclasses.replace(step, status="error" if step.index == 1 else "ok") for step in failed.steps)
+    said = team(*_MADE, *_MADE, ("searcher", text)).steps[4]
+
+    assert own_words(dataclasses.replace(failed, steps=(*steps, said)))[4] == "There are 388 plants."
 
 
 def test_others_may_quote_them() -> None:

@@ -44,3 +44,25 @@ def test_number_of_two_names_belongs_to_both() -> None:
     )
 
     assert represent(run).features[-1, STEP_FEATURES.index("numbers of others")] == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "strange"),
+    [
+        ("The pages a week are 684.", 1.0),
+        ("The pages of the reports are 684.", 0.0),
+        ("The pages of the reports in a week are 684.", 0.0),
+        ("The pages a week are 700 - 16 = 684.", 0.0),
+        ("So it is 684.", 0.0),
+        ("The pages a week are 12.", 0.0),
+    ],
+)
+def test_value_of_another_thing_stands_out(said: str, strange: float) -> None:
+    """What was said of the reports alone is not the weeks', unless a sum comes to it."""
+    run = team(
+        ("reader", "The pages of the reports are 684."),
+        ("solver", said),
+        task="How many pages a week are the pages of the reports and of the tales?",
+    )
+
+    assert represent(run).features[-1, STEP_FEATURES.index("a value of others")] == strange

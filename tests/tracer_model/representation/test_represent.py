@@ -81,9 +81,18 @@ def test_addressees_and_wrong_sums() -> None:
     assert feature(run, "sums wrong") == [0.0, 0.5, 0.0]
 
 
-def test_names_do_not_matter() -> None:
-    """Other names for agents, the order of the alphabet aside, leave all but the roles as they are."""
-    names = {"user": "Zoe", "planner": "Xaver", "searcher": "Quinn", "checker": "Mila", "reporter": "Abel"}
+@pytest.mark.parametrize(
+    "others",
+    [
+        ("Zoe", "Xaver", "Quinn", "Mila", "Abel"),
+        ("unit-3", "unit-48", "unit-77", "unit-84", "unit-5"),
+        ("Desk 3", "Desk 48", "Desk 77", "Desk 84", "Desk 5"),
+        ("team.north", "team.west", "team.south", "team.east", "team.off"),
+    ],
+)
+def test_names_do_not_matter(others: tuple[str, ...]) -> None:
+    """Other names for agents leave all but the roles as they are; a number in a name is no number."""
+    names = dict(zip(("user", "planner", "searcher", "checker", "reporter"), others, strict=True))
 
     def renamed(text: str) -> str:
         for old, new in names.items():

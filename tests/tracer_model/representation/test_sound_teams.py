@@ -19,7 +19,9 @@ _SIGNS = (
     *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts another", "contradicts itself"),
     *("contradicted by a result", "a number nothing explains", "a mistakable number", "unknown arguments"),
     *("same call, other result", "refutes what is right", "a wrong sum stands", "alters another's code"),
-    *("drops what is lacked later", "picks a wrong one", "picks what was refused"),
+    *("drops what is lacked later", "picks a wrong one", "picks what was refused", "ends on another answer"),
+    *("breaks off", "its code breaks", "its code lacks a number", "its code has a new number"),
+    *("turns a comparison round", "a digit slips"),
 )
 
 

@@ -16,7 +16,7 @@ from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Conflict
 from blamespan_tracer.representation.figures import is_common
-from blamespan_tracer.representation.reading import Ints
+from blamespan_tracer.representation.reading import Ints, is_number
 
 __all__ = [
     "arguments_are_known",
@@ -107,7 +107,7 @@ def _contradiction(run: Run, conflict: Conflict, who: str) -> Finding:
 
 def _are_numbers(conflict: Conflict) -> bool:
     """Tell whether both values are numbers: of two names in a task, both may be right."""
-    return conflict.values[1][0].isdecimal()
+    return is_number(conflict.values[1])
 
 
 def steps_are_new(run: Run) -> Iterator[Finding]:

@@ -176,7 +176,7 @@ def _step(
     losses = supervised_losses(scores, targets, padded, sigma=schedule.sigma)
     losses |= {"contrast": contrastive_loss(scores, part, schedule.margin)}
     scale = {"pointer": 1.0} | {
-        name: getattr(schedule, name) for name in ("agent", "fault", "modes", "culprit", "contrast")
+        name: getattr(schedule, name) for name in ("agent", "fault", "modes", "mode", "culprit", "contrast")
     }
     return {name: each * scale[name] for name, each in losses.items()}
 

@@ -28,6 +28,7 @@ def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma
     - agent: that of the pointer's mass on the decisive step's agent; where only agents
       are labelled, on any of these; where only the failure is known, on any step.
     - fault, modes: binary cross-entropy per step, for modes on faulty steps alone.
+    - mode: on faulty steps, cross-entropy to any of the labelled modes, of which one is said.
     - culprit: where only agents are labelled, that of the chance that any of an agent's steps is wrong.
     """
     log_shares = torch.log_softmax(scores.pointer, dim=1)  # (B, S + 1)
@@ -37,6 +38,7 @@ def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma
         "agent": _agent(log_shares, targets, padded),
         "fault": _fault(scores.fault, targets.fault),
         "modes": _modes(scores.modes, targets),
+        "mode": _mode(scores.modes, targets),
         "culprit": _culprit(scores, targets, padded),
     }
 
@@ -117,6 +119,14 @@ def _modes(logits: Tensor, targets: Targets) -> Tensor:
     is_wrong = (targets.modes.sum(dim=-1) > 0).float()
     losses = functional.binary_cross_entropy_with_logits(logits, targets.modes, reduction="none").sum(dim=-1)
     return (losses * is_wrong).sum() / is_wrong.sum().clamp(min=1)
+
+
+def _mode(logits: Tensor, targets: Targets) -> Tensor:
+    is_labelled = targets.modes > 0
+    log_shares = torch.log_softmax(logits, dim=-1)
+    right = torch.logsumexp(log_shares.masked_fill(~is_labelled, -1e4), dim=-1)
+    is_wrong = is_labelled.any(dim=-1)
+    return -(right * is_wrong).sum() / is_wrong.sum().clamp(min=1)
 
 
 def _culprit(scores: Scores, targets: Targets, padded: Padded) -> Tensor:

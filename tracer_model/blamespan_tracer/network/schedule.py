@@ -28,6 +28,7 @@ class Schedule:
         agent: Weight of the loss of the same name, where the pointer's is 1; likewise
         fault: this,
         modes: this,
+        mode: this,
         culprit: this, and
         contrast: this; 0 leaves the clean twins out.
     """
@@ -48,5 +49,6 @@ class Schedule:
     agent: float = 0.5
     fault: float = 0.5
     modes: float = 0.3
+    mode: float = 0.6
     culprit: float = 0.3
     contrast: float = 0.3

@@ -73,8 +73,8 @@ class Analysis:
 def analyse(trace: MessageActionTrace) -> Analysis:
     """Find all that the features, the edges and the contracts of a run are made of."""
     steps, owner = merge(trace)
-    reading = read_texts([trace.task, *own_words(trace)])
     names = list(dict.fromkeys(step.agent for step in steps))
+    reading = read_texts([trace.task, *own_words(trace)], names)
     label = {name: number for number, name in enumerate(names)}
     segments = _segments(trace, steps, owner, label)
     named = name_tokens(reading, names)

@@ -77,7 +77,7 @@ def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, 
         return Calls(**found)
     is_error = _errors(trace, reading)
     sizes = np.log1p(reading.count(reading.has(Flag.WORD | Flag.NUMBER)))
-    orders = reading.count(np.array([token in _ORDERS for token in reading.tokens] or [False], np.bool_)[reading.token])
+    orders = reading.count(reading.is_any(_ORDERS))
     usual = _usual_sizes(calls, sizes)
     others = _other_results(calls, reading)
     last_answer = {call.tool: call.segment for call in calls if call.result >= 0 and not is_error[call.result]}

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
+from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
 
 __all__ = ["Claims", "Dependencies", "Floats", "Segments", "dependencies", "find_claims"]
 
@@ -44,6 +44,11 @@ class Segments:
         """What an agent that decides says or calls: (G,)."""
         said: Mask = ~self.is_given & ~self.is_result
         return said
+
+    def speaking_steps(self) -> list[int]:
+        """Give, per segment, the merged step in which an agent that decides says it, no call; -1 for all else: (G,)."""
+        steps: list[int] = np.where(self.is_said & ~self.is_call, self.owner, -1).tolist()
+        return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +160,9 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 def _information(reading: Reading, keys: Ints) -> Floats:
     """Tell how much each claim says by itself: a small number may be anything."""
     tokens = [reading.tokens[key] for key in keys.tolist()]
-    return np.array([min(1.0, 0.15 + 0.3 * (len(token) - 1)) if token[0].isdecimal() else 1.0 for token in tokens])
+    return np.array(
+        [min(1.0, 0.15 + 0.3 * (len(token.lstrip("-")) - 1)) if is_number(token) else 1.0 for token in tokens]
+    )
 
 
 def dependencies(claims: Claims, segments: Segments, n_steps: int) -> Dependencies:

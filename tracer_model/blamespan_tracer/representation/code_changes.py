@@ -25,9 +25,10 @@ def altered_code(reading: Reading, segments: Segments, n_steps: int) -> Floats:
     """Tell which steps show another agent's latest code with some of its lines changed, left out or added: (N,)."""
     found = np.zeros(n_steps)
     latest: tuple[int, frozenset[tuple[int, ...]]] = (-1, frozenset())
+    steps = segments.speaking_steps()
     for segment, lines in _code(reading).items():
-        step, speaker = int(segments.owner[segment]), int(segments.speaker[segment])
-        if step < 0 or not segments.is_said[segment] or segments.is_call[segment]:
+        step, speaker = steps[segment], int(segments.speaker[segment])
+        if step < 0:
             continue
         author, before = latest
         shared = len(lines & before)

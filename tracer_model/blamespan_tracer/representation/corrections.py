@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.equations import Equation, equations
-from blamespan_tracer.representation.reading import Flag, Mask, Reading
+from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
 
 __all__ = ["Corrections", "find_corrections", "refuted_numbers"]
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 _MAX_PLACES = 64
 """Places of a number that are looked at, the first, to tell whether it is right."""
 
-_REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of"))
+_REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of", "to", "in", "with"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def find_corrections(reading: Reading, segments: Segments, is_refuted: Mask, n_s
             holds = _verdict(float(reading.tokens[token]), segment, said[token], sums, segments)
             if holds is not None:
                 found["refutes_right" if holds else "refutes_wrong"][segments.owner[segment]] = 1.0
-    numbers = {token: place for place, token in enumerate(reading.tokens) if token[0].isdecimal()}
+    numbers = {token: place for place, token in enumerate(reading.tokens) if is_number(token)}
     wrong = [(segment, each.right) for segment, each_of in sums.items() for each in each_of if not each.holds]
     for segment, value in wrong:
         token = numbers.get(_spelled(value), -1)

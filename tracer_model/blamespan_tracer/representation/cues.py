@@ -17,36 +17,50 @@ _WORDS: Mapping[str, str] = {
     "hedge": (
         "assume assumes assumed assuming assumption likely probably perhaps maybe might presumably guess guessing "
         "unsure placeholder hypothetical hypothetically simulate simulated mock dummy seems apparently possibly "
-        "estimate estimated fairly reasonably suppose unclear approximately roughly uncertain"
+        "estimate estimated fairly reasonably suppose unclear approximately roughly uncertain plausibly supposedly "
+        "speculation guessed ballpark believe"
     ),
     "error": (
         "error errors exception traceback failed failure fails timeout unavailable denied undefined unreachable crash "
         "crashed aborted stderr refused expired forbidden unauthorized malformed"
     ),
     "inability": "sorry apologize unfortunately unable cannot can't couldn't won't impossible unknown missing",
-    "end": "terminate terminated done finished complete completed conclude concluded finalize finalized stop",
+    "end": (
+        "terminate terminated done finished complete completed conclude concluded finalize finalized stop concluding "
+        "ended"
+    ),
     "check": (
-        "verify verified verifies verifying verification check checked checks checking confirm confirmed "
-        "confirms confirming validate validated validation test tested tests testing review reviewed recheck "
-        "recalculate compare"
+        "verify verified verifies verifying verification check checked checks checking confirm confirmed confirms "
+        "confirming validate validated validation test tested tests testing review reviewed recheck recalculate "
+        "compare inspect inspected examine examined audited recomputed rechecked assess assessed assessment"
     ),
     "agree": (
         "agree agreed agrees correct right approved approve approves accurate consistent valid sound accepted accept "
-        "lgtm holds"
+        "lgtm holds endorse endorsed okay satisfied concur concurs convincing convinced flawless"
     ),
     "object": (
         "incorrect wrong mistake mistaken mistakes disagree erroneous inaccurate flawed contradicts contradiction "
-        "mismatch inconsistent discrepancy reject rejected rejects revise corrected correction fix fixed amend misread "
-        "overlooked invalid unsupported doubt off"
+        "mismatch inconsistent discrepancy reject rejected rejects revise corrected correction fix fixed amend "
+        "misread overlooked invalid unsupported doubt off dispute disputes disputed refute refuted dismiss dismissed "
+        "faulty inexact unconvinced objection"
     ),
     "contrast": "however but although instead actually rather yet nevertheless contrary whereas despite",
     "negation": "not no never none without nothing neither nor isn't aren't doesn't don't didn't wasn't shouldn't",
     "plan": "plan plans step steps first second third then next strategy approach order stages",
-    "conclusion": "therefore thus hence consequently answer result conclusion total overall finally final",
+    "conclusion": (
+        "therefore thus hence consequently answer result conclusion total overall finally final outcome upshot "
+        "ultimately accordingly eventually"
+    ),
     "request": "please need needs could would let ask asks request provide send give tell",
     "certainty": "definitely certainly clearly obviously surely always exactly undoubtedly guaranteed certain",
-    "skip": "skip skipped skipping ignore ignored ignoring omit omitted unnecessary needless disregard bypass trust",
-    "vague": "some something somehow several various appropriate relevant stuff things about mentioned expected",
+    "skip": (
+        "skip skipped skipping ignore ignored ignoring omit omitted unnecessary needless disregard bypass trust waive "
+        "waived superfluous redundant dispense spare neglect"
+    ),
+    "vague": (
+        "some something somehow several various appropriate relevant stuff things about mentioned expected sundry "
+        "assorted reasonable adequate handful numerous couple sensible sort sorts"
+    ),
     "redo": "again repeat repeated once restart anew redo already before earlier previous previously over",
     "you": "you your yours you're you've",
     "self": "i my me mine i'm i'll i've",

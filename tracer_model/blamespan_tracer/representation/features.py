@@ -41,8 +41,23 @@ _FLAGS = (
     *("result fails", "fails for good", "result gives orders", "a number nothing explains", "a mistakable number"),
     *("other call, same result", "is refuted", "refutes what is right", "refutes what is wrong", "a wrong sum stands"),
     *("lacks something", "is the first to lack it", "lacks what was said", "lacks what the task gives"),
-    *("drops what is lacked later", "alters another's code"),
-    *("picks the right one", "picks a wrong one", "picks what was refused"),
+    *("drops what is lacked later", "only names something", "is the first to only name it", "only names what was said"),
+    *("only names what the task gives", "drops what is only named later", "alters another's code"),
+    *("picks the right one", "picks a wrong one", "picks what was refused", "a value of others"),
+    *(
+        "ends on another answer",
+        "breaks off",
+        "its code breaks",
+        "its code lacks a number",
+        "its code has a new number",
+    ),
+    *(
+        "leaves out for good",
+        "leaves out a name for good",
+        "turns a comparison round",
+        "rewords a rule",
+        "a digit slips",
+    ),
     *("first to give the last answer", "contradicts and stands", "is answered by whom it addresses"),
     *("is odd", "is the first odd one", "is odd and reaches the end"),
 )
@@ -56,7 +71,7 @@ _SHARES = (
     *("like the task", "like the step before", "like the step after", "like its own before", "like its own others"),
     *("like the others", "like the plan", "like the end", "like the last result"),
     *("call misfits", "same call, other result", "unexplained numbers", "mistakable numbers"),
-    *("numbers of others", "lacked later"),
+    *("numbers of others", "lacked later", "leaves out what the task gives", "leaves out names of the task"),
     *("hears", "misses what it heard", "is heard", "is addressed to", "odd before it"),
 )
 _SIZES = (

@@ -5,7 +5,8 @@ Dims: N merged steps.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from blamespan_tracer.representation.claims import Claims, Segments
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.reading import Reading
+from blamespan_tracer.representation.sentences import Sentence
 
-__all__ = ["Figures", "find_figures", "is_common"]
+__all__ = ["Figures", "find_figures", "is_common", "slipped_digits"]
 
 Floats = NDArray[np.float64]
 
@@ -65,6 +67,33 @@ def find_figures(reading: Reading, segments: Segments, claims: Claims, n_steps: 
     return Figures(unexplained / size, mistakable / size)
 
 
+def slipped_digits(reading: Reading, segments: Segments, sentences: Iterable[Sentence], n_steps: int) -> Floats:
+    """Tell which steps state a new number, without a sum, that is a known one but for a digit or its sign: (N,)."""
+    found = np.zeros(n_steps)
+    latest: deque[str] = deque(maxlen=_KNOWN)
+    known: set[int] = set()
+    looked_at: Counter[int] = Counter()
+    steps = segments.speaking_steps()
+    for sentence in sentences:
+        new = [number for number in dict.fromkeys(sentence.numbers) if number not in known]
+        if not new:
+            continue
+        step = steps[sentence.segment]
+        is_stated = len(sentence.numbers) == 1 and sentence.value == new[0]
+        if step >= 0 and is_stated and looked_at[step] < _FRESH:
+            looked_at[step] += 1
+            found[step] = max(found[step], _is_slip(reading.tokens[new[0]], latest))
+        latest.extend(reading.tokens[number] for number in new)
+        known.update(new)
+    return found
+
+
+def _is_slip(name: str, known: Iterable[str]) -> bool:
+    if name.startswith("-"):
+        return name[1:] in known
+    return len(name.replace(".", "")) > _LEAST_DIGITS and _is_mistakable(name, known)
+
+
 def is_common(value: float) -> bool:
     """Tell whether a number needs no source: counts, list numbers, hours, per cent."""
     return abs(value) <= 12 or value in _COMMON
@@ -90,7 +119,7 @@ def _unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
     return strange
 
 
-def _is_mistakable(name: str, known: deque[str]) -> bool:
+def _is_mistakable(name: str, known: Iterable[str]) -> bool:
     digits = name.replace(".", "")
     return len(digits) >= _LEAST_DIGITS and any(_alike(digits, other.replace(".", "")) for other in known)
 

@@ -1,6 +1,7 @@
 """Who lacks what: "I cannot go on without the rent of the house", and who was the first to say so.
 
-Where several lack one thing, the first of them is nearest to whoever should have found it, or passed it on.
+Where several lack one thing, the first of them is nearest to whoever should have found it, or passed it on. Words for
+lacking are many: who only names a thing, and has no value for anything, may well lack it, and is followed likewise.
 
 Dims: N merged steps.
 """
@@ -20,14 +21,17 @@ from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.reading import Mask, Reading
 from blamespan_tracer.representation.sentences import Sentence
 
-__all__ = ["Lacking", "find_lacking"]
+__all__ = ["Lacking", "LackingAndNaming", "find_lacking"]
 
 Floats = NDArray[np.float64]
 
 _LACK_WORDS = (
-    "lack lacks lacking need needs needed require requires required missing absent waiting wait await awaiting unknown "
-    "unavailable without cannot can't couldn't unable impossible blocked stuck empty nothing no sorry yet share "
-    "provide supply request ask asking undetermined unclear could"
+    "lack lacks lacking lacked need needs needing needed require requires requiring required missing misses absent "
+    "absence waiting wait waits await awaits awaiting awaited unknown unavailable unobtainable unreachable without "
+    "cannot can't couldn't unable impossible blocked blocking blocker stuck stalled halted paused empty nothing "
+    "nowhere no sorry yet share provide supply request requests requested ask asking undetermined undefined unclear "
+    "unstated unspecified unresolved unanswered outstanding pending gap gaps incomplete insufficient could haven't "
+    "hasn't"
 )
 _LACKS = frozenset(_LACK_WORDS.split())
 """Words by which a sentence says that something is not there, or asks for it."""
@@ -37,6 +41,9 @@ _LEAST_WORDS, _MAX_WORDS = 2, 24
 
 _MAX_LACKED, _MAX_TELLS, _MAX_TOLD = 8, 40, 400
 """Things of a segment that are looked at, lacked and told, the first; values that each is looked up in, the latest."""
+
+_MAX_NAMED = 3
+"""Things that a segment only names, up to which it may lack them: who names more makes a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,19 @@ class Lacking:
     drops: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class LackingAndNaming:
+    """Both ways to tell what a step lacks.
+
+    Attributes:
+        said: By words for it.
+        named: By things that a step only names, a few of them, while it has no value for anything.
+    """
+
+    said: Lacking
+    named: Lacking
+
+
 _Thing: TypeAlias = frozenset[int]
 """The words of the task or of tools that name a thing."""
 
@@ -71,18 +91,20 @@ class _Passage:
     Attributes:
         step: Whose it is, -1 for the task's.
         lacks: What it says is not there.
+        names: What it only names.
         tells: What it has a value for.
     """
 
     step: int
     lacks: list[_Thing]
+    names: list[_Thing]
     tells: list[_Thing]
 
 
 def find_lacking(
     reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence], decides: Mask
-) -> Lacking:
-    """Follow what is said to be lacking through the run.
+) -> LackingAndNaming:
+    """Follow what is said to be lacking, or only named, through the run.
 
     Args:
         reading: The run's tokens.
@@ -91,17 +113,26 @@ def find_lacking(
         sentences: Of the run, in order.
         decides: (N,) which steps can be blamed.
     """
+    passages = list(_passages(reading, segments, given, sentences))
+    return LackingAndNaming(
+        said=_followed(((each, each.lacks) for each in passages), decides),
+        named=_followed(((each, each.names) for each in passages), decides),
+    )
+
+
+def _followed(passages: Iterable[tuple[_Passage, Sequence[_Thing]]], decides: Mask) -> Lacking:
+    """Tell of every step what it lacks, the things beside each passage, and who else said or lacks them."""
     found = {name: np.zeros(len(decides)) for name in Lacking.__slots__}
     lacked_in: dict[_Thing, list[int]] = defaultdict(list)
     of_task: list[_Thing] = []
     told: list[tuple[int, _Thing]] = []
     next_decision = _next(decides)
-    for passage in _passages(reading, segments, given, sentences):
+    for passage, things in passages:
         step = passage.step
         if step < 0:
             of_task += passage.tells
             continue
-        for thing in passage.lacks if decides[step] else ():
+        for thing in things if decides[step] else ():
             tellers = [teller for teller, each in told[-_MAX_TOLD:] if thing <= each]
             found["lacks"][step] = 1.0
             found["first"][step] = max(found["first"][step], thing not in lacked_in)
@@ -146,13 +177,19 @@ def _passages(
         if segments.is_result[segment] or segments.is_call[segment]:
             continue
         lacking: list[_Thing] = []
+        naming: list[_Thing] = []
         tells: list[_Thing] = []
         for sentence in own:
             thing = frozenset((sentence.words | sentence.names) & names_things)
-            if _LEAST_WORDS <= len(thing) <= _MAX_WORDS and sentence.value >= 0:
+            if not _LEAST_WORDS <= len(thing) <= _MAX_WORDS:
+                continue
+            if sentence.value >= 0:
                 tells.append(thing)
-            elif _LEAST_WORDS <= len(thing) <= _MAX_WORDS and sentence.words & lacks:
+                continue
+            naming.append(thing)
+            if sentence.words & lacks:
                 lacking.append(thing)
         tells, lacking = tells[:_MAX_TELLS], lacking[:_MAX_LACKED]
-        step = int(segments.owner[segment])
-        yield _Passage(step, [each for each in lacking if not any(each <= value for value in tells)], tells)
+        lacking = [each for each in lacking if not any(each <= value for value in tells)]
+        names = [] if tells or len(set(naming)) > _MAX_NAMED else naming[:_MAX_LACKED]
+        yield _Passage(int(segments.owner[segment]), lacking, names, tells)

@@ -12,9 +12,12 @@ import numpy as np
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import Flag, Mask
+from blamespan_tracer.representation.reading import Flag, Mask, Reading
 
 __all__ = ["structure", "surface", "trouble"]
+
+_LEAST_CHARS = 60
+"""What is shorter may be no sentence."""
 
 
 def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
@@ -40,7 +43,23 @@ def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
     before = np.concatenate([[False], asks[:-1]])
     yield "answers a question", before.astype(np.float64)
     yield "says nothing", (words == 0).astype(np.float64)
+    yield "breaks off", (run.per_step(_break_off(reading), said & ~run.segments.is_call) > 0).astype(np.float64)
     yield "results' words", np.log1p(run.per_step(reading.count(reading.has(Flag.WORD)), run.segments.is_result))
+
+
+def _break_off(reading: Reading) -> Mask:
+    """Tell which segments end within a sentence, or within code: (G,).
+
+    That is after a word that goes on ("of", "the"), or, if they are more than a few words, after any small letter.
+    """
+    last_flags = np.zeros(len(reading.texts), np.int64)
+    last_flags[reading.segment] = reading.flags
+    found = []
+    for text, flags, is_cut in zip(reading.texts, last_flags.tolist(), reading.is_cut.tolist(), strict=True):
+        end = text.rstrip()[-1:]
+        goes_on = end.isalpha() and bool(flags & Flag.STOP)
+        found.append(goes_on or (end.islower() and len(text) >= _LEAST_CHARS) or (text.count("```") % 2 and not is_cut))
+    return np.array(found, np.bool_)
 
 
 def _asks_last(run: Analysis) -> Mask:

@@ -17,15 +17,15 @@ _OBJECT, _YOU = CUES.index("object"), CUES.index("you")
 def name_tokens(reading: Reading, names: list[str]) -> Ints:
     """Tell which agent each token names: (V,), an agent's label or -1.
 
-    A name of several words is told by its longest; one that two agents share names nobody.
+    A name of several words is told by its longest, too; one that two agents share names nobody.
     """
-    token_of = {token: place for place, token in enumerate(reading.tokens)}
+    token_of = reading.places
     named = np.full(len(reading.tokens), -1)
     taken: set[int] = set()
     for label, name in enumerate(names):
         words = name.replace("-", " ").lower().split()
-        place = token_of.get(max(words, key=len)[:40], -1) if words else -1
-        if place >= 0:
+        told_by = {name.lower(), max(words, key=len)[:40]} if words else set()
+        for place in sorted(token_of[each] for each in told_by if each in token_of):
             named[place] = -1 if place in taken else label
             taken.add(place)
     return named

@@ -14,13 +14,16 @@ from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.calls import find_calls
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.code_changes import altered_code
+from blamespan_tracer.representation.code_checks import find_code_checks
 from blamespan_tracer.representation.corrections import find_corrections
-from blamespan_tracer.representation.figures import find_figures
+from blamespan_tracer.representation.figures import find_figures, slipped_digits
 from blamespan_tracer.representation.hearing import find_hearing
 from blamespan_tracer.representation.lacking import find_lacking
-from blamespan_tracer.representation.pairings import numbers_of_others
+from blamespan_tracer.representation.pairings import numbers_of_others, values_of_others
 from blamespan_tracer.representation.picks import find_picks
 from blamespan_tracer.representation.reading import Mask
+from blamespan_tracer.representation.restating import find_restating
+from blamespan_tracer.representation.second_answers import second_answers
 from blamespan_tracer.representation.sentences import read_sentences
 
 __all__ = ["oddities", "summed"]
@@ -33,7 +36,9 @@ _ODD = (
     *("result fails", "fails for good", "result gives orders", "a number nothing explains", "a mistakable number"),
     *("same call, other result", "other call, same result", "unknown arguments", "numbers of others"),
     *("refutes what is right", "alters another's code", "drops what is lacked later"),
-    *("picks a wrong one", "picks what was refused"),
+    *("picks a wrong one", "picks what was refused", "ends on another answer"),
+    *("its code breaks", "its code lacks a number", "its code has a new number"),
+    *("turns a comparison round", "a digit slips"),
 )
 """Features that say, each by itself, that something is odd."""
 
@@ -48,6 +53,10 @@ def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Fl
     corrections = find_corrections(run.reading, run.segments, run.facts.refuted, n_steps)
     lacking = find_lacking(run.reading, run.segments, run.facts.given, sentences, run.decides)
     picks = find_picks(run.reading, run.segments, sentences, n_steps)
+    code = find_code_checks(run.reading, run.segments, n_steps)
+    restating = find_restating(run.reading, run.segments, run.facts, sentences, n_steps)
+    others = values_of_others(run.reading, run.segments, run.facts.given, sentences, n_steps)
+    second = second_answers(run.reading, run.segments, run.facts.given, sentences, n_steps)
     hearing = find_hearing(trace, run.steps, run.owner, n_agents)
     yield from (
         ("call misfits", calls.misfit),
@@ -60,8 +69,20 @@ def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Fl
         ("unexplained numbers", figures.unexplained),
         ("a number nothing explains", (figures.unexplained > 0).astype(np.float64)),
         ("mistakable numbers", figures.mistakable),
+        ("a digit slips", slipped_digits(run.reading, run.segments, sentences, n_steps)),
         ("a mistakable number", (figures.mistakable > 0).astype(np.float64)),
         ("numbers of others", numbers),
+        ("a value of others", others),
+        ("ends on another answer", second),
+        ("its code breaks", code.breaks),
+        ("its code lacks a number", code.lacks_number),
+        ("its code has a new number", code.new_number),
+        ("leaves out what the task gives", restating.omits),
+        ("leaves out for good", restating.omits_for_good),
+        ("leaves out names of the task", restating.omits_names),
+        ("leaves out a name for good", restating.omits_names_for_good),
+        ("turns a comparison round", restating.turns_round),
+        ("rewords a rule", restating.rewords),
         ("is refuted", corrections.refuted),
         ("refutes what is right", corrections.refutes_right),
         ("refutes what is wrong", corrections.refutes_wrong),
@@ -70,12 +91,17 @@ def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Fl
         ("picks the right one", picks.right),
         ("picks a wrong one", picks.wrong),
         ("picks what was refused", picks.refused),
-        ("lacks something", lacking.lacks),
-        ("is the first to lack it", lacking.first),
-        ("lacks what was said", lacking.known),
-        ("lacks what the task gives", lacking.given),
-        ("drops what is lacked later", lacking.drops),
-        ("lacked later", lacking.later),
+        ("lacks something", lacking.said.lacks),
+        ("is the first to lack it", lacking.said.first),
+        ("lacks what was said", lacking.said.known),
+        ("lacks what the task gives", lacking.said.given),
+        ("drops what is lacked later", lacking.said.drops),
+        ("lacked later", lacking.said.later),
+        ("only names something", lacking.named.lacks),
+        ("is the first to only name it", lacking.named.first),
+        ("only names what was said", lacking.named.known),
+        ("only names what the task gives", lacking.named.given),
+        ("drops what is only named later", lacking.named.drops),
         ("hears", hearing.hears),
         ("misses what it heard", hearing.misses),
         ("is heard", hearing.heard),

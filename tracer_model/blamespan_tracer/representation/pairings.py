@@ -1,7 +1,8 @@
 """Numbers that a step says of one thing, and that were only ever said of another.
 
 "Units of West are 412" is odd where 412 was always said of North, unless a tool said that North is in West. What a tool
-answers is read together with what it was asked.
+answers is read together with what it was asked. Things without a name are told by the task's and the tools' words: "684
+pages a week" is odd where 684 were the pages of the reports.
 
 Dims: N merged steps.
 """
@@ -9,7 +10,7 @@ Dims: N merged steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.reading import Reading
 from blamespan_tracer.representation.sentences import Sentence
 
-__all__ = ["numbers_of_others"]
+__all__ = ["numbers_of_others", "values_of_others"]
 
 Floats = NDArray[np.float64]
 
@@ -41,17 +42,17 @@ def numbers_of_others(
     asked_in = {step.index + 1: step.inputs[-1] + 1 for step in results}
     asked: dict[int, frozenset[int]] = defaultdict(frozenset)
     tied: dict[int, set[int]] = defaultdict(set)
-    is_long = [len(token.replace(".", "")) >= _LEAST_DIGITS for token in reading.tokens]
+    steps, is_call, is_result = segments.speaking_steps(), segments.is_call.tolist(), segments.is_result.tolist()
     for sentence in sentences:
-        place, owner = sentence.segment, int(segments.owner[sentence.segment])
+        place, owner = sentence.segment, steps[sentence.segment]
         names = frozenset(sentence.names) | asked[asked_in.get(place, -1)]
-        numbers = [number for number in sentence.numbers if is_long[number]]
-        if segments.is_call[place]:
+        numbers = [number for number in sentence.numbers if _is_long(reading.tokens[number])]
+        if is_call[place]:
             asked[place] |= names
-        elif segments.is_result[place]:
+        elif is_result[place]:
             for name in sentence.names if len(sentence.names) <= _MAX_NAMES else ():
                 tied[name] |= sentence.names
-        elif owner >= 0 and segments.is_said[place]:
+        elif owner >= 0:
             is_plain = not numbers or len(names) > _MAX_NAMES
             known = names if is_plain else names.union(*(tied[name] for name in names))
             for number in numbers[: _MAX_NUMBERS - int(judged[owner])]:
@@ -63,3 +64,36 @@ def numbers_of_others(
                 said_of[number].append(names)
     shares: Floats = strange / judged.clip(min=1)
     return shares
+
+
+def _is_long(number: str) -> bool:
+    return len(number.lstrip("-").replace(".", "")) >= _LEAST_DIGITS
+
+
+def values_of_others(
+    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence], n_steps: int
+) -> Floats:
+    """Tell which steps state a number of one thing, without a sum, that was only ever said of others: (N,).
+
+    Args:
+        reading: The run's tokens.
+        segments: What each segment is.
+        given: The tokens that name things, see `facts.Facts`.
+        sentences: Of the run, in order.
+        n_steps: N.
+    """
+    found = np.zeros(n_steps)
+    said_of: dict[int, list[frozenset[int]]] = defaultdict(list)
+    steps = segments.speaking_steps()
+    for sentence in sentences:
+        if not sentence.numbers:
+            continue
+        words = frozenset((sentence.words | sentence.names) & given)
+        step = steps[sentence.segment]
+        number = sentence.numbers[0] if len(sentence.numbers) == 1 else -1
+        if step >= 0 and number >= 0 and words and _is_long(reading.tokens[number]) and said_of[number]:
+            found[step] = max(found[step], all(words - others and others - words for others in said_of[number]))
+        for number in sentence.numbers:
+            if len(said_of[number]) < _MAX_SOURCES:
+                said_of[number].append(words)
+    return found

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.cues import STOP_WORDS
-from blamespan_tracer.representation.reading import Reading
+from blamespan_tracer.representation.reading import Reading, is_number
 from blamespan_tracer.representation.sentences import Sentence
 
 __all__ = ["Picks", "find_picks"]
@@ -70,7 +70,7 @@ def find_picks(reading: Reading, segments: Segments, sentences: Sequence[Sentenc
         if not names or step < 0 or segments.is_call[sentence.segment]:
             continue
         words = sentence.words - stop - refuses
-        if sentence.value >= 0 and reading.tokens[sentence.value][0].isdecimal():
+        if sentence.value >= 0 and is_number(reading.tokens[sentence.value]):
             for word in words & measures if len(names) <= _MAX_NAMES else ():
                 values[word][names] = float(reading.tokens[sentence.value])
         elif sentence.value in names and segments.is_said[sentence.segment] and n_judged < _MAX_PICKS:
@@ -111,6 +111,6 @@ def _measures(reading: Reading, sentences: Sequence[Sentence]) -> set[int]:
     """List the words that several statements with a number and a name have."""
     times: Counter[int] = Counter()
     for each in sentences:
-        if each.names and each.value >= 0 and reading.tokens[each.value][0].isdecimal():
+        if each.names and each.value >= 0 and is_number(reading.tokens[each.value]):
             times.update(each.words)
     return {word for word, count in times.items() if count >= _LEAST_TIMES}

@@ -6,7 +6,7 @@ Dims: G segments (the task, then each original step), T tokens of all segments, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.cues import CUES, PHRASES, STOP_WORDS, cue_bits
 
-__all__ = ["MAX_RUN_CHARS", "MAX_STEP_CHARS", "Flag", "Ints", "Mask", "Reading", "bounded", "read_texts"]
+__all__ = ["MAX_RUN_CHARS", "MAX_STEP_CHARS", "Flag", "Ints", "Mask", "Reading", "bounded", "is_number", "read_texts"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -30,7 +30,10 @@ MAX_RUN_CHARS = 4_000_000
 
 _LEAST_STEP_CHARS = 400
 
-_NUMBER = r"\d{1,15}+(?:,\d{3}){0,4}+(?:\.\d{1,12})?+"
+_LIST_DIGITS = 2
+"""Of the number of a list's item, at most."""
+
+_NUMBER = r"(?:(?<![^\s=:,;])-)?+\d{1,15}+(?:,\d{3}){0,4}+(?:\.\d{1,12})?+"  # below zero where nothing is before it
 _OPERATOR = r"(?<=[\d)] )[-+*/\u00d7\u00f7\u00b7\u2212](?= [\d(])|(?<=\d)[\u00d7\u00f7\u00b7](?=\d)"
 _TOKEN = re.compile(
     r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?+"  # a word or an identifier
@@ -39,6 +42,9 @@ _TOKEN = re.compile(
 )
 _ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?+|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"]|```", re.ASCII)
 """The same for ASCII, at half the cost. All quantifiers are bounded and give nothing back: linear in any text."""
+
+_MAX_NAMES, _MAX_NAME = 64, 60
+"""Names of several words that are read as one, the first, and their characters at most."""
 
 
 class Flag(IntEnum):
@@ -64,24 +70,30 @@ class Reading:
     Attributes:
         texts: (G,) what was read of each segment.
         tokens: (V,) distinct tokens by first occurrence; a number is spelled the one way, a word without case.
+        places: Which place of `tokens` each has.
         token: (T,) which token, 0..V-1.
         segment: (T,) which segment, ascending.
         flags: (T,) `Flag` bits, as spelled there.
         sentence: (T,) number of the sentence, ascending over the run.
         in_code: (T,) whether it stands between code fences.
         opens: (T,) whether it opens a sentence.
+        numbers_list: (T,) whether it is the number of a list's item: `5) ...`.
         cue: (G, C) how many tokens of each segment hint at each of `CUES`.
+        is_cut: (G,) whether something was left out of what was read of it.
     """
 
     texts: tuple[str, ...]
     tokens: tuple[str, ...]
+    places: Mapping[str, int]
     token: Ints
     segment: Ints
     flags: Ints
     sentence: Ints
     in_code: Mask
     opens: Mask
+    numbers_list: Mask
     cue: Ints
+    is_cut: Mask
 
     def has(self, flag: int) -> Mask:
         """Tell for each token whether it has any bit of *flag*: (T,)."""
@@ -90,12 +102,14 @@ class Reading:
 
     def is_any(self, words: Collection[str]) -> Mask:
         """Tell for each token whether it is one of *words*, which are in small letters: (T,)."""
-        known: Mask = np.array([token in words for token in self.tokens] or [False], np.bool_)[self.token]
-        return known
+        known = np.zeros(len(self.tokens) + 1, np.bool_)
+        known[list(self.known(words))] = True
+        marked: Mask = known[self.token]
+        return marked
 
     def known(self, words: Collection[str]) -> set[int]:
         """List which distinct tokens are one of *words*, which are in small letters."""
-        return {place for place, token in enumerate(self.tokens) if token in words}
+        return {self.places[word] for word in words if word in self.places}
 
     def count(self, of: Mask) -> Ints:
         """Count the tokens that *of* marks, per segment: (G,)."""
@@ -110,10 +124,16 @@ def bounded(texts: Sequence[str]) -> list[str]:
     return [text if len(text) <= share else f"{text[:half]}\n{text[-half:]}" for text in texts]
 
 
-def read_texts(texts: Sequence[str]) -> Reading:
-    """Read the segments of a run, the task first."""
+def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
+    """Read the segments of a run, the task first.
+
+    Args:
+        texts: Of each segment.
+        names: Of the agents. Each is one token, however it is written: the 3 of `unit-3` is no number.
+    """
     read = bounded(texts)
-    found = [(_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text) for text in read]
+    of_words = tuple(name for name in names if _is_of_words(name))[:_MAX_NAMES]
+    found = [_token_pattern(of_words, text.isascii()).findall(text) for text in read]
     every = [token for tokens in found for token in tokens]
     spelled = {token: place for place, token in enumerate(dict.fromkeys(every))}
     kinds = [_kind(token) for token in spelled]
@@ -125,27 +145,51 @@ def read_texts(texts: Sequence[str]) -> Reading:
     segment = np.repeat(np.arange(len(read)), [len(each) for each in found])
     flags = bits[spelling]
     token = plain[spelling]
+    lengths = np.array([len(name) for name in tokens] or [0], np.int64)
     begins = np.diff(segment, prepend=-1) != 0
     ends = (flags & Flag.ENDS_SENTENCE) != 0
     follows = np.concatenate([[True], ends[:-1]])[: len(ends)] | begins
     return Reading(
         texts=tuple(read),
         tokens=tuple(tokens),
+        places=tokens,
         token=token,
         segment=segment,
         flags=flags,
         sentence=np.cumsum(follows),
         in_code=_in_code(flags, segment),
         opens=follows,
+        numbers_list=(flags & Flag.NUMBER != 0) & follows & (lengths <= _LIST_DIGITS)[token],
         cue=_cues(cues[spelling], token, segment, tokens, len(read)),
+        is_cut=np.array([one is not other for one, other in zip(read, texts, strict=True)], np.bool_),
     )
+
+
+def is_number(token: str) -> bool:
+    """Tell whether a token, of which there is at least a character, is a number."""
+    return token[0].isdecimal() or (token[0] == "-" and len(token) > 1)
+
+
+def _is_of_words(name: str) -> bool:
+    """Tell whether a name is more than one token, and begins like a word."""
+    return name[:1].isalpha() and len(name) <= _MAX_NAME and _TOKEN.fullmatch(name) is None
+
+
+@lru_cache(maxsize=256)
+def _token_pattern(names: tuple[str, ...], is_ascii: bool) -> re.Pattern[str]:
+    """Give what finds the tokens of a text, and these names as a whole, the longest first."""
+    plain = _ASCII_TOKEN if is_ascii else _TOKEN
+    if not names:
+        return plain
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(rf"(?i:(?<!\w)(?:{longest_first})(?!\w))|{plain.pattern}", plain.flags & re.ASCII)
 
 
 @lru_cache(maxsize=1 << 16)
 def _kind(token: str) -> tuple[str, int]:
     """Tell how a token is spelled the one way, and what it is."""
     first = token[0]
-    if first.isdecimal():
+    if is_number(token):
         plain = token.replace(",", "")
         return (plain.rstrip("0").rstrip(".") if "." in plain else plain), Flag.NUMBER
     if first in _MARKS:

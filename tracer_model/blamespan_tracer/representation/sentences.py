@@ -24,7 +24,7 @@ class Sentence:
         segment: Where it stands.
         value: What it states, -1 where it states nothing.
         names: Distinct names.
-        numbers: Every number, in order.
+        numbers: Every number but that of a list's item, in order.
         words: Distinct other words, stop words too.
     """
 
@@ -43,7 +43,7 @@ def read_sentences(reading: Reading, claims: Claims, stated: Ints) -> list[Sente
         claims: Says which words are names.
         stated: (S,) the value that each sentence states, see `facts.Facts`.
     """
-    is_number = reading.has(Flag.NUMBER)
+    is_number = reading.has(Flag.NUMBER) & ~reading.numbers_list
     kind = is_number + 2 * _names(reading, claims)
     at = np.flatnonzero((is_number | reading.has(Flag.WORD)) & ~reading.in_code)
     return list(_gathered(reading, at, kind[at], stated))
@@ -57,8 +57,12 @@ def _gathered(reading: Reading, at: Ints, kinds: Ints, stated: Ints) -> Iterator
     segments, values = reading.segment[at[first]].tolist(), stated[numbered[first]].tolist()
     begins, ends = first.tolist(), np.append(first, len(tokens))[1:].tolist()
     for begin, end, segment, value in zip(begins, ends, segments, values, strict=True):
+        said, kinds_said = tokens[begin:end], kind_of[begin:end]
+        if not any(kinds_said):
+            yield Sentence(segment, value, words=set(said))
+            continue
         sentence = Sentence(segment, value)
-        for token, kind in zip(tokens[begin:end], kind_of[begin:end], strict=True):
+        for token, kind in zip(said, kinds_said, strict=True):
             if kind == 0:
                 sentence.words.add(token)
             elif kind == 1:

@@ -12,7 +12,7 @@ import numpy as np
 from blamespan_tracer.representation.analysis import Analysis, added
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.figures import is_common
-from blamespan_tracer.representation.reading import Flag, Mask
+from blamespan_tracer.representation.reading import Flag, Mask, is_number
 
 __all__ = ["contradictions", "influence", "likeness", "provenance"]
 
@@ -59,7 +59,7 @@ def provenance(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def _is_common(token: str) -> bool:
-    return token[0].isdecimal() and is_common(float(token))
+    return is_number(token) and is_common(float(token))
 
 
 def _uptake(run: Analysis, is_fresh: Mask, fresh: Floats) -> Iterator[tuple[str, Floats]]:

@@ -1,0 +1,63 @@
+"""What the task gives and says is to be said again whole, and the same way round."""
+
+from __future__ import annotations
+
+import pytest
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation import STEP_FEATURES, represent
+from tests.tracer_model.representation.teams import team
+
+_TASK = (
+    "The rent of Harbour Inn is 171. The fee of Harbour Inn is 43. The rent of Birch House is 262. The fee of Birch "
+    "House is 58. The cost is the larger of the rent and the fee. The empty rooms: left out. The full boxes are kept. "
+    "Name the house."
+)
+
+
+def _sign(run: MessageActionTrace, name: str, step: int = 0) -> float:
+    return float(represent(run).features[step, STEP_FEATURES.index(name)])
+
+
+def test_what_is_left_out_of_what_the_task_gives() -> None:
+    """Three of four numbers are most of them: the fourth is left out, for good if nobody says it later."""
+    short = ("planner", "Harbour Inn's rent: 171. Birch House's rent: 262. Its fee: 58.")
+    reply = ("solver", "The fee of Harbour Inn is 43.")
+
+    assert _sign(team(short, task=_TASK), "leaves out what the task gives") == 0.25
+    assert _sign(team(short, task=_TASK), "leaves out for good") == 1
+    assert _sign(team(short, reply, task=_TASK), "leaves out for good") == 0
+
+
+@pytest.mark.parametrize("said", ["The rent is 171.", "171, 43, 262 and 58 are given.", "Nothing is known."])
+def test_nothing_is_left_out_of_what_is_not_said_again(said: str) -> None:
+    """Who says one number, all of them, or none does not say the task again in part."""
+    assert _sign(team(("planner", said), task=_TASK), "leaves out what the task gives") == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "turned"),
+    [
+        ("Take the smaller of the rent and the fee for the cost.", 1.0),
+        ("Take the greater of the rent and the fee for the cost.", 0.0),
+        ("Take the smaller step first.", 0.0),
+        ("Neither the larger nor the smaller of the rent and the fee is the cost.", 0.0),
+    ],
+)
+def test_comparison_turned_round(said: str, turned: float) -> None:
+    """A sentence about the same things with the other side; another word for the same side is fine."""
+    assert _sign(team(("planner", said), task=_TASK), "turns a comparison round") == turned
+
+
+@pytest.mark.parametrize(
+    ("said", "rewords"),
+    [
+        ("The empty rooms: kept.", 1.0),
+        ("The empty rooms are left out.", 0.0),
+        ("Make sure that the full boxes are kept.", 0.0),
+        ("The full boxes are nice. The full boxes are kept.", 0.0),
+    ],
+)
+def test_short_rule_in_other_words(said: str, rewords: float) -> None:
+    """`left out` and `kept` are two things; what is said besides the rule is no matter."""
+    assert _sign(team(("planner", said), task=_TASK), "rewords a rule") == rewords
