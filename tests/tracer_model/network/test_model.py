@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +13,7 @@ import torch
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.inputs import run_inputs
-from blamespan_tracer.network.model import StepInputs, mean_scores, scores_of
+from blamespan_tracer.network.model import StepInputs, mean_scores, scores_of, stacked
 from blamespan_tracer.network.readers import NumpyReader
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team
 
@@ -59,3 +63,31 @@ def test_who_cannot_be_blamed_gets_nothing() -> None:
     pointer = scores_of(network.members[0], shape, steps).pointer[0]
 
     assert np.exp(pointer - pointer.max())[1] == 0
+
+
+@pytest.mark.parametrize(("library", "tolerance"), [(np.asarray, 0), (torch.from_numpy, 1e-5)])
+def test_networks_side_by_side_say_what_each_says(library: Callable[[Any], Any], tolerance: float) -> None:
+    """On a CPU to the last bit: what is read together is read alike."""
+    network, rng = drawn_network(), np.random.default_rng(4)
+    shape, n_runs, n_steps = network.shape, 2, 5
+    members = [{name: library(value) for name, value in each.items()} for each in network.members]
+
+    def drawn(*size: int) -> Any:
+        return library(rng.normal(size=size).astype(np.float32))
+
+    read = StepInputs(
+        drawn(n_runs, n_steps, shape.n_features),
+        None,
+        drawn(n_runs, shape.n_relations, n_steps, n_steps),
+        library(np.array([[True] * 5, [True] * 3 + [False] * 2])),
+        library(np.array([[True, True, False, True, True], [True] * 3 + [False] * 2])),
+    )
+    bags, sentences = (drawn(len(members), n_runs, n_steps, n) for n in (shape.bag_width, shape.sentence_width))
+
+    together = scores_of(stacked(members), shape, replace(read, bags=bags, sentences=sentences))
+
+    for place, weights in enumerate(members):
+        alone = scores_of(weights, shape, replace(read, bags=bags[place], sentences=sentences[place]))
+        for part in ("pointer", "fault", "modes", "states"):
+            one, other = getattr(together, part)[place], getattr(alone, part)
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)

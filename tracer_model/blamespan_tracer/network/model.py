@@ -7,7 +7,7 @@ the features and relations say. Each step gets a *pointer* score (the failure wa
 "it did not fail"), a *fault* score (something is wrong here, decisive or not) and a score for each mode.
 
 Dims: B runs, S steps of the longest (padded at the end), F features, E width of a word bag, D width, H heads,
-R relations, K modes, M things a sentence may say. Everything is float32.
+R relations, K modes, M things a sentence may say, N networks that read side by side. Everything is float32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import array_api_compat as arrays
 
-__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "mean_scores", "scores_of"]
+__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "mean_scores", "scores_of", "stacked"]
 
 Array: TypeAlias = Any
 """A NumPy array or a PyTorch tensor; the array API has no type of its own for "either"."""
@@ -143,7 +143,8 @@ def scores_of(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array 
     """Read B runs.
 
     Args:
-        weights: By name, as `Shape.parameters` lists them.
+        weights: By name, as `Shape.parameters` lists them; or of N networks, as `stacked` lays them out: then all that
+            comes of them, and the bags and sentences that go in, have an axis more, the first.
         shape: The network's.
         steps: The runs.
         keep: (B, S, D) dropout of the states between rounds, in training only.
@@ -164,11 +165,29 @@ def scores_of(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array 
     pointer = _through(states, weights["out.pointer"])[..., 0]
     pointer = xp.where(steps.can_be_blamed, pointer, _NEVER)
     return Scores(
-        pointer=xp.concat([pointer, _soundness(weights, states, steps.is_real)], axis=1),
+        pointer=xp.concat([pointer, _soundness(weights, states, steps.is_real)], axis=-1),
         fault=_through(states, weights["out.fault"])[..., 0] + weights["out.fault_bias"],
         modes=_through(states, weights["out.modes"]) + weights["out.modes_bias"],
         states=states,
     )
+
+
+def stacked(networks: Sequence[Weights]) -> Weights:
+    """Lay the weights of N networks of one shape side by side, but for those that read words."""
+    xp = _library_of(networks[0]["in.bias"])
+    found = {}
+    for name, first in networks[0].items():
+        if name == "words" or name.startswith("sentence."):
+            continue
+        together = xp.stack([each[name] for each in networks])
+        if name in ("out.fault_bias", "out.sound_bias"):  # added to what has no last axis, or one of its own
+            together = together[:, None, :]
+        elif first.ndim == 1:
+            together = together[:, None, None, :]
+        elif name.endswith(".relations"):
+            together = together[:, None, :, :]
+        found[name] = together
+    return found
 
 
 def mean_scores(scores: Sequence[Scores]) -> Scores:
@@ -200,16 +219,18 @@ def _library_of(array: Array) -> Any:
 
 def _attention(weights: Weights, shape: Shape, layer: int, states: Array, relations: Array, hidden: Array) -> Array:
     xp = _library_of(states)
-    runs, steps, width = states.shape
-    size = width // shape.n_heads
+    *several, runs, steps, width = states.shape
+    size, before = width // shape.n_heads, tuple(range(len(several) + 1))
+    swapped = (*before, before[-1] + 2, before[-1] + 1, before[-1] + 3)  # steps and heads
     normed = _normed(states, weights[f"{layer}.attend.scale"], weights[f"{layer}.attend.shift"])
-    mixed = xp.reshape(_through(normed, weights[f"{layer}.attend.in"]), (runs, steps, 3, shape.n_heads, size))
-    asks, offers, says = (xp.permute_dims(mixed[:, :, part], (0, 2, 1, 3)) for part in range(3))  # (B, H, S, D / H)
+    mixed = xp.reshape(_through(normed, weights[f"{layer}.attend.in"]), (*several, runs, steps, 3, shape.n_heads, size))
+    asks, offers, says = (xp.permute_dims(mixed[..., part, :, :], swapped) for part in range(3))  # (B, H, S, D / H)
     flat = xp.reshape(relations, (relations.shape[0], shape.n_relations, steps * steps))
-    shifts = xp.reshape(weights[f"{layer}.attend.relations"] @ flat, (flat.shape[0], shape.n_heads, steps, steps))
-    logits = asks @ xp.permute_dims(offers, (0, 1, 3, 2)) / math.sqrt(size) + shifts + hidden
+    shifts = weights[f"{layer}.attend.relations"] @ flat
+    shifts = xp.reshape(shifts, (*shifts.shape[:-1], steps, steps))
+    logits = asks @ xp.matrix_transpose(offers) / math.sqrt(size) + shifts + hidden
     heard = _softmax(logits) @ says  # (B, H, S, D / H)
-    heard = xp.reshape(xp.permute_dims(heard, (0, 2, 1, 3)), (runs, steps, width))
+    heard = xp.reshape(xp.permute_dims(heard, swapped), (*several, runs, steps, width))
     return _through(heard, weights[f"{layer}.attend.out"])
 
 
@@ -221,19 +242,20 @@ def _thought(weights: Weights, layer: int, states: Array) -> Array:
 
 def _through(values: Array, matrix: Array) -> Array:
     """Multiply (B, S, X) by (X, Y), as one product: NumPy would make one of each run."""
-    runs, steps, width = values.shape
+    *several, runs, steps, width = values.shape
     xp = _library_of(values)
-    return xp.reshape(xp.reshape(values, (runs * steps, width)) @ matrix, (runs, steps, matrix.shape[1]))
+    found = xp.reshape(values, (*several, runs * steps, width)) @ matrix
+    return xp.reshape(found, (*found.shape[:-2], runs, steps, found.shape[-1]))
 
 
 def _soundness(weights: Weights, states: Array, is_real: Array) -> Array:
     """Score "it did not fail" by the mean and the maximum over the steps: (B, 1)."""
     xp = _library_of(states)
     real = is_real[..., None]
-    count = xp.sum(xp.astype(real, states.dtype), axis=1)
-    mean = xp.sum(xp.where(real, states, 0.0), axis=1) / count
-    highest = xp.max(xp.where(real, states, _NEVER), axis=1)
-    return xp.concat([mean, highest], axis=1) @ weights["out.sound"] + weights["out.sound_bias"]
+    count = xp.sum(xp.astype(real, states.dtype), axis=-2)
+    mean = xp.sum(xp.where(real, states, 0.0), axis=-2) / count
+    highest = xp.max(xp.where(real, states, _NEVER), axis=-2)
+    return xp.concat([mean, highest], axis=-1) @ weights["out.sound"] + weights["out.sound_bias"]
 
 
 def _normed(states: Array, scale: Array, shift: Array) -> Array:
