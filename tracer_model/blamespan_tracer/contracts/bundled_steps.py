@@ -12,10 +12,9 @@ import numpy as np
 from blamespan.trace import Step
 from blamespan_tracer.contracts.contract import Finding
 from blamespan_tracer.contracts.run import Run
-from blamespan_tracer.representation.claims import Floats
+from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Conflict
-from blamespan_tracer.representation.figures import is_common
 from blamespan_tracer.representation.reading import Ints, is_number
 
 __all__ = [

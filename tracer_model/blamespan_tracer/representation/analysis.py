@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.calls import routine_words
 from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Facts, find_facts
@@ -18,6 +17,7 @@ from blamespan_tracer.representation.own_words import own_words
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
 from blamespan_tracer.representation.repetition import Repetition, find_repetition
 from blamespan_tracer.representation.similarity import Similarity, find_similarity
+from blamespan_tracer.representation.tool_calls import routine_words
 
 __all__ = ["Analysis", "added", "analyse"]
 

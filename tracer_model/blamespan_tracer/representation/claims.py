@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
 
-__all__ = ["Claims", "Dependencies", "Floats", "Segments", "dependencies", "find_claims"]
+__all__ = ["Claims", "Dependencies", "Floats", "Segments", "dependencies", "find_claims", "is_common"]
 
 Floats = NDArray[np.float64]
 
 MAX_SOURCES = 8
 """Most earlier steps that one step is said to build on: the ones it owes most."""
+
+_COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.0))
+"""Numbers of more than a dozen that need no source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +182,8 @@ def dependencies(claims: Claims, segments: Segments, n_steps: int) -> Dependenci
     begins = np.searchsorted(to, to)  # `to` ascends, and lexsort keeps that
     kept = np.sort(order[np.arange(len(to)) - begins < MAX_SOURCES])
     return Dependencies(pairs[kept] % n_steps, to[kept], weight[kept])
+
+
+def is_common(value: float) -> bool:
+    """Tell whether a number needs no source: counts, list numbers, hours, per cent."""
+    return abs(value) <= 12 or value in _COMMON

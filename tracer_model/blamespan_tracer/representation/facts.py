@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
-from blamespan_tracer.representation.corrections import refuted_numbers
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
-from blamespan_tracer.representation.statements import find_statements
+from blamespan_tracer.representation.statements import find_statements, refuted_numbers
 
 __all__ = ["Conflict", "Facts", "find_facts"]
 

@@ -16,8 +16,8 @@ from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.manner import structure, surface, trouble
-from blamespan_tracer.representation.oddities import oddities, summed
 from blamespan_tracer.representation.reading import Mask
+from blamespan_tracer.representation.signs.oddities import oddities, summed
 from blamespan_tracer.representation.substance import contradictions, influence, likeness, provenance
 
 __all__ = ["STEP_FEATURES", "step_features"]

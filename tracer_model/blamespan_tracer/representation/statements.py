@@ -1,8 +1,8 @@
 """What each sentence states: its only number or what a sum comes to, or the name that it says something is.
 
 The value of a sentence is its only number but for those of a calculation ("12 - 5 gives 7") and those that it says are
-wrong, what stands behind its last `=`, or a name: "the maker is Halden Works", "Halden Works is the maker". Calls ask,
-they state nothing.
+wrong (`not`, `than` or `instead of` stands before them), what stands behind its last `=`, or a name: "the maker is
+Halden Works", "Halden Works is the maker". Calls ask, they state nothing.
 
 Dims: S sentences, T tokens.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
 
-__all__ = ["find_statements"]
+__all__ = ["find_statements", "refuted_numbers"]
 
 _SAYS_WORDS = (
     "amount amounts equal equals turn turns come comes give gives get gets got obtain obtained put note stand stands "
@@ -29,6 +29,9 @@ _IS = frozenset(("is", "are", "was", "were", "be", "been", "become", "becomes", 
 _AS = frozenset(("as",))
 _GIVEN_AS = frozenset(("given", "listed", "known", "recorded", "stated", "identified", "registered", "noted"))
 """Likewise, one behind the other: "is given as"."""
+
+_REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of", "to", "in", "with"))
+"""What stands before a number that is said to be wrong ("not 346", "rather than at 346"), and between."""
 
 _ARTICLES, _THE = frozenset(("the", "a", "an")), frozenset(("the",))
 _MAX_NAME = 4
@@ -62,6 +65,19 @@ def find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tupl
     follows = np.zeros(len(is_number), np.bool_)
     follows[1:] = is_number[:-1]  # its unit
     return value, is_word & ~is_value & ~follows & ~reading.is_any(_SAYS)
+
+
+def refuted_numbers(reading: Reading) -> Mask:
+    """Tell which tokens are numbers that are said to be wrong: (T,)."""
+    refutes, between = reading.is_any(_REFUTES), reading.is_any(_BETWEEN)
+    refutes[1:] |= reading.is_any(("of",))[1:] & reading.is_any(("instead",))[:-1]
+    before = np.zeros(len(refutes), np.bool_)
+    before[1:] = refutes[:-1]
+    before[2:] |= between[1:-1] & refutes[:-2]
+    same = np.zeros(len(before), np.bool_)
+    same[1:] = reading.sentence[1:] == reading.sentence[:-1]
+    refuted: Mask = reading.has(Flag.NUMBER) & before & same & ~reading.in_code
+    return refuted
 
 
 def _stated_names(reading: Reading, is_word: Mask) -> Mask:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from blamespan_tracer.representation.analysis import Analysis, added
-from blamespan_tracer.representation.claims import Floats
-from blamespan_tracer.representation.figures import is_common
+from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.reading import Flag, Mask, is_number
 
 __all__ = ["contradictions", "influence", "likeness", "provenance"]

@@ -16,16 +16,14 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
+from blamespan_tracer.representation.tool_calls import Call, calls_of
 
-__all__ = ["Calls", "find_calls", "routine_words"]
+__all__ = ["Calls", "find_calls"]
 
 Floats = NDArray[np.float64]
 
 _MAX_WORDS, _MAX_SENTENCES = 60, 200
 """Words of a call that are looked up, and sentences each is looked for in: what is in more of them tells nothing."""
-
-_ROUTINE = 3
-"""Calls of a tool from which on what all of them say is routine; of two calls, only what nobody else says."""
 
 _LEAST_RESULT = 2
 """Results of fewer characters are alike by chance."""
@@ -59,20 +57,10 @@ class Calls:
     odd_result: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One call and what came of it: places of segments, -1 where no result came."""
-
-    segment: int
-    result: int
-    tool: tuple[str, str]
-    text: str
-
-
 def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, routine: Ints, n_steps: int) -> Calls:
     """Compare the calls of a run, but for their *routine* words."""
     found = {name: np.zeros(n_steps) for name in Calls.__slots__}
-    calls = _calls(trace)
+    calls = calls_of(trace)
     if not calls:
         return Calls(**found)
     is_error = _errors(trace, reading)
@@ -99,21 +87,6 @@ def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, 
     return Calls(**found)
 
 
-def _calls(trace: MessageActionTrace) -> list[_Call]:
-    """List the calls in order; a segment is a step's place and one, as the task comes first."""
-    result_of = {step.inputs[-1]: step.index for step in trace.steps if step.kind == "tool_result" and step.inputs}
-    return [
-        _Call(
-            step.index + 1,
-            result_of.get(step.index, -2) + 1,
-            (step.agent, step.content.partition("(")[0]),
-            step.content.strip(),
-        )
-        for step in trace.steps
-        if step.kind == "tool_call"
-    ]
-
-
 def _errors(trace: MessageActionTrace, reading: Reading) -> Mask:
     """Tell which segments speak of an error, or are one: (G,)."""
     spoken = reading.cue[:, CUES.index("error")] > 0
@@ -122,7 +95,7 @@ def _errors(trace: MessageActionTrace, reading: Reading) -> Mask:
     return errors
 
 
-def _usual_sizes(calls: Sequence[_Call], sizes: Floats) -> dict[str, float]:
+def _usual_sizes(calls: Sequence[Call], sizes: Floats) -> dict[str, float]:
     by_tool: dict[str, list[float]] = defaultdict(list)
     for call in calls:
         if call.result >= 0:
@@ -130,7 +103,7 @@ def _usual_sizes(calls: Sequence[_Call], sizes: Floats) -> dict[str, float]:
     return {tool: float(np.median(found)) for tool, found in by_tool.items()}
 
 
-def _other_results(calls: Sequence[_Call], reading: Reading) -> list[float]:
+def _other_results(calls: Sequence[Call], reading: Reading) -> list[float]:
     """Tell, for each call, which share of the same calls made elsewhere got another result."""
     results: dict[str, list[str]] = defaultdict(list)
     for call in calls:
@@ -145,7 +118,7 @@ def _other_results(calls: Sequence[_Call], reading: Reading) -> list[float]:
     return shares
 
 
-def _stale_results(calls: Sequence[_Call], reading: Reading) -> list[float]:
+def _stale_results(calls: Sequence[Call], reading: Reading) -> list[float]:
     """Tell which calls got, to the letter, what a different one of the tool got before."""
     asked: dict[tuple[str, str], str] = {}
     found = []
@@ -157,34 +130,7 @@ def _stale_results(calls: Sequence[_Call], reading: Reading) -> list[float]:
     return found
 
 
-def routine_words(trace: MessageActionTrace, reading: Reading) -> Ints:
-    """List what every call of a tool says, its name and its arguments' names: nothing that a call is about.
-
-    Returns:
-        Ascending, a segment's number times the number of distinct tokens, plus a token that is routine there.
-    """
-    calls = _calls(trace)
-    by_tool: dict[str, list[int]] = defaultdict(list)
-    for call in calls:
-        by_tool[call.tool[1]].append(call.segment)
-    n_tokens = len(reading.tokens)
-    in_call = np.isin(reading.segment, [call.segment for call in calls])
-    is_spoken = np.zeros(n_tokens + 1, np.bool_)
-    is_spoken[reading.token[~in_call]] = True
-    found = []
-    for segments in by_tool.values():
-        ends = np.searchsorted(reading.segment, np.array(segments)[:, None] + [0, 1]).tolist()
-        token, times = np.unique(
-            np.concatenate([np.unique(reading.token[begin:end]) for begin, end in ends]), return_counts=True
-        )
-        names = np.unique([reading.token[begin] for begin, end in ends if begin < end])
-        is_shared = (times == len(segments)) & ((len(segments) >= _ROUTINE) | ~is_spoken[token])
-        shared = np.union1d(names, token[is_shared & (len(segments) > 1)])
-        found.append((np.array(segments)[:, None] * n_tokens + shared).ravel())
-    return np.sort(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
-
-
-def _misfits(calls: Sequence[_Call], reading: Reading, segments: Segments, routine: Ints) -> list[float]:
+def _misfits(calls: Sequence[Call], reading: Reading, segments: Segments, routine: Ints) -> list[float]:
     """Tell, for each call, how much of what it names no one sentence before it has, of what is named at all."""
     named = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
     asks = ~segments.is_result & ~segments.is_call

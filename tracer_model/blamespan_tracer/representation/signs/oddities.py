@@ -11,20 +11,20 @@ import numpy as np
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
-from blamespan_tracer.representation.calls import find_calls
 from blamespan_tracer.representation.claims import Floats
-from blamespan_tracer.representation.code_changes import altered_code
-from blamespan_tracer.representation.code_checks import find_code_checks
-from blamespan_tracer.representation.corrections import find_corrections
-from blamespan_tracer.representation.figures import find_figures, slipped_digits
-from blamespan_tracer.representation.hearing import find_hearing
-from blamespan_tracer.representation.lacking import find_lacking
-from blamespan_tracer.representation.pairings import numbers_of_others, values_of_others
-from blamespan_tracer.representation.picks import find_picks
 from blamespan_tracer.representation.reading import Mask
-from blamespan_tracer.representation.restating import find_restating
-from blamespan_tracer.representation.second_answers import second_answers
 from blamespan_tracer.representation.sentences import read_sentences
+from blamespan_tracer.representation.signs.calls import find_calls
+from blamespan_tracer.representation.signs.code_changes import altered_code
+from blamespan_tracer.representation.signs.code_checks import find_code_checks
+from blamespan_tracer.representation.signs.corrections import find_corrections
+from blamespan_tracer.representation.signs.figures import find_figures, slipped_digits
+from blamespan_tracer.representation.signs.hearing import find_hearing
+from blamespan_tracer.representation.signs.lacking import find_lacking
+from blamespan_tracer.representation.signs.pairings import numbers_of_others, values_of_others
+from blamespan_tracer.representation.signs.picks import find_picks
+from blamespan_tracer.representation.signs.restating import find_restating
+from blamespan_tracer.representation.signs.second_answers import second_answers
 
 __all__ = ["oddities", "summed"]
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Claims, Segments
+from blamespan_tracer.representation.claims import Claims, Segments, is_common
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.reading import Reading
 from blamespan_tracer.representation.sentences import Sentence
 
-__all__ = ["Figures", "find_figures", "is_common", "slipped_digits"]
+__all__ = ["Figures", "find_figures", "slipped_digits"]
 
 Floats = NDArray[np.float64]
 
@@ -26,9 +26,6 @@ _KNOWN, _FRESH = 48, 16
 
 _LEAST_DIGITS = 2
 """A number of one digit is like too many others to be mistaken for one."""
-
-
-_COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +89,6 @@ def _is_slip(name: str, known: Iterable[str]) -> bool:
     if name.startswith("-"):
         return name[1:] in known
     return len(name.replace(".", "")) > _LEAST_DIGITS and _is_mistakable(name, known)
-
-
-def is_common(value: float) -> bool:
-    """Tell whether a number needs no source: counts, list numbers, hours, per cent."""
-    return abs(value) <= 12 or value in _COMMON
 
 
 def _unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:

@@ -1,7 +1,6 @@
 """Who puts whose number right: "the total is 409, not 346" refutes 346.
 
-A number is refuted where `not`, `than` or `instead of` stands before it. A wrong sum that nobody refutes and somebody
-uses is what a failure is made of; a right one that is refuted is, too.
+A wrong sum that nobody refutes and somebody uses is what a failure is made of; a right one that is refuted is, too.
 
 Dims: N merged steps, T tokens.
 """
@@ -19,14 +18,12 @@ from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.equations import Equation, equations
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
 
-__all__ = ["Corrections", "find_corrections", "refuted_numbers"]
+__all__ = ["Corrections", "find_corrections"]
 
 Floats = NDArray[np.float64]
 
 _MAX_PLACES = 64
 """Places of a number that are looked at, the first, to tell whether it is right."""
-
-_REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of", "to", "in", "with"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +41,6 @@ class Corrections:
     refutes_right: Floats
     refutes_wrong: Floats
     stands: Floats
-
-
-def refuted_numbers(reading: Reading) -> Mask:
-    """Tell which tokens are numbers that are said to be wrong: (T,)."""
-    refutes, between = reading.is_any(_REFUTES), reading.is_any(_BETWEEN)
-    refutes[1:] |= reading.is_any(("of",))[1:] & reading.is_any(("instead",))[:-1]
-    before = np.zeros(len(refutes), np.bool_)
-    before[1:] = refutes[:-1]
-    before[2:] |= between[1:-1] & refutes[:-2]
-    same = np.zeros(len(before), np.bool_)
-    same[1:] = reading.sentence[1:] == reading.sentence[:-1]
-    refuted: Mask = reading.has(Flag.NUMBER) & before & same & ~reading.in_code
-    return refuted
 
 
 def find_corrections(reading: Reading, segments: Segments, is_refuted: Mask, n_steps: int) -> Corrections:
