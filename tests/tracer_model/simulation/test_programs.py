@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,15 +19,6 @@ pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
 
 _BUILT = [(name, framework) for name, topology in TOPOLOGIES.items() for framework in topology.frameworks]
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keep the spans of every run of a test."""
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider)
-    yield recorder
-    blamespan.uninstrument()
 
 
 def _drawn(trace: MessageActionTrace) -> list[tuple[object, ...]]:

@@ -43,7 +43,7 @@ class Analysis:
         agent: (N,) labels.
         decides: (N,) which steps can be blamed.
         labels: (V,) which tokens are names of agents.
-        routine: What calls say whatever they are about, see `calls.routine_words`.
+        routine: What calls say whatever they are about, see `tool_calls.routine_words`.
     """
 
     steps: list[MergedStep]

@@ -13,7 +13,6 @@ from blamespan.trace import MessageActionTrace, Step
 
 __all__ = ["own_words"]
 
-
 _ERROR = "Error: "
 """What LangGraph's tool node begins the message for a tool with that raised; the rest is spelled in several ways."""
 

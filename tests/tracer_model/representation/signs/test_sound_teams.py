@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import blamespan
@@ -23,15 +21,6 @@ _SIGNS = (
     *("breaks off", "its code breaks", "its code lacks a number", "its code has a new number"),
     *("turns a comparison round", "a digit slips"),
 )
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keep the spans of every run of a test."""
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider)
-    yield recorder
-    blamespan.uninstrument()
 
 
 @pytest.mark.parametrize(

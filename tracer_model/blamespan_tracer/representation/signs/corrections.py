@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.equations import Equation, equations
-from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
+from blamespan_tracer.representation.reading import Flag, Mask, Reading
 
 __all__ = ["Corrections", "find_corrections"]
 
@@ -56,10 +56,9 @@ def find_corrections(reading: Reading, segments: Segments, is_refuted: Mask, n_s
             holds = _verdict(float(reading.tokens[token]), segment, said[token], sums, segments)
             if holds is not None:
                 found["refutes_right" if holds else "refutes_wrong"][segments.owner[segment]] = 1.0
-    numbers = {token: place for place, token in enumerate(reading.tokens) if is_number(token)}
     wrong = [(segment, each.right) for segment, each_of in sums.items() for each in each_of if not each.holds]
     for segment, value in wrong:
-        token = numbers.get(_spelled(value), -1)
+        token = reading.places.get(_spelled(value), -1)
         if not refuted.get(token) and token in said and said[token][-1] > segment:
             found["stands"][segments.owner[segment]] = 1.0
     return Corrections(**found)
@@ -69,7 +68,7 @@ def _numbers(
     reading: Reading, segments: Segments, is_refuted: Mask
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     """List where each number is said, and where an agent refutes it: segments by token, ascending."""
-    is_said = (segments.is_said & ~segments.is_call & (segments.owner >= 0))[reading.segment]
+    is_said = (np.array(segments.speaking_steps()) >= 0)[reading.segment]
     is_number = reading.has(Flag.NUMBER) & ~reading.in_code
     return _places(reading, is_number & ~is_refuted), _places(reading, is_refuted & is_said)
 
@@ -102,8 +101,7 @@ def _verdict(
 
 def _sums(reading: Reading, segments: Segments) -> dict[int, tuple[Equation, ...]]:
     """Give the sums that agents say, by segment."""
-    said = np.flatnonzero(segments.is_said & ~segments.is_call & (segments.owner >= 0)).tolist()
-    return {place: equations(reading.texts[place]) for place in said}
+    return {place: equations(reading.texts[place]) for place, step in enumerate(segments.speaking_steps()) if step >= 0}
 
 
 def _spelled(value: float) -> str:

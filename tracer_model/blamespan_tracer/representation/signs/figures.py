@@ -48,12 +48,13 @@ def find_figures(reading: Reading, segments: Segments, claims: Claims, n_steps: 
     chosen = np.flatnonzero(claims.is_number & ~claims.in_code)
     order = chosen[np.argsort(claims.segment[chosen], kind="stable")]
     bounds = np.searchsorted(claims.segment[order], np.arange(len(reading.texts) + 1))
+    steps = segments.speaking_steps()
     for segment in np.unique(claims.segment[order]).tolist():
         own = order[bounds[segment] : bounds[segment + 1]]
         names = [reading.tokens[claims.token[claim]] for claim in claims.claim[own].tolist()]
         is_fresh = claims.source[own] == segment
-        step = int(segments.owner[segment])
-        if step >= 0 and segments.is_said[segment] and not segments.is_call[segment]:
+        step = steps[segment]
+        if step >= 0:
             fresh = [name for name, new in zip(names, is_fresh.tolist(), strict=True) if new][:_FRESH]
             strange = _unexplained(fresh, [*known, *names], reading.texts[segment])
             total[step] += len(names)

@@ -5,7 +5,7 @@ Dims: N merged steps; every value is (N,).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Mask
-from blamespan_tracer.representation.sentences import read_sentences
+from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.signs.calls import find_calls
 from blamespan_tracer.representation.signs.code_changes import altered_code
 from blamespan_tracer.representation.signs.code_checks import find_code_checks
@@ -44,70 +44,92 @@ _ODD = (
 
 
 def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what is odd about calls, numbers, and who heard what."""
-    n_steps, n_agents = len(run.steps), int(run.agent.max(initial=-1)) + 1
-    calls = find_calls(trace, run.reading, run.segments, run.routine, n_steps)
+    """Tell what is odd about calls, numbers, statements and code, what is lacking, and who heard what."""
     sentences = read_sentences(run.reading, run.claims, run.facts.stated)
-    figures = find_figures(run.reading, run.segments, run.claims, n_steps)
-    numbers = numbers_of_others(trace, run.reading, run.segments, sentences, n_steps)
-    corrections = find_corrections(run.reading, run.segments, run.facts.refuted, n_steps)
+    yield from _of_calls(trace, run)
+    yield from _of_numbers(trace, run, sentences)
+    yield from _of_statements(run, sentences)
+    yield from _of_code(run)
+    yield from _of_lacking(run, sentences)
+    yield from _of_hearing(trace, run)
+
+
+def _of_calls(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
+    calls = find_calls(trace, run.reading, run.segments, run.routine, len(run.steps))
+    yield "call misfits", calls.misfit
+    yield "same call, other result", calls.other_result
+    yield "other call, same result", calls.stale_result
+    yield "result fails", calls.fails
+    yield "fails for good", calls.fails_for_good
+    yield "result gives orders", (calls.orders > 0).astype(np.float64)
+    yield "result is odd", calls.odd_result
+
+
+def _of_numbers(
+    trace: MessageActionTrace, run: Analysis, sentences: Sequence[Sentence]
+) -> Iterator[tuple[str, Floats]]:
+    reading, segments, n_steps = run.reading, run.segments, len(run.steps)
+    figures = find_figures(reading, segments, run.claims, n_steps)
+    yield "unexplained numbers", figures.unexplained
+    yield "a number nothing explains", (figures.unexplained > 0).astype(np.float64)
+    yield "mistakable numbers", figures.mistakable
+    yield "a mistakable number", (figures.mistakable > 0).astype(np.float64)
+    yield "a digit slips", slipped_digits(reading, segments, sentences, n_steps)
+    yield "numbers of others", numbers_of_others(trace, reading, segments, sentences, n_steps)
+    yield "a value of others", values_of_others(reading, segments, run.facts.given, sentences, n_steps)
+
+
+def _of_statements(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
+    reading, segments, n_steps = run.reading, run.segments, len(run.steps)
+    yield "ends on another answer", second_answers(reading, segments, run.facts.given, sentences, n_steps)
+    restating = find_restating(reading, segments, run.facts, sentences, n_steps)
+    yield "leaves out what the task gives", restating.omits
+    yield "leaves out for good", restating.omits_for_good
+    yield "leaves out names of the task", restating.omits_names
+    yield "leaves out a name for good", restating.omits_names_for_good
+    yield "turns a comparison round", restating.turns_round
+    yield "rewords a rule", restating.rewords
+    corrections = find_corrections(reading, segments, run.facts.refuted, n_steps)
+    yield "is refuted", corrections.refuted
+    yield "refutes what is right", corrections.refutes_right
+    yield "refutes what is wrong", corrections.refutes_wrong
+    yield "a wrong sum stands", corrections.stands
+    picks = find_picks(reading, segments, sentences, n_steps)
+    yield "picks the right one", picks.right
+    yield "picks a wrong one", picks.wrong
+    yield "picks what was refused", picks.refused
+
+
+def _of_code(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    code = find_code_checks(run.reading, run.segments, len(run.steps))
+    yield "its code breaks", code.breaks
+    yield "its code lacks a number", code.lacks_number
+    yield "its code has a new number", code.new_number
+    yield "alters another's code", altered_code(run.reading, run.segments, len(run.steps))
+
+
+def _of_lacking(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
     lacking = find_lacking(run.reading, run.segments, run.facts.given, sentences, run.decides)
-    picks = find_picks(run.reading, run.segments, sentences, n_steps)
-    code = find_code_checks(run.reading, run.segments, n_steps)
-    restating = find_restating(run.reading, run.segments, run.facts, sentences, n_steps)
-    others = values_of_others(run.reading, run.segments, run.facts.given, sentences, n_steps)
-    second = second_answers(run.reading, run.segments, run.facts.given, sentences, n_steps)
-    hearing = find_hearing(trace, run.steps, run.owner, n_agents)
-    yield from (
-        ("call misfits", calls.misfit),
-        ("same call, other result", calls.other_result),
-        ("other call, same result", calls.stale_result),
-        ("result fails", calls.fails),
-        ("fails for good", calls.fails_for_good),
-        ("result gives orders", (calls.orders > 0).astype(np.float64)),
-        ("result is odd", calls.odd_result),
-        ("unexplained numbers", figures.unexplained),
-        ("a number nothing explains", (figures.unexplained > 0).astype(np.float64)),
-        ("mistakable numbers", figures.mistakable),
-        ("a digit slips", slipped_digits(run.reading, run.segments, sentences, n_steps)),
-        ("a mistakable number", (figures.mistakable > 0).astype(np.float64)),
-        ("numbers of others", numbers),
-        ("a value of others", others),
-        ("ends on another answer", second),
-        ("its code breaks", code.breaks),
-        ("its code lacks a number", code.lacks_number),
-        ("its code has a new number", code.new_number),
-        ("leaves out what the task gives", restating.omits),
-        ("leaves out for good", restating.omits_for_good),
-        ("leaves out names of the task", restating.omits_names),
-        ("leaves out a name for good", restating.omits_names_for_good),
-        ("turns a comparison round", restating.turns_round),
-        ("rewords a rule", restating.rewords),
-        ("is refuted", corrections.refuted),
-        ("refutes what is right", corrections.refutes_right),
-        ("refutes what is wrong", corrections.refutes_wrong),
-        ("a wrong sum stands", corrections.stands),
-        ("alters another's code", altered_code(run.reading, run.segments, n_steps)),
-        ("picks the right one", picks.right),
-        ("picks a wrong one", picks.wrong),
-        ("picks what was refused", picks.refused),
-        ("lacks something", lacking.said.lacks),
-        ("is the first to lack it", lacking.said.first),
-        ("lacks what was said", lacking.said.known),
-        ("lacks what the task gives", lacking.said.given),
-        ("drops what is lacked later", lacking.said.drops),
-        ("lacked later", lacking.said.later),
-        ("only names something", lacking.named.lacks),
-        ("is the first to only name it", lacking.named.first),
-        ("only names what was said", lacking.named.known),
-        ("only names what the task gives", lacking.named.given),
-        ("drops what is only named later", lacking.named.drops),
-        ("hears", hearing.hears),
-        ("misses what it heard", hearing.misses),
-        ("is heard", hearing.heard),
-        ("is addressed to", hearing.addressed),
-        ("is answered by whom it addresses", hearing.answered),
-    )
+    yield "lacks something", lacking.said.lacks
+    yield "is the first to lack it", lacking.said.first
+    yield "lacks what was said", lacking.said.known
+    yield "lacks what the task gives", lacking.said.given
+    yield "drops what is lacked later", lacking.said.drops
+    yield "lacked later", lacking.said.later
+    yield "only names something", lacking.named.lacks
+    yield "is the first to only name it", lacking.named.first
+    yield "only names what was said", lacking.named.known
+    yield "only names what the task gives", lacking.named.given
+    yield "drops what is only named later", lacking.named.drops
+
+
+def _of_hearing(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
+    hearing = find_hearing(trace, run.steps, run.owner, int(run.agent.max(initial=-1)) + 1)
+    yield "hears", hearing.hears
+    yield "misses what it heard", hearing.misses
+    yield "is heard", hearing.heard
+    yield "is addressed to", hearing.addressed
+    yield "is answered by whom it addresses", hearing.answered
 
 
 def summed(found: Mapping[str, Floats], decides: Mask) -> Iterator[tuple[str, Floats]]:
