@@ -203,12 +203,21 @@ class Opportunity:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a fault makes of a content, by which operator, and both as text for the label."""
+    """What a fault makes of a content.
+
+    Attributes:
+        content: It, changed.
+        operator: By which operator.
+        before: What stood there, as text for the label.
+        after: What stands there now, likewise.
+        modes: What the change shows, `taxonomy:code` each; empty where that is what its kind is called.
+    """
 
     content: Content
     operator: str
     before: str
     after: str
+    modes: tuple[str, ...] = ()
 
 
 class Interceptor(Protocol):

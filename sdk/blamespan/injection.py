@@ -214,7 +214,7 @@ class Injection:
                 return content
             self._written.setdefault(at.run, Counter())[number] += not is_counted
             self._seen[number]["written"] += 1
-            parts = (interceptor.kind, interceptor.modes, interceptor.mechanism, change.operator)
+            parts = (interceptor.kind, change.modes or interceptor.modes, interceptor.mechanism, change.operator)
             texts = (change.before, change.after, self._seed)
             applied = Applied(at.agent, at.decision, *parts, *texts, where())
             self.applied.append(applied)

@@ -29,6 +29,7 @@ from blamespan_tracer.faults.operators.prompts import MEMORY_OPERATORS, PROMPT_O
 from blamespan_tracer.faults.operators.results import FAILING_OPERATORS, RESULT_OPERATORS
 from blamespan_tracer.faults.operators.routing import ROUTING_OPERATORS
 from blamespan_tracer.faults.operators.text import TEXT_OPERATORS, Utterance, written
+from blamespan_tracer.faults.showing import shown_modes
 
 __all__ = ["OperatorInterceptor", "interceptor", "utterance"]
 
@@ -83,6 +84,7 @@ class OperatorInterceptor:
         self.modes = tuple(map(str, kind.modes))
         self.mechanism = mechanism
         self.times = kind.times
+        self._kind = kind
         self._names = names
 
     def change(self, at: Opportunity, content: Content, rng: Random) -> Change | None:
@@ -100,7 +102,8 @@ class OperatorInterceptor:
             if changed is not None and changed != content:
                 before, after = _both(content, changed)
                 if before != after:  # else nothing but an empty message is lost
-                    return Change(changed, name, before, after)
+                    shown = shown_modes(name, self._kind.modes, at, before, after)
+                    return Change(changed, name, before, after, tuple(map(str, shown)))
         return None
 
 
