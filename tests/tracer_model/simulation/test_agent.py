@@ -15,6 +15,7 @@ from blamespan_tracer.simulation.knowledge import Knowledge
 from blamespan_tracer.simulation.policies import Heard, Mistake, Reply, ToolCall, ToolSpec
 from blamespan_tracer.simulation.protocols import answered
 from blamespan_tracer.simulation.tasks.task import Builder, Task
+from blamespan_tracer.simulation.working import read_off
 from blamespan_tracer.wordings import say
 from blamespan_tracer.wordings.instructions import INSTRUCTIONS, TRUST
 
@@ -186,6 +187,17 @@ def test_a_mistake_hangs_on_how_often_there_was_a_chance_for_it_alone() -> None:
 
     assert [other.errs("blamespan:X3", "misread", "price") for _ in range(20)] == drawn
     assert set(drawn) == {True, False}
+
+
+def test_how_it_goes_wrong_hangs_on_the_same() -> None:
+    """The same value is misread in the same way, whichever decision that comes to be in; the next time in another."""
+    sloppy = _character("solver", mistakes=1.0)
+    one, other = (Moment(sloppy, index, [_QUESTION], ()) for index in (0, 7))
+
+    drawn = [[read_off(moment, "price") for _ in range(5)] for moment in (one, other)]
+
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) > 1
 
 
 def test_a_mistake_put_right_leaves_the_others() -> None:

@@ -129,6 +129,14 @@ class Moment:
         self.mistakes.append(mistake)
         return True
 
+    def mischance(self, kind: str, about: str) -> Random:
+        """Give the chance by which the mistake just made goes wrong.
+
+        It hangs on the occasion, as the mistake does, and not on the number of the decision: where another decision is
+        put right and costs or saves a call, this one still goes wrong in the same way.
+        """
+        return Dice("mischance", self.who.seed, self.who.member.name).rng(kind, about, self.draws[kind, about])
+
     def prone(self, mode: str) -> float:
         """Give the probability of a mistake of *mode* at each chance for one."""
         return self.who.mistakes
@@ -165,7 +173,7 @@ class Moment:
         if value is not None and key == self.target:
             value = reshaped(value, demands)
         if value is not None and self.facts[key].kind != "code" and self.errs("mast:FM-2.6", "slip", key):
-            value = slipped(self.facts[key], value, list(self.values.values()), self.dice.rng("slip", key))
+            value = slipped(self.facts[key], value, list(self.values.values()), self.mischance("slip", key))
         return value
 
     def says(self, key: str, value: Value, *, with_working: bool = False) -> str:
@@ -213,7 +221,7 @@ class Moment:
             return None
         name = lookup.tool
         if len(self.tools) > 1 and self.errs("blamespan:X2", "wrong-tool", key):
-            name = self.dice.rng("tool", key).choice([tool.name for tool in self.tools if tool.name != name])
+            name = self.mischance("wrong-tool", key).choice([tool.name for tool in self.tools if tool.name != name])
         elif self.errs("blamespan:X2", "wrong-argument", key):
             arguments = self._mixed_up(key, arguments)
         return ToolCall.of(name, arguments)
@@ -230,13 +238,13 @@ class Moment:
                     differ = [place for place, word in enumerate(ours) if word != theirs[place]]
                     made += [{**arguments, name: " ".join([*ours[:at], theirs[at], *ours[at + 1 :]])} for at in differ]
         fresh = [each for each in made if each not in known and each != arguments]
-        rng = self.dice.rng("argument", key)
+        rng = self.mischance("wrong-argument", key)
         return rng.choice(fresh or [{name: text.rpartition(" ")[0] or text for name, text in arguments.items()}])
 
     def _taken(self, key: str) -> Value:
         value = self.values[key]
         if self.facts[key].kind != "code" and self.errs("blamespan:X3", "misread", key):
-            return slipped(self.facts[key], value, list(self.values.values()), self.dice.rng("misread", key))
+            return slipped(self.facts[key], value, list(self.values.values()), self.mischance("misread", key))
         return value
 
     def _forgetful(self, rule: Rule, known: dict[str, Value]) -> tuple[Rule, dict[str, Value]]:

@@ -67,7 +67,10 @@ def _objections(moment: Moment) -> list[tuple[Claim, Value]]:
         value = rederived(known, claim.key, base) if claim.key in known.rules else known.origins.get(claim.key)
         if value is not None and moment.errs("mast:FM-3.3", "checks-wrongly", claim.key):
             value = slipped(
-                moment.facts[claim.key], value, list(moment.values.values()), moment.dice.rng("check", claim.key)
+                moment.facts[claim.key],
+                value,
+                list(moment.values.values()),
+                moment.mischance("checks-wrongly", claim.key),
             )
         if value is not None and claim.key in known.needed and not same(value, claim.value):
             wrong.append((claim, value))

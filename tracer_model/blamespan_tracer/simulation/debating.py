@@ -56,7 +56,7 @@ def _reply_in_debate(moment: Moment) -> Reply:
         again = rederived(moment.knowledge, moment.target, {**base, **moment.knowledge.origins})
         if again is not None and moment.errs("mast:FM-2.6", "slip", moment.target):
             again = slipped(
-                moment.facts[moment.target], again, list(answers.values()), moment.dice.rng("slip", moment.target)
+                moment.facts[moment.target], again, list(answers.values()), moment.mischance("slip", moment.target)
             )
         value, bank = (
             (again, talk.STANDS_BY if same(again, mine) else talk.RECHECKS)

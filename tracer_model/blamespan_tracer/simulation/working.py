@@ -49,7 +49,7 @@ def calls(moment: Moment) -> tuple[ToolCall, ...]:
     keys = [key for key in moment.knowledge.missing() if moment.is_mine(key)][: moment.who.pace]
     made_up = [key for key in keys if _is_callable(moment, key) and moment.errs("blamespan:X1", "claims", key)]
     if made_up:  # a reply that calls says nothing: what is claimed is said at once, and shows
-        moment.values.update({key: float(moment.dice.rng("claim", key).randint(2, 400)) for key in made_up})
+        moment.values.update({key: float(moment.mischance("claims", key).randint(2, 400)) for key in made_up})
         return ()
     asked = [moment.call(key) for key in keys]
     return tuple(call for call in asked if call is not None)
@@ -119,7 +119,7 @@ def read_off(moment: Moment, key: str) -> Value:
     value = moment.values[key]
     if moment.facts[key].kind != "code" and moment.errs("blamespan:X3", "misread", key):
         value = moment.values[key] = slipped(
-            moment.facts[key], value, list(moment.values.values()), moment.dice.rng("misread", key)
+            moment.facts[key], value, list(moment.values.values()), moment.mischance("misread", key)
         )
     return value
 
@@ -129,7 +129,7 @@ def without_inputs(moment: Moment) -> str:
     lacking = [k for k in moment.knowledge.needed if k not in moment.values and k not in moment.knowledge.rules]
     key = lacking[0] if lacking else moment.target
     if moment.facts[key].kind == "amount" and moment.errs("blamespan:X1", "claims", key):
-        moment.values[key] = float(moment.dice.rng("claim", key).randint(2, 400))
+        moment.values[key] = float(moment.mischance("claims", key).randint(2, 400))
         return moment.says(key, moment.values[key]) + ". " + choose(UNSUPPORTED, moment.rng)
     return about(choose(talk.ASKS, moment.rng), moment.facts[key].phrase)
 
@@ -150,7 +150,7 @@ def progress(moment: Moment) -> Reply:
 def restated(moment: Moment, *, always: bool, share: float) -> str:
     """Say again what the task gives: always, or with a chance of *share*."""
     keys = [key for key in moment.knowledge.needed if key in moment.knowledge.origins]
-    if not keys or not (always or moment.rng.random() < share):
+    if not keys or not (always or moment.chance(share, "restates")):
         return ""
     lines = [
         moment.says(key, read_off(moment, key)) for key in keys if not moment.errs("mast:FM-2.4", "withholds", key)
