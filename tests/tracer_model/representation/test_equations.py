@@ -22,6 +22,8 @@ from blamespan_tracer.representation.equations import equations
         ("((1 + 2) * 3) = (4 * 3)", "((1 + 2) * 3) = (4 * 3)"),
         ("2^10 = 1000", "2^10 = 1000"),
         ("$100 - $20 = $90.", "$100 - $20 = $90"),
+        ("The share comes to -113 / 2 = -65.5.", "-113 / 2 = -65.5"),
+        ("With -113 / 2, the share is -65.5 pieces.", "-113 / 2, the share is -65.5"),
     ],
 )
 def test_sum_that_does_not_hold_is_found_where_it_stands(text: str, shown: str) -> None:
@@ -55,6 +57,8 @@ def test_sum_that_holds_as_far_as_it_is_rounded_holds(text: str) -> None:
     "text",
     [
         "2x + 3 = 7",
+        "2x -3 = 5",
+        "The range 5 -3 / 2 is 9.",
         "sqrt(9 + 16) = 5",
         "3 x 4 = 12",
         "n = 2 * 5 = 10x",

@@ -47,6 +47,15 @@ def test_errors_among_them_are_left_out(text: str) -> None:
     assert own_words(dataclasses.replace(failed, steps=(*steps, said)))[4] == "There are 388 plants."
 
 
+@pytest.mark.parametrize("ending", ["", "\nTransferred to solver.", "\nSuccessfully transferred to solver\n"])
+def test_handing_over_by_a_tool_is_left_out(ending: str) -> None:
+    """Only where the step hands over, and only at its end."""
+    text = f"There are 388 plants.\ntransfer_to_solver({{}}){ending}"
+
+    assert own_words(team(("searcher", text, "handoff"))) == ["There are 388 plants."]
+    assert own_words(team(("searcher", text))) == [text]
+
+
 def test_others_may_quote_them() -> None:
     """Who repeats a result that it did not ask for says it, and so does its agent in a later message."""
     run = team(*_MADE, ("searcher", "Done."), ("checker", _RESULT), ("searcher", _RESULT))

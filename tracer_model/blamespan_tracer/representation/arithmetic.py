@@ -17,6 +17,8 @@ _SPEAKS_OF_SUMS = frozenset(
     ("times", "of", "by", "plus", "minus", "half", "double", "twice", "over", "divided", "multiplied", "modulo", "mod")
 )
 _WORD_BEFORE = re.compile(r"(\w{1,20})\s*\Z")
+_BELOW_ZERO = re.compile(r"\s+[-\u2212]\d")
+"""How a side begins with a number below zero, and not with a sign that takes away from what stands before it."""
 _SIGNS = frozenset("+-*/^\u00d7\u00f7\u00b7\u2212")
 _MAX_DEPTH, _MAX_POWER, _MAX_VALUE = 12, 64, 1e15
 
@@ -68,7 +70,7 @@ def goes_on_before(text: str, start: int, side: str) -> bool:
         return False
     if before[-1].isalnum() or before[-1] in "_)]}%":
         is_glued = not side[:1].isspace()
-        if is_glued or side.strip()[:1] in _SIGNS:
+        if is_glued or (side.strip()[:1] in _SIGNS and not _BELOW_ZERO.match(side)):
             return True
     word = _WORD_BEFORE.search(before)
     if word is None:

@@ -60,6 +60,8 @@ _FLAGS = (
     ),
     *("first to give the last answer", "contradicts and stands", "is answered by whom it addresses"),
     *("is odd", "is the first odd one", "is odd and reaches the end"),
+    *("carries the last answer", "works out the last answer", "begins the last answer"),
+    *("is odd and carries the last answer", "is the first odd one that carries it"),
 )
 _SHARES = (
     *("words of the run", "steps of its agent", "task words covered", "task claims covered", "code share"),

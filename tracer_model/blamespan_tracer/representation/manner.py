@@ -16,8 +16,8 @@ from blamespan_tracer.representation.reading import Flag, Mask, Reading
 
 __all__ = ["structure", "surface", "trouble"]
 
-_LEAST_CHARS = 60
-"""What is shorter may be no sentence."""
+_LEAST_CHARS, _MOST_NAME = 60, 80
+"""What is shorter may be no sentence; and of a name, the characters that are looked at."""
 
 
 def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
@@ -43,14 +43,16 @@ def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
     before = np.concatenate([[False], asks[:-1]])
     yield "answers a question", before.astype(np.float64)
     yield "says nothing", (words == 0).astype(np.float64)
-    yield "breaks off", (run.per_step(_break_off(reading), said & ~run.segments.is_call) > 0).astype(np.float64)
+    broken = _break_off(reading, tuple({step.agent.lower() for merged in run.steps for step in merged.said} - {""}))
+    yield "breaks off", (run.per_step(broken, said & ~run.segments.is_call) > 0).astype(np.float64)
     yield "results' words", np.log1p(run.per_step(reading.count(reading.has(Flag.WORD)), run.segments.is_result))
 
 
-def _break_off(reading: Reading) -> Mask:
+def _break_off(reading: Reading, names: tuple[str, ...]) -> Mask:
     """Tell which segments end within a sentence, or within code: (G,).
 
-    That is after a word that goes on ("of", "the"), or, if they are more than a few words, after any small letter.
+    That is after a word that goes on ("of", "the"), or, if they are more than a few words, after any small letter; but
+    not after the name of an agent, whose turn it is.
     """
     last_flags = np.zeros(len(reading.texts), np.int64)
     last_flags[reading.segment] = reading.flags
@@ -58,7 +60,9 @@ def _break_off(reading: Reading) -> Mask:
     for text, flags, is_cut in zip(reading.texts, last_flags.tolist(), reading.is_cut.tolist(), strict=True):
         end = text.rstrip()[-1:]
         goes_on = end.isalpha() and bool(flags & Flag.STOP)
-        found.append(goes_on or (end.islower() and len(text) >= _LEAST_CHARS) or (text.count("```") % 2 and not is_cut))
+        goes_on = goes_on or (end.islower() and len(text) >= _LEAST_CHARS)
+        is_named = text.rstrip()[-_MOST_NAME:].lower().endswith(names)
+        found.append((goes_on and not is_named) or (text.count("```") % 2 and not is_cut))
     return np.array(found, np.bool_)
 
 

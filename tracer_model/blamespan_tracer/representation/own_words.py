@@ -1,11 +1,13 @@
-"""What a step says itself: without the calls and results before it that frameworks write into an agent's message.
+"""What a step says itself: without the calls and results that frameworks write into an agent's message.
 
 A node of LangGraph gives back all the messages it made, its tool calls and their results first. These are steps of
-their own already; to read them once more as the agent's words would make it state what it asked.
+their own already; to read them once more as the agent's words would make it state what it asked. Where it hands over
+by calling a tool, that call and its result come last.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -16,9 +18,12 @@ __all__ = ["own_words"]
 _ERROR = "Error: "
 """What LangGraph's tool node begins the message for a tool with that raised; the rest is spelled in several ways."""
 
+_HANDING_OVER = re.compile(r"\n(?:transfer|hand_?off)\w*\(\{.*\}\)(?:\n[^\n]+)?\s*\Z", re.IGNORECASE)
+"""A call that ends a message, by the names of LangGraph's documented tools, and a line of result."""
+
 
 def own_words(trace: MessageActionTrace) -> list[str]:
-    """Give the text of each step without the agent's own calls and results, where it begins with them."""
+    """Give the text of each step without the agent's own calls and results, where it begins or hands over with them."""
     open_calls: dict[str, list[Step]] = defaultdict(list)
     texts = []
     for step in trace.steps:
@@ -26,7 +31,8 @@ def own_words(trace: MessageActionTrace) -> list[str]:
             open_calls[step.agent].append(step)
             texts.append(step.content)
         else:
-            texts.append(_without(step.content, open_calls.pop(step.agent, [])))
+            own = _without(step.content, open_calls.pop(step.agent, []))
+            texts.append(_HANDING_OVER.sub("", own) if step.kind == "handoff" else own)
     return texts
 
 

@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.cues import CUES, PHRASES, STOP_WORDS, cue_bits
 
-__all__ = ["MAX_RUN_CHARS", "MAX_STEP_CHARS", "Flag", "Ints", "Mask", "Reading", "bounded", "is_number", "read_texts"]
+__all__ = [
+    "MAX_RUN_CHARS",
+    "MAX_STEP_CHARS",
+    "Flag",
+    "Ints",
+    "Mask",
+    "Reading",
+    "bounded",
+    "is_number",
+    "read_texts",
+    "spelled",
+]
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -45,6 +56,11 @@ _ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?+|{_NUMBER}
 
 _MAX_NAMES, _MAX_NAME = 64, 60
 """Names of several words that are read as one, the first, and their characters at most."""
+
+
+_ERROR_BIT = 1 << CUES.index("error")
+_NONE = ("0", "no", "not", "zero", "without", "never")
+"""What stands before an error that there is none of: "3 passed, 0 failed"."""
 
 
 class Flag(IntEnum):
@@ -135,13 +151,13 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
     of_words = tuple(name for name in names if _is_of_words(name))[:_MAX_NAMES]
     found = [_token_pattern(of_words, text.isascii()).findall(text) for text in read]
     every = [token for tokens in found for token in tokens]
-    spelled = {token: place for place, token in enumerate(dict.fromkeys(every))}
-    kinds = [_kind(token) for token in spelled]
+    spellings = {token: place for place, token in enumerate(dict.fromkeys(every))}
+    kinds = [_kind(token) for token in spellings]
     tokens: dict[str, int] = {}
     plain = np.array([tokens.setdefault(name, len(tokens)) for name, _ in kinds] or [0], np.int64)
     bits = np.array([flags for _, flags in kinds] or [0], np.int64)
-    cues = np.array([cue_bits(token) for token in spelled] or [0], np.int64)
-    spelling = np.fromiter(map(spelled.__getitem__, every), np.int64, len(every))
+    cues = np.array([cue_bits(token) for token in spellings] or [0], np.int64)
+    spelling = np.fromiter(map(spellings.__getitem__, every), np.int64, len(every))
     segment = np.repeat(np.arange(len(read)), [len(each) for each in found])
     flags = bits[spelling]
     token = plain[spelling]
@@ -168,6 +184,11 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
 def is_number(token: str) -> bool:
     """Tell whether a token, of which there is at least a character, is a number."""
     return token[0].isdecimal() or (token[0] == "-" and len(token) > 1)
+
+
+def spelled(value: float) -> str:
+    """Spell a number as `Reading.tokens` does."""
+    return f"{round(value, 6) + 0.0:.6f}".rstrip("0").rstrip(".")
 
 
 def _is_of_words(name: str) -> bool:
@@ -238,6 +259,7 @@ def _in_code(flags: Ints, segment: Ints) -> Mask:
 
 def _cues(bits: Ints, token: Ints, segment: Ints, tokens: dict[str, int], n_segments: int) -> Ints:
     counts = np.zeros((n_segments, len(CUES)), np.int64)
+    bits = np.where(_denied(token, segment, tokens), bits & ~_ERROR_BIT, bits)
     at = np.flatnonzero(bits)
     hinted = (bits[at, None] >> np.arange(len(CUES))) & 1
     where, cue = np.nonzero(hinted)
@@ -247,3 +269,11 @@ def _cues(bits: Ints, token: Ints, segment: Ints, tokens: dict[str, int], n_segm
         pair = np.flatnonzero((token[:-1] == first) & (token[1:] == second) & (segment[:-1] == segment[1:]))
         counts[:, CUES.index(name)] += np.bincount(segment[pair], minlength=n_segments)
     return counts
+
+
+def _denied(token: Ints, segment: Ints, tokens: Mapping[str, int]) -> Mask:
+    """Tell which tokens stand behind a word for none: (T,)."""
+    denied = np.zeros(len(token), np.bool_)
+    is_none = np.isin(token, [tokens[word] for word in _NONE if word in tokens])
+    denied[1:] = is_none[:-1] & (segment[1:] == segment[:-1])
+    return denied

@@ -16,7 +16,9 @@ __all__ = ["stated_sums"]
 
 _SIGN = "(?: ?[\u00d7\u00f7\u00b7] ?| [-+*/\u2212] )"
 _OPERAND = rf"\(?[$\u20ac]?{NUMBER}\)?"
-_SUM = re.compile(rf"(?<![\w.,/^%$\u20ac-]){_OPERAND}(?:{_SIGN}{_OPERAND}){{1,40}}(?![\w^%(!]|\)!|[.,]\d| ?%)")
+_FIRST = rf"(?:(?<![\d)] )[-\u2212](?=\d))?{_OPERAND}"
+"""Where nothing stands before it to take away from, it may be below zero."""
+_SUM = re.compile(rf"(?<![\w.,/^%$\u20ac-]){_FIRST}(?:{_SIGN}{_OPERAND}){{1,40}}(?![\w^%(!]|\)!|[.,]\d| ?%)")
 _HAS_SIGN = re.compile(rf"\d\)?{_SIGN}[($\u20ac\d]")
 _OTHER = re.compile(rf"(?<![\w.,/-])-?[$\u20ac]?{NUMBER}(?![\w%/]|[.,]\d| ?%)")
 _FOLLOWS_SIGN = re.compile(r"(?:[-+/^\u00d7\u00f7\u00b7\u2212]|(?<!\*)\*)\s*\Z")

@@ -13,6 +13,7 @@ _NAMES = " ".join(f"Hall{place} Inn{place}" for place in range(60))
 _TEXTS = {
     "refuted numbers": " ".join(f"The rent is {place}7, not {place}5." for place in range(40)),
     "wrong sums": " ".join(f"{place} + 10 = {place}99." for place in range(40)),
+    "chains of sums": " ".join(f"{place}00 + 100 = {place + 1}00." for place in range(10, 50)) + " The rent is 5000.",
     "names and numbers": " ".join(f"Hall{place} of {_NAMES[:90]} has 4{place}7." for place in range(20)),
     "picks": " ".join(
         f"The hall to be booked is Hall{place}. The cost of Hall{place} is {place}4." for place in range(40)

@@ -64,3 +64,11 @@ def test_wrong_sum_stands_until_somebody_refutes_it() -> None:
     left = team(_SLIP, ("reporter", "We pay nothing."))
 
     assert [feature(run, "a wrong sum stands")[0] for run in (used, put_right, left)] == [1.0, 0.0, 0.0]
+
+
+def test_wrong_sum_below_zero_stands_with_its_sign() -> None:
+    """What is said again is the debt, not the same number above zero."""
+    slip: Said = ("solver", "The balance is 120 - 150 = -40.")
+
+    assert feature(team(slip, ("reporter", "We end at -40.")), "a wrong sum stands")[0] == 1.0
+    assert feature(team(slip, ("reporter", "We end at 40.")), "a wrong sum stands")[0] == 0.0

@@ -61,3 +61,11 @@ def test_comparison_turned_round(said: str, turned: float) -> None:
 def test_short_rule_in_other_words(said: str, rewords: float) -> None:
     """`left out` and `kept` are two things; what is said besides the rule is no matter."""
     assert _sign(team(("planner", said), task=_TASK), "rewords a rule") == rewords
+
+
+@pytest.mark.parametrize("said", ["I am asked for the rent per driver.", "Next comes the rent per driver."])
+def test_what_several_sentences_speak_of_is_no_rule(said: str) -> None:
+    """What is asked and worked out may be spoken of in any words."""
+    task = "Divide the rent by the drivers to get the rent per driver. Find the rent per driver."
+
+    assert _sign(team(("planner", said), task=task), "rewords a rule") == 0

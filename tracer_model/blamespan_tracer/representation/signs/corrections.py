@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.equations import Equation, equations
-from blamespan_tracer.representation.reading import Flag, Mask, Reading
+from blamespan_tracer.representation.reading import Flag, Mask, Reading, spelled
 
 __all__ = ["Corrections", "find_corrections"]
 
@@ -58,7 +58,7 @@ def find_corrections(reading: Reading, segments: Segments, is_refuted: Mask, n_s
                 found["refutes_right" if holds else "refutes_wrong"][segments.owner[segment]] = 1.0
     wrong = [(segment, each.right) for segment, each_of in sums.items() for each in each_of if not each.holds]
     for segment, value in wrong:
-        token = reading.places.get(_spelled(value), -1)
+        token = reading.places.get(spelled(value), -1)
         if not refuted.get(token) and token in said and said[token][-1] > segment:
             found["stands"][segments.owner[segment]] = 1.0
     return Corrections(**found)
@@ -102,8 +102,3 @@ def _verdict(
 def _sums(reading: Reading, segments: Segments) -> dict[int, tuple[Equation, ...]]:
     """Give the sums that agents say, by segment."""
     return {place: equations(reading.texts[place]) for place, step in enumerate(segments.speaking_steps()) if step >= 0}
-
-
-def _spelled(value: float) -> str:
-    """Spell a number as `Reading.tokens` does."""
-    return f"{value:.6f}".rstrip("0").rstrip(".").removeprefix("-")

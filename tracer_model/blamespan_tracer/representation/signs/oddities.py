@@ -21,6 +21,7 @@ from blamespan_tracer.representation.signs.corrections import find_corrections
 from blamespan_tracer.representation.signs.figures import find_figures, slipped_digits
 from blamespan_tracer.representation.signs.hearing import find_hearing
 from blamespan_tracer.representation.signs.lacking import find_lacking
+from blamespan_tracer.representation.signs.lineage import find_lineage
 from blamespan_tracer.representation.signs.pairings import numbers_of_others, values_of_others
 from blamespan_tracer.representation.signs.picks import find_picks
 from blamespan_tracer.representation.signs.restating import find_restating
@@ -38,17 +39,18 @@ _ODD = (
     *("refutes what is right", "alters another's code", "drops what is lacked later"),
     *("picks a wrong one", "picks what was refused", "ends on another answer"),
     *("its code breaks", "its code lacks a number", "its code has a new number"),
-    *("turns a comparison round", "a digit slips"),
+    *("turns a comparison round", "rewords a rule", "a digit slips"),
 )
 """Features that say, each by itself, that something is odd."""
 
 
 def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what is odd about calls, numbers, statements and code, what is lacking, and who heard what."""
+    """Tell what is odd about calls, numbers and code, what is lacking, who heard what, and what the end rests on."""
     sentences = read_sentences(run.reading, run.claims, run.facts.stated)
     yield from _of_calls(trace, run)
     yield from _of_numbers(trace, run, sentences)
     yield from _of_statements(run, sentences)
+    yield from _of_lineage(run, sentences)
     yield from _of_code(run)
     yield from _of_lacking(run, sentences)
     yield from _of_hearing(trace, run)
@@ -100,6 +102,13 @@ def _of_statements(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tup
     yield "picks what was refused", picks.refused
 
 
+def _of_lineage(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
+    lineage = find_lineage(run.reading, run.segments, run.facts, sentences, run.decides)
+    yield "carries the last answer", lineage.carries
+    yield "works out the last answer", lineage.works_out
+    yield "begins the last answer", lineage.begins
+
+
 def _of_code(run: Analysis) -> Iterator[tuple[str, Floats]]:
     code = find_code_checks(run.reading, run.segments, len(run.steps))
     yield "its code breaks", code.breaks
@@ -140,3 +149,6 @@ def summed(found: Mapping[str, Floats], decides: Mask) -> Iterator[tuple[str, Fl
     yield "is the first odd one", (odd & (before == 0)).astype(np.float64)
     yield "is odd and reaches the end", (odd & (found["reaches the end"] > 0)).astype(np.float64)
     yield "odd before it", before / max(odd.sum(), 1)
+    carries = odd & (found["carries the last answer"] > 0)
+    yield "is odd and carries the last answer", carries.astype(np.float64)
+    yield "is the first odd one that carries it", (carries & (np.cumsum(carries) == 1)).astype(np.float64)

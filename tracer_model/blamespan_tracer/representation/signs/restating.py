@@ -8,7 +8,7 @@ Dims: N merged steps.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -142,10 +142,15 @@ def _turns(
 
 
 def _rewords(said: Sequence[Sentence], of_task: Iterable[Sentence], passing: set[int]) -> bool:
-    """Tell whether a sentence without numbers has the words of one rule of the task but for one or two others."""
+    """Tell whether a sentence without numbers has the words of one rule of the task but for one or two others.
+
+    One of those that it has is said by that rule alone: what several say or ask about is worked out, not ruled.
+    """
+    of_task = list(of_task)
     rules = [words for each in of_task if (words := _rule(each, passing)) and len(words) <= _RULE_WORDS]
     if not rules:
         return False
+    said_by = Counter(word for each in of_task for word in each.words | each.names)
     mine = [
         words for each in said[:_MAX_LOOKED_AT] if (words := _rule(each, passing)) and len(words) <= _RULE_WORDS + 1
     ]
@@ -155,8 +160,9 @@ def _rewords(said: Sequence[Sentence], of_task: Iterable[Sentence], passing: set
         most = max(shared, default=0.0)
         if _LIKE <= most < 1 and shared.count(most) == 1:
             place = shared.index(most)
-            new, gone = words - rules[place], rules[place] - words
-            if new and gone and len(new) <= _LEAST_WORDS <= len(words & rules[place]) and place not in kept:
+            new, gone, same = words - rules[place], rules[place] - words, words & rules[place]
+            is_its_own = any(said_by[word] == 1 for word in same)
+            if new and gone and len(new) <= _LEAST_WORDS <= len(same) and is_its_own and place not in kept:
                 return True
     return False
 
