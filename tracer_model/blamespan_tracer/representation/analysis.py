@@ -9,7 +9,7 @@ import numpy as np
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
-from blamespan_tracer.representation.equations import equations
+from blamespan_tracer.representation.equations import Equation, equations
 from blamespan_tracer.representation.facts import Facts, find_facts
 from blamespan_tracer.representation.merging import MergedStep, merge
 from blamespan_tracer.representation.objections import find_objections, name_tokens
@@ -38,6 +38,7 @@ class Analysis:
         similarity: What is alike.
         objecting: (O,) who objects,
         objected: (O,) to what.
+        equations: The sums of each segment in which an agent speaks, but for calls.
         sums: (N,) how many written sums each step has, and
         wrong_sums: (N,) how many of them do not hold.
         agent: (N,) labels.
@@ -57,6 +58,7 @@ class Analysis:
     similarity: Similarity
     objecting: Ints
     objected: Ints
+    equations: Mapping[int, tuple[Equation, ...]]
     sums: Ints
     wrong_sums: Ints
     agent: Ints
@@ -83,7 +85,9 @@ def analyse(trace: MessageActionTrace) -> Analysis:
     claims = find_claims(reading, named >= 0, segments.is_call)
     facts = find_facts(reading, segments)
     objecting, objected = find_objections(reading, segments, facts, agent, decides, named)
-    sums, wrong_sums = _sums(reading, segments, len(steps))
+    said = np.flatnonzero(segments.is_said & ~segments.is_call).tolist()
+    sums_of = {place: equations(reading.texts[place]) for place in said}
+    sums, wrong_sums = _counted(sums_of, segments, len(steps))
     plans = np.array([any(step.kind == "plan" for step in merged.said) for merged in steps], np.bool_) & decides
     return Analysis(
         steps=steps,
@@ -97,6 +101,7 @@ def analyse(trace: MessageActionTrace) -> Analysis:
         similarity=find_similarity(reading, segments, agent, np.flatnonzero(decides), plans),
         objecting=objecting,
         objected=objected,
+        equations=sums_of,
         sums=sums,
         wrong_sums=wrong_sums,
         agent=agent,
@@ -122,11 +127,10 @@ def _segments(
     )
 
 
-def _sums(reading: Reading, segments: Segments, n_steps: int) -> tuple[Ints, Ints]:
+def _counted(sums_of: Mapping[int, tuple[Equation, ...]], segments: Segments, n_steps: int) -> tuple[Ints, Ints]:
     """Count, per step, the sums an agent writes, and those that do not hold."""
     sums, wrong = np.zeros((2, n_steps), np.int64)
-    for place in np.flatnonzero(segments.is_said & ~segments.is_call).tolist():
-        found = equations(reading.texts[place])
+    for place, found in sums_of.items():
         sums[segments.owner[place]] += len(found)
         wrong[segments.owner[place]] += sum(not equation.holds for equation in found)
     return sums, wrong

@@ -45,6 +45,10 @@ class Equation:
     right: float
     holds: bool
 
+    def comes_to(self, value: float) -> bool:
+        """Tell whether its right side is *value*, but for rounding."""
+        return abs(self.right - value) < 1e-6 * max(1.0, abs(value))
+
 
 @lru_cache(maxsize=256)
 def equations(text: str) -> tuple[Equation, ...]:

@@ -43,7 +43,7 @@ def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
     before = np.concatenate([[False], asks[:-1]])
     yield "answers a question", before.astype(np.float64)
     yield "says nothing", (words == 0).astype(np.float64)
-    broken = _break_off(reading, tuple({step.agent.lower() for merged in run.steps for step in merged.said} - {""}))
+    broken = _break_off(reading, tuple({merged.agent.lower() for merged in run.steps} - {""}))
     yield "breaks off", (run.per_step(broken, said & ~run.segments.is_call) > 0).astype(np.float64)
     yield "results' words", np.log1p(run.per_step(reading.count(reading.has(Flag.WORD)), run.segments.is_result))
 
@@ -58,10 +58,11 @@ def _break_off(reading: Reading, names: tuple[str, ...]) -> Mask:
     last_flags[reading.segment] = reading.flags
     found = []
     for text, flags, is_cut in zip(reading.texts, last_flags.tolist(), reading.is_cut.tolist(), strict=True):
-        end = text.rstrip()[-1:]
+        written = text.rstrip()
+        end = written[-1:]
         goes_on = end.isalpha() and bool(flags & Flag.STOP)
         goes_on = goes_on or (end.islower() and len(text) >= _LEAST_CHARS)
-        is_named = text.rstrip()[-_MOST_NAME:].lower().endswith(names)
+        is_named = written[-_MOST_NAME:].lower().endswith(names)
         found.append((goes_on and not is_named) or (text.count("```") % 2 and not is_cut))
     return np.array(found, np.bool_)
 

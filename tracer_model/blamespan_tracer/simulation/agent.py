@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -137,6 +137,15 @@ class Moment:
         """
         return Dice("mischance", self.who.seed, self.who.member.name).rng(kind, about, self.draws[kind, about])
 
+    def mistaken(self, kind: str, key: str, value: Value, others: Iterable[Value] | None = None) -> Value:
+        """Get *value* wrong by the mistake just made; a name is taken for one of *others*, by default of all known."""
+        among = self.values.values() if others is None else others
+        return slipped(self.facts[key], value, list(among), self.mischance(kind, key))
+
+    def made_up(self, key: str) -> float:
+        """Give the amount that the agent claims to know, by the claim just made."""
+        return float(self.mischance("claims", key).randint(2, 400))
+
     def prone(self, mode: str) -> float:
         """Give the probability of a mistake of *mode* at each chance for one."""
         return self.who.mistakes
@@ -173,7 +182,7 @@ class Moment:
         if value is not None and key == self.target:
             value = reshaped(value, demands)
         if value is not None and self.facts[key].kind != "code" and self.errs("mast:FM-2.6", "slip", key):
-            value = slipped(self.facts[key], value, list(self.values.values()), self.mischance("slip", key))
+            value = self.mistaken("slip", key, value)
         return value
 
     def says(self, key: str, value: Value, *, with_working: bool = False) -> str:
@@ -244,7 +253,7 @@ class Moment:
     def _taken(self, key: str) -> Value:
         value = self.values[key]
         if self.facts[key].kind != "code" and self.errs("blamespan:X3", "misread", key):
-            return slipped(self.facts[key], value, list(self.values.values()), self.mischance("misread", key))
+            return self.mistaken("misread", key, value)
         return value
 
     def _forgetful(self, rule: Rule, known: dict[str, Value]) -> tuple[Rule, dict[str, Value]]:

@@ -7,7 +7,6 @@ from blamespan_tracer.simulation.facts import Value, same
 from blamespan_tracer.simulation.knowledge import Claim, rederived
 from blamespan_tracer.simulation.policies import Mistake, Reply, ToolCall
 from blamespan_tracer.simulation.prose import about, correct
-from blamespan_tracer.simulation.slips import slipped
 from blamespan_tracer.simulation.working import brief, is_known, mark
 from blamespan_tracer.wordings import choose, talk
 from blamespan_tracer.wordings.verification import ENDS
@@ -66,12 +65,7 @@ def _objections(moment: Moment) -> list[tuple[Claim, Value]]:
             continue
         value = rederived(known, claim.key, base) if claim.key in known.rules else known.origins.get(claim.key)
         if value is not None and moment.errs("mast:FM-3.3", "checks-wrongly", claim.key):
-            value = slipped(
-                moment.facts[claim.key],
-                value,
-                list(moment.values.values()),
-                moment.mischance("checks-wrongly", claim.key),
-            )
+            value = moment.mistaken("checks-wrongly", claim.key, value)
         if value is not None and claim.key in known.needed and not same(value, claim.value):
             wrong.append((claim, value))
     if skipped:

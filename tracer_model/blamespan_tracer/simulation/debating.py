@@ -8,7 +8,6 @@ from blamespan_tracer.simulation.agent import Moment, speaking
 from blamespan_tracer.simulation.facts import Value, same
 from blamespan_tracer.simulation.knowledge import rederived
 from blamespan_tracer.simulation.policies import Reply
-from blamespan_tracer.simulation.slips import slipped
 from blamespan_tracer.simulation.working import calls, claimed, derived, looked_up, report, without_inputs
 from blamespan_tracer.wordings import choose, talk
 
@@ -55,9 +54,7 @@ def _reply_in_debate(moment: Moment) -> Reply:
         base = {key: value for key, value in _own_view(moment).items() if key not in moment.knowledge.rules}
         again = rederived(moment.knowledge, moment.target, {**base, **moment.knowledge.origins})
         if again is not None and moment.errs("mast:FM-2.6", "slip", moment.target):
-            again = slipped(
-                moment.facts[moment.target], again, list(answers.values()), moment.mischance("slip", moment.target)
-            )
+            again = moment.mistaken("slip", moment.target, again, answers.values())
         value, bank = (
             (again, talk.STANDS_BY if same(again, mine) else talk.RECHECKS)
             if again is not None

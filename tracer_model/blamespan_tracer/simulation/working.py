@@ -9,7 +9,6 @@ from blamespan_tracer.simulation.facts import Value, same
 from blamespan_tracer.simulation.knowledge import Claim
 from blamespan_tracer.simulation.policies import Reply, ToolCall
 from blamespan_tracer.simulation.prose import about, state_rule
-from blamespan_tracer.simulation.slips import slipped
 from blamespan_tracer.wordings import choose, talk
 from blamespan_tracer.wordings.claims import UNSUPPORTED
 
@@ -49,7 +48,7 @@ def calls(moment: Moment) -> tuple[ToolCall, ...]:
     keys = [key for key in moment.knowledge.missing() if moment.is_mine(key)][: moment.who.pace]
     made_up = [key for key in keys if _is_callable(moment, key) and moment.errs("blamespan:X1", "claims", key)]
     if made_up:  # a reply that calls says nothing: what is claimed is said at once, and shows
-        moment.values.update({key: float(moment.mischance("claims", key).randint(2, 400)) for key in made_up})
+        moment.values.update({key: moment.made_up(key) for key in made_up})
         return ()
     asked = [moment.call(key) for key in keys]
     return tuple(call for call in asked if call is not None)
@@ -118,9 +117,7 @@ def read_off(moment: Moment, key: str) -> Value:
     """Say a value that is known; it may be misread."""
     value = moment.values[key]
     if moment.facts[key].kind != "code" and moment.errs("blamespan:X3", "misread", key):
-        value = moment.values[key] = slipped(
-            moment.facts[key], value, list(moment.values.values()), moment.mischance("misread", key)
-        )
+        value = moment.values[key] = moment.mistaken("misread", key, value)
     return value
 
 
@@ -129,7 +126,7 @@ def without_inputs(moment: Moment) -> str:
     lacking = [k for k in moment.knowledge.needed if k not in moment.values and k not in moment.knowledge.rules]
     key = lacking[0] if lacking else moment.target
     if moment.facts[key].kind == "amount" and moment.errs("blamespan:X1", "claims", key):
-        moment.values[key] = float(moment.mischance("claims", key).randint(2, 400))
+        moment.values[key] = moment.made_up(key)
         return moment.says(key, moment.values[key]) + ". " + choose(UNSUPPORTED, moment.rng)
     return about(choose(talk.ASKS, moment.rng), moment.facts[key].phrase)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments
-from blamespan_tracer.representation.equations import Equation, equations
+from blamespan_tracer.representation.equations import Equation
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, spelled
 
 __all__ = ["Corrections", "find_corrections"]
@@ -43,11 +43,16 @@ class Corrections:
     stands: Floats
 
 
-def find_corrections(reading: Reading, segments: Segments, is_refuted: Mask, n_steps: int) -> Corrections:
-    """Follow every number that *is_refuted*, (T,), and every sum that does not hold, to what becomes of them."""
+def find_corrections(
+    reading: Reading,
+    segments: Segments,
+    is_refuted: Mask,
+    sums: Mapping[int, tuple[Equation, ...]],
+    n_steps: int,
+) -> Corrections:
+    """Follow every number that *is_refuted*, (T,), and each of *sums* that does not hold, to what becomes of it."""
     found = {name: np.zeros(n_steps) for name in Corrections.__slots__}
     said, refuted = _numbers(reading, segments, is_refuted)
-    sums = _sums(reading, segments)
     for token, by in refuted.items():
         first = said[token][0] if said[token] else -1
         if 0 <= first < by[-1] and segments.owner[first] >= 0 and segments.is_said[first]:
@@ -94,11 +99,6 @@ def _verdict(
         if segments.is_given[place] or segments.is_result[place]:
             return True
         for each in sums.get(place, ()):
-            if abs(each.right - value) < 1e-6 * max(1.0, abs(value)):
+            if each.comes_to(value):
                 return each.holds
     return None
-
-
-def _sums(reading: Reading, segments: Segments) -> dict[int, tuple[Equation, ...]]:
-    """Give the sums that agents say, by segment."""
-    return {place: equations(reading.texts[place]) for place, step in enumerate(segments.speaking_steps()) if step >= 0}

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.claims import Segments, is_common
-from blamespan_tracer.representation.equations import Equation, equations
+from blamespan_tracer.representation.equations import Equation
 from blamespan_tracer.representation.facts import Facts
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number, spelled
 from blamespan_tracer.representation.sentences import Sentence
@@ -33,7 +33,6 @@ _MOST_VALUES, _MOST_PLACES = 200, 64
 """Values that are followed, and places of each that are looked at, the latest."""
 
 _NUMBER = re.compile(r"\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,12})?")
-_CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,7 @@ def find_lineage(
     segments: Segments,
     facts: Facts,
     sentences: Sequence[Sentence],
+    sums: Mapping[int, tuple[Equation, ...]],
     decides: Mask,
 ) -> Lineage:
     """Follow the value that the last answer states.
@@ -66,20 +66,26 @@ def find_lineage(
         segments: What each segment is.
         facts: What they state.
         sentences: Of the run.
+        sums: Of each segment in which an agent speaks.
         decides: (N,) which steps can be blamed.
     """
-    return _Followed(reading, segments, facts, sentences, decides).lineage()
+    return _Followed(reading, segments, facts, sentences, sums, decides).lineage()
 
 
 class _Followed:
     def __init__(
-        self, reading: Reading, segments: Segments, facts: Facts, sentences: Sequence[Sentence], decides: Mask
+        self,
+        reading: Reading,
+        segments: Segments,
+        facts: Facts,
+        sentences: Sequence[Sentence],
+        sums: Mapping[int, tuple[Equation, ...]],
+        decides: Mask,
     ) -> None:
         self._reading, self._segments, self._decides = reading, segments, decides
         self._places = _places(reading, segments, facts, sentences)
-        self._sentences, self._given = sentences, facts.given
+        self._sentences, self._given, self._sums = sentences, facts.given, sums
         self._start = self._answer(facts)
-        self._sums: dict[int, tuple[Equation, ...]] = {}
         self._carries, self._works_out, self._begins = np.zeros((3, len(decides)))
 
     def lineage(self) -> Lineage:
@@ -146,7 +152,8 @@ class _Followed:
         for segment, token in zip(reading.segment[at].tolist(), reading.token[at].tolist(), strict=True):
             if steps[segment] >= 0:
                 codes[segment].append(token)
-        same = [steps[segment] for segment, code in codes.items() if code == next(reversed(codes.values()))]
+        last = next(reversed(codes.values()), None)
+        same = [steps[segment] for segment, code in codes.items() if code == last]
         self._carries[same] = 1.0
         self._begins[same[:1]] = 1.0
 
@@ -155,10 +162,8 @@ class _Followed:
         name = self._reading.tokens[token]
         if not is_number(name):
             return []
-        text, value = self._reading.texts[segment], float(name)
-        if segment not in self._sums:
-            self._sums[segment] = equations(text)
-        sums = [each for each in self._sums[segment] if abs(each.right - value) <= _CLOSE * max(1.0, abs(value))]
+        sums = [each for each in self._sums[segment] if each.comes_to(float(name))]
+        text = self._reading.texts[segment]
         return self._numbers(text[sums[-1].start : sums[-1].end], segment, but=token) if sums else []
 
     def _asked(self, step: int) -> list[tuple[int, int]]:

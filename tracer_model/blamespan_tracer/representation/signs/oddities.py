@@ -91,7 +91,7 @@ def _of_statements(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tup
     yield "leaves out a name for good", restating.omits_names_for_good
     yield "turns a comparison round", restating.turns_round
     yield "rewords a rule", restating.rewords
-    corrections = find_corrections(reading, segments, run.facts.refuted, n_steps)
+    corrections = find_corrections(reading, segments, run.facts.refuted, run.equations, n_steps)
     yield "is refuted", corrections.refuted
     yield "refutes what is right", corrections.refutes_right
     yield "refutes what is wrong", corrections.refutes_wrong
@@ -103,7 +103,7 @@ def _of_statements(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tup
 
 
 def _of_lineage(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
-    lineage = find_lineage(run.reading, run.segments, run.facts, sentences, run.decides)
+    lineage = find_lineage(run.reading, run.segments, run.facts, sentences, run.equations, run.decides)
     yield "carries the last answer", lineage.carries
     yield "works out the last answer", lineage.works_out
     yield "begins the last answer", lineage.begins
