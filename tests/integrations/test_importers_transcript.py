@@ -123,6 +123,15 @@ def test_twin_begins_as_the_other_and_has_none_of_its_marks(tmp_path: Path) -> N
     assert (sound.faults, sound.trace.task, sound.trace.agents) == ((), failed.trace.task, failed.trace.agents)
 
 
+def test_role_may_stand_at_the_step(tmp_path: Path) -> None:
+    """Who asks or only executes is told wherever its name stands."""
+    trace = run_of(tmp_path, "=== a\n--- Ann (user) -> Bot\nHello.\n--- Bot\n2 + 2\n--- Shell (executor)\n4\n").trace
+
+    roles = {agent.name: agent.role for agent in trace.agents}
+    assert roles == {"Ann": "user", "Bot": "agent", "Shell": "executor"}
+    assert [step.kind for step in trace.steps] == ["message", "message", "tool_result"]
+
+
 def test_run_without_marks_has_no_label(tmp_path: Path) -> None:
     """Nobody said what went wrong, or that nothing did."""
     run = run_of(tmp_path, "=== a\n--- Ann\nHello.\n")

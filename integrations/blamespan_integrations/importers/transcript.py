@@ -22,8 +22,8 @@ A file holds any number of runs, each under a line `=== NAME`:
 Steps stand under `--- AGENT`, followed by `-> OTHER, OTHER` (addressed to), `thinks` (a plan), `calls` (a tool),
 `gets` (the answer to the oldest of its calls without one) or `fails` (likewise, an error), and by marks: `[mistake
 MODE]` for the step that decided the failure, `[error MODE]` for others that are wrong, `[carried]` for those that only
-pass a mistake on. `begins as: NAME, N steps` takes the first N steps of an earlier run of the file without their
-marks, its task and its agents; the two are twins.
+pass a mistake on. What an `(executor)` says is the output of what it ran. `begins as: NAME, N steps` takes the first N
+steps of an earlier run of the file without their marks, its task and its agents; the two are twins.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _START = re.compile(rb"\s*(?:#[^\n]*\n\s*)*=== \S")
 _NAME = re.compile(r"=== (?P<name>\S.*)")
 _HEADER = re.compile(r"(?P<key>outcome|agents|team|begins as): *(?P<value>.*)")
 _STEP = re.compile(
-    r"--- (?P<agent>[^\[\]]*?\S)(?: (?P<verb>thinks|calls|gets|fails)| -> (?P<others>[^\[\]]*?\S))?"
+    r"--- (?P<agent>[^\[\]]*?\S)(?: \((?P<role>executor|user)\))?"
+    r"(?: (?P<verb>thinks|calls|gets|fails)| -> (?P<others>[^\[\]]*?\S))?"
     r"(?P<marks>(?: *\[[^\[\]]*\])*) *"
 )
 _MARK = re.compile(r"\[(?P<what>mistake|error|carried)(?: (?P<mode>[^\s\]]+))?\]")
@@ -64,10 +65,11 @@ _OUTCOMES: Mapping[str, Outcome] = {"failed": "failed", "succeeded": "succeeded"
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """One step as it is written: `verb` is empty for a message, `marks` are (what, mode or empty)."""
+    """One step as it is written: `role` and `verb` may be empty, `marks` are (what, mode or empty)."""
 
     place: str
     agent: str
+    role: str
     verb: str
     others: tuple[str, ...]
     marks: tuple[tuple[str, str], ...]
@@ -158,7 +160,8 @@ def _script(place: str, block: _Lines, told: Mapping[str, _Script]) -> _Script:
         raise UnreadableInput(
             f"{place}: expected the outcome failed, succeeded or unknown, got {headers['outcome']!r}."
         )
-    script = _Script(place, task, outcome, _roles(headers.get("agents", "")), headers.get("team", ""), steps)
+    roles = _roles(headers.get("agents", "")) | {step.agent: _ROLES[step.role] for step in steps if step.role}
+    script = _Script(place, task, outcome, roles, headers.get("team", ""), steps)
     return _continued(script, headers["begins as"], told) if "begins as" in headers else script
 
 
@@ -189,7 +192,7 @@ def _said(block: _Lines) -> _Said:
         )
     others = tuple(name.strip() for name in (match["others"] or "").split(",") if name.strip())
     content = "\n".join(text for _, text in block[1:]).strip()
-    return _Said(place, match["agent"].strip(), match["verb"] or "", others, marks, content)
+    return _Said(place, match["agent"], match["role"] or "", match["verb"] or "", others, marks, content)
 
 
 def _roles(listed: str) -> dict[str, AgentRole]:

@@ -22,7 +22,8 @@ from blamespan_tracer.network.members import fit_members
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.recipe import NetworkRecipe, NetworkSize
 from blamespan_tracer.network.schedule import Schedule
-from blamespan_tracer.network.training import Examples, split_by_task, train_network_on
+from blamespan_tracer.network.training import train_network_on
+from blamespan_tracer.network.training_data import Examples, split_by_task
 from tests.tracer_model.network.networks import random_team
 from tests.tracer_model.representation.teams import team
 

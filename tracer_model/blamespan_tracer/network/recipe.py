@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blamespan_tracer.network.schedule import Schedule
@@ -26,6 +26,8 @@ class NetworkData:
         mistakes: Files of runs, of any format, whose first wrong step is labelled, relative to the data folder. Naming
             none that the network will be measured on is up to whoever writes the recipe.
         mistakes_most: How many of these are read, drawn at random; 0 for all.
+        transcripts: Files of runs that language models wrote, of any format, whose decisive step is labelled, relative
+            to the recipe's folder: the second judge learns from them (`blamespan_tracer.network.prose`).
         held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 
@@ -36,6 +38,7 @@ class NetworkData:
     outcomes: tuple[str, ...] = ()
     mistakes: tuple[str, ...] = ()
     mistakes_most: int = 0
+    transcripts: tuple[str, ...] = ()
     held_out_percent: int = 12
 
 
@@ -78,10 +81,12 @@ class NetworkRecipe:
 
 
 def read_network_recipe(path: Path) -> NetworkRecipe:
-    """Read the recipe at *path*; its name is the file's.
+    """Read the recipe at *path*; its name is the file's, and what is relative to its folder becomes absolute.
 
     Raises:
         ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
     """
     advice = "The one that made the bundled weights is tracer_model/recipes/network.toml"
-    return read_record(NetworkRecipe, path, advice=advice, example="recipes/network.toml")
+    recipe = read_record(NetworkRecipe, path, advice=advice, example="recipes/network.toml")
+    transcripts = tuple(str((path.parent / name).resolve()) for name in recipe.data.transcripts)
+    return replace(recipe, data=replace(recipe.data, transcripts=transcripts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.inputs import WINDOW, RunInputs, feature_names, read_runs, windows
 from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.prose import ProseJudge
 from blamespan_tracer.network.quotes import Quotes, quotes_of
 from blamespan_tracer.network.readers import NumpyReader, Reader, Reworded
 from blamespan_tracer.network.settings import NetworkSettings
@@ -31,6 +32,12 @@ from blamespan_tracer.silence import why_silent
 __all__ = ["Judgement", "NetworkTracer"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
+
+_NO_IDEA = 0.5
+"""Failure score of a run of which nobody can tell whether it failed."""
+
+_MOSTLY = 0.5
+"""From here on it is the second judge's run."""
 
 _MAX_MODES = 3
 _LEAST_MODE = 0.2
@@ -47,15 +54,19 @@ class Judgement:
 
     Attributes:
         shares: (N,) chance that the failure was decided at each, adding up to 1; 0 where nobody can be blamed.
-        failed: Chance that the run failed by an agent's fault, 0..1.
+        failed: Chance that the run failed by an agent's fault, 0..1, as the network says.
         fault: (N,) chance that something is wrong there, decisive or not.
         modes: (N, K) chance of each mode there, if something is.
+        prose: How far the second judge was heard, 0..1: whether such a run failed, nobody can tell.
+        set_mass: Share of the blame that a step set must hold.
     """
 
     shares: Floats
     failed: float
     fault: Floats
     modes: Floats
+    prose: float
+    set_mass: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,7 @@ class _Case:
     run: RunInputs
     found: Judgement
     shares: list[float]
+    failed: float
     quotes: Quotes
 
 
@@ -73,8 +85,9 @@ class NetworkTracer:
     """Attributes runs by a network over their steps; see `blamespan_tracer.network.model`.
 
     - A step's share of the blame is the chance that the failure was decided there, given that it failed.
-    - `failure_score` is the chance that the run failed by an agent's fault.
-    - Where that is below `alarm`, and nobody knows the run to have failed, there is no verdict.
+    - `failure_score` is the chance that the run failed by an agent's fault; a half where that cannot be told: of runs
+      in which language models wrote what agents say, and which nobody knows to have failed.
+    - Where it is below `alarm`, can be told, and nobody knows the run to have failed, there is no verdict.
 
     Deterministic on a CPU: runs are read one at a time, so what shares a call cannot change a verdict. On a GPU many
     are read at once, which changes scores by some 1e-5.
@@ -195,26 +208,46 @@ class NetworkTracer:
         powers = np.exp(pointer.astype(np.float64) - highest)
         mass = powers.sum()
         fault, modes = (np.concatenate([getattr(part, name)[0] for part in parts]) for name in ("fault", "modes"))
-        return Judgement(
+        found = Judgement(
             shares=(powers / mass).astype(np.float32) if mass > 0 else run.can_be_blamed / run.can_be_blamed.sum(),
             failed=float(mass / (mass + np.exp(float(sound) - highest))),
             fault=_sigmoid(fault),
             modes=_sigmoid(modes),
+            prose=0.0,
+            set_mass=self._network.set_mass,
+        )
+        return found if self._network.prose is None else self._with_prose(run, found, self._network.prose)
+
+    def _with_prose(self, run: RunInputs, found: Judgement, judge: ProseJudge) -> Judgement:
+        """Mix in what the second judge says, as far as it is to be heard."""
+        features = self._network.scaled(run.features)
+        weight = judge.weight(features)
+        heard = np.float32(weight)
+        return replace(
+            found,
+            shares=judge.mixed(features, run.can_be_blamed, found.shares),
+            modes=(1 - heard) * found.modes + heard * judge.mode_chances(features),
+            prose=weight,
+            set_mass=(1 - weight) * found.set_mass + weight * float(judge.set_mass[0]),
         )
 
     def _case(
         self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict], found: Judgement
     ) -> _Case | Attribution:
-        if found.failed < self._network.alarm and trace.outcome != "failed":
-            return Attribution.abstain(
-                trace,
-                f"probably sound: failure score {found.failed:.2f} is below {self._network.alarm:.2f}",
-                self._identity,
-            )
+        is_known = trace.outcome == "failed"
+        failed = (1 - found.prose) * found.failed + found.prose * (1.0 if is_known else _NO_IDEA)
+        if failed < self._network.alarm and not is_known:
+            if found.prose < _MOSTLY:
+                return Attribution.abstain(
+                    trace,
+                    f"probably sound: failure score {failed:.2f} is below {self._network.alarm:.2f}",
+                    self._identity,
+                )
+            failed = min(failed, _NO_IDEA)
         shares = np.zeros(run.n_steps)
         np.add.at(shares, run.lands_on[run.can_be_blamed], found.shares[run.can_be_blamed].astype(np.float64))
         whole = (shares / shares.sum()).tolist()
-        return _Case(trace, run, found, shares.tolist(), quotes_of(trace, run, whole, verdicts))
+        return _Case(trace, run, found, shares.tolist(), failed, quotes_of(trace, run, whole, verdicts))
 
     def _scores_without(self, cases: Sequence[_Case]) -> list[list[float]]:
         """Score the most blamed step of each, within its part of the run, without each of its sentences in turn."""
@@ -229,11 +262,11 @@ class NetworkTracer:
         return Attribution.of(
             case.trace,
             case.shares,
-            failure_score=case.found.failed,
+            failure_score=case.failed,
             tracer=self._identity,
             modes=self._blamed_modes(case.trace, case.run, case.found),
             evidence=case.quotes.evidence(scores),
-            coverage=self._network.set_mass,
+            coverage=case.found.set_mass,
         )
 
     def _blamed_modes(self, trace: MessageActionTrace, run: RunInputs, found: Judgement) -> list[ModeBlame]:

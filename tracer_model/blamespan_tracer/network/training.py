@@ -22,26 +22,23 @@ import torch
 from torch import Tensor
 
 from blamespan.errors import ConfigError
-from blamespan_tracer.corpus.storage import read_sides
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import percent
-from blamespan_tracer.network.agent_labels import agent_examples
 from blamespan_tracer.network.calibrating import Pointed, alarm_for, alarms_for, mass_for, shares_of, temperature_of
-from blamespan_tracer.network.examples import MODES, SOUND, Example, examples_of
+from blamespan_tracer.network.examples import MODES, SOUND, Example
 from blamespan_tracer.network.fitting import predict
+from blamespan_tracer.network.fitting_prose import Apart, fit_prose
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.network.meanings import Meanings
 from blamespan_tracer.network.members import fit_members
-from blamespan_tracer.network.mistakes import mistake_examples
 from blamespan_tracer.network.model import Scores, Shape, mean_scores
 from blamespan_tracer.network.recipe import NetworkRecipe
 from blamespan_tracer.network.rewording import with_near_words, with_strange_words
-from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.training_data import Examples, read_examples
 from blamespan_tracer.network.weights import LIMIT, Network
-from blamespan_tracer.table import is_held_out, read_recorded
 
-__all__ = ["Examples", "HeldOut", "Rights", "Trained", "split_by_task", "train_network", "train_network_on"]
+__all__ = ["HeldOut", "Rights", "Trained", "train_network", "train_network_on"]
 
 WEIGHTS_FILE = "network.safetensors"
 
@@ -73,31 +70,14 @@ class HeldOut:
         recipes: Families and topologies that were not, likewise; None where the recipes hold nothing out.
         agents: Percent of AEGIS runs whose most blamed agent is one that is labelled; None without such runs.
         reasoning: Held-out tasks of runs with a labelled mistake, which calibration has not seen; None without such.
+        transcripts: Transcripts that failed, each team's as judged by who learnt from the others; None without such.
     """
 
     tasks: Rights
     recipes: Rights | None = None
     agents: float | None = None
     reasoning: Rights | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """What to train on.
-
-    Attributes:
-        fitted: Learnt from.
-        tasks: Held out by their task.
-        recipes: Held out by the recipes of their corpora.
-        agents: AEGIS runs held out by their question.
-        reasoning: Runs with a labelled mistake, held out by their task.
-    """
-
-    fitted: Sequence[Example]
-    tasks: Sequence[Example]
-    recipes: Sequence[Example] = ()
-    agents: Sequence[Example] = ()
-    reasoning: Sequence[Example] = ()
+    transcripts: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +98,7 @@ def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
     start_s = time.perf_counter()
     lexicon = LexicalTracer.bundled().lexicon
     meanings = Meanings.bundled()
-    examples = _read(recipe, data, lexicon, meanings.vocabulary)
+    examples = read_examples(recipe, data, lexicon, meanings.vocabulary)
     _log.info("runs read in %.0f s", time.perf_counter() - start_s)
     network, held_out = train_network_on(examples, recipe, lexicon, meanings)
     out.mkdir(parents=True, exist_ok=True)
@@ -184,6 +164,7 @@ def train_network_on(
         alarms=alarms_for(both, temperature),
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
+    network, apart = _with_prose(network, examples, recipe.coverage)
     tasks, recipes = seen.parted(len(examples.tasks))
     agents, reasoning = (
         _Seen.of(_scaled(part, mean, spread), members, shape) for part in (examples.agents, examples.reasoning)
@@ -193,49 +174,21 @@ def train_network_on(
         recipes=_measured(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
         reasoning=_measured(reasoning, network) if reasoning.has_failures else None,
+        transcripts=_measured_apart(apart, float(network.prose.set_mass[0])) if network.prose is not None else None,
     )
 
 
-def _read(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabulary: Vocabulary) -> Examples:
-    """Read the corpora and the other runs, and part them."""
-    percent_out = recipe.data.held_out_percent
-    known: list[Example] = []
-    apart: list[Example] = []
-    for name in recipe.data.corpora:
-        train, held_out = read_sides(data / name)
-        known += examples_of(train, lexicon, vocabulary, what=f"reading {name}")
-        apart += examples_of(held_out, lexicon, vocabulary, what=f"reading {name}")
-    for name in recipe.data.outcomes:
-        known += examples_of(read_recorded(data / name), lexicon, vocabulary, what=f"reading {name}")
-    aegis: list[Example] = []
-    if recipe.data.agents:
-        aegis = agent_examples(
-            data / recipe.data.agents,
-            lexicon,
-            vocabulary,
-            most=recipe.data.agents_most,
-            penalty=recipe.data.agents_penalty,
-            seed=recipe.seed,
-        )
-    mistakes = mistake_examples(
-        [data / name for name in recipe.data.mistakes],
-        lexicon,
-        vocabulary,
-        most=recipe.data.mistakes_most,
-        seed=recipe.seed,
+def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[Network, list[Apart]]:
+    """Give the network a second judge, where there are transcripts that failed to learn from."""
+    if not any(each.decisive >= 0 for each in examples.transcripts):
+        return network, []
+    transcripts = _scaled(examples.transcripts, network.mean, network.spread)
+    written, simulated = (
+        [_scaled(source, network.mean, network.spread) for source in sources]
+        for sources in (examples.written, examples.simulated)
     )
-    sides = [split_by_task(part, percent=percent_out, seed=recipe.seed) for part in (known, aegis, mistakes)]
-    (_, tasks), (_, agents), (_, reasoning) = sides
-    return Examples([each for fitted, _ in sides for each in fitted], tasks, apart, agents, reasoning)
-
-
-def split_by_task(examples: Sequence[Example], *, percent: int, seed: int) -> tuple[list[Example], list[Example]]:
-    """Part runs into those to fit on and those held out; runs of one task stay together."""
-    held = [is_held_out(each.group, percent=percent, seed=seed + 1) for each in examples]
-    return (
-        [each for each, out in zip(examples, held, strict=True) if not out],
-        [each for each, out in zip(examples, held, strict=True) if out],
-    )
+    judge, apart = fit_prose(transcripts, written, simulated, network.features, coverage)
+    return replace(network, prose=judge), apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +279,20 @@ def _measured(seen: _Seen, network: Network) -> Rights:
         false_alarms=percent(alarms),
         coverage=percent(covered),
     )
+
+
+def _measured_apart(apart: Sequence[Apart], set_mass: float) -> Rights:
+    """Measure what was said of transcripts by weights that have not seen their team."""
+    steps, agents, modes, covered = [], [], [], []
+    for each in apart:
+        run, decisive = each.example.inputs, each.example.decisive
+        shares, _ = shares_of(each.pointed.scores, 1.0)
+        agent = int(np.bincount(run.agent, shares).argmax())
+        steps.append(int(np.where(run.agent == agent, shares, 0).argmax()) == decisive)
+        agents.append(agent == run.agent[decisive])
+        modes.append(bool(each.example.modes[decisive, int(each.modes.argmax())]))
+        covered.append(float(shares[shares > shares[decisive]].sum()) < set_mass)
+    return Rights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from blamespan.errors import ConfigError
@@ -28,8 +29,10 @@ from blamespan_tracer.network.batches import batches, pad, targets_of
 from blamespan_tracer.network.calibrating import Pointed, mass_for, shares_of, temperature_of
 from blamespan_tracer.network.examples import SOUND, Example, examples_of
 from blamespan_tracer.network.fitting import predict
+from blamespan_tracer.network.fitting_prose import tuned_prose
 from blamespan_tracer.network.model import mean_scores, scores_of
 from blamespan_tracer.network.objectives import supervised_losses
+from blamespan_tracer.network.prose import ProseJudge
 from blamespan_tracer.network.weights import Network
 from blamespan_tracer.table import is_held_out
 
@@ -51,7 +54,9 @@ _HOLD = 1e-2
 _SIGMA = 0.4
 _MOST_RUNS = 16
 _PARTS = {"pointer": 1.0, "agent": 0.5, "fault": 0.5, "modes": 0.3}
-_LEAST_SOUND = 10
+_LEAST_SHARE = 1e-12
+_NOBODY = -1e9
+"""Stands for the slot "it did not fail" beside the logarithms of shares."""
 
 _log = logging.getLogger(__name__)
 
@@ -138,18 +143,60 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
             "expected labels on runs of several tasks, got one task: nothing could be held out to measure on. "
             "Label runs of other tasks, too"
         )
-    before = _pointed(failures, start, network)
-    after: dict[int, Pointed] = {}
+    before = _Blamed.of(failures, start, network.prose, network)
+    after: dict[int, _Blamed] = {}
     passes: list[float] = []
     for number, fold in enumerate(folds):
         tuned, taken = _tuned_without(examples, fold, start, network, seed + number)
         passes.append(taken)
         measured = [example for example in fold if example.decisive >= 0]
-        after |= {id(each): point for each, point in zip(measured, _pointed(measured, tuned, network), strict=True)}
+        seen = {id(each) for each in measured}
+        judge = _tuned_judge(network.prose, [each for each in failures if id(each) not in seen])
+        said = _Blamed.of(measured, tuned, judge, network)
+        after |= {id(each): blamed for each, blamed in zip(measured, said, strict=True)}
         _log.info("fold %d of %d: %.0f passes, %d failures measured", number + 1, len(folds), taken, len(measured))
     most = round(float(np.mean(passes)))
     final = _fit(examples, [], start, network, seed, most)[0] if most else start
-    return _measured(network, examples, failures, before, [after[id(each)] for each in failures], final, most)
+    judge = _tuned_judge(network.prose, failures)
+    return _measured(network, examples, before, [after[id(each)] for each in failures], final, judge, most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    """What is said of a labelled failure: the network's scores, and whom it and the second judge blame together."""
+
+    example: Example
+    pointed: Pointed
+    judge: ProseJudge | None
+
+    @classmethod
+    def of(
+        cls, failures: Sequence[Example], members: Members, judge: ProseJudge | None, network: Network
+    ) -> list[_Blamed]:
+        said = [predict(failures, weights, network.shape) for weights in members]
+        scores = [mean_scores(each) for each in zip(*said, strict=True)]
+        return [
+            cls(each, Pointed(score.pointer.double().numpy(), each.decisive), judge)
+            for each, score in zip(failures, scores, strict=True)
+        ]
+
+    def shares(self, temperature: float) -> NDArray[np.float64]:
+        inputs = self.example.inputs
+        shares, _ = shares_of(self.pointed.scores, temperature)
+        if self.judge is None:
+            return shares
+        mixed = self.judge.mixed(inputs.features, inputs.can_be_blamed, shares.astype(np.float32))
+        return mixed.astype(np.float64)
+
+    def is_right(self, temperature: float) -> bool:
+        """Tell whether its step is the most blamed one of the most blamed agent."""
+        agents, shares = self.example.inputs.agent, self.shares(temperature)
+        agent = int(np.bincount(agents, shares).argmax())
+        return int(np.where(agents == agent, shares, -1).argmax()) == self.example.decisive
+
+
+def _tuned_judge(judge: ProseJudge | None, failures: Sequence[Example]) -> ProseJudge | None:
+    return None if judge is None else tuned_prose(judge, failures)
 
 
 def _folds(examples: Sequence[Example], seed: int) -> list[list[Example]]:
@@ -234,54 +281,43 @@ def _loss(examples: Sequence[Example], weights: Mapping[str, Tensor], network: N
     return total / max(1, len(examples))
 
 
-def _pointed(examples: Sequence[Example], members: Members, network: Network) -> list[Pointed]:
-    said = [predict(examples, weights, network.shape) for weights in members]
-    scores = [mean_scores(each) for each in zip(*said, strict=True)]
-    return [
-        Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(examples, scores, strict=True)
-    ]
-
-
 def _scaled(examples: Sequence[Example], network: Network) -> list[Example]:
     return [
         replace(each, inputs=replace(each.inputs, features=network.scaled(each.inputs.features))) for each in examples
     ]
 
 
-def _hits(examples: Sequence[Example], pointed: Sequence[Pointed], temperature: float) -> list[bool]:
-    """Tell of each failure whether its step is the most blamed one of the most blamed agent."""
-    found = []
-    for each, point in zip(examples, pointed, strict=True):
-        shares, _ = shares_of(point.scores, temperature)
-        agent = int(np.bincount(each.inputs.agent, shares).argmax())
-        found.append(int(np.where(each.inputs.agent == agent, shares, -1).argmax()) == each.decisive)
-    return found
-
-
 def _measured(
     network: Network,
     examples: Sequence[Example],
-    failures: Sequence[Example],
-    before: Sequence[Pointed],
-    after: Sequence[Pointed],
+    before: Sequence[_Blamed],
+    after: Sequence[_Blamed],
     members: Members,
+    judge: ProseJudge | None,
     passes: int,
 ) -> Tuned:
     """Compare before and after on labels not seen, and calibrate on the same."""
-    temperature = temperature_of(after) if passes else network.temperature
-    old, new = _hits(failures, before, network.temperature), _hits(failures, after, temperature)
+    temperature = temperature_of([each.pointed for each in after]) if passes else network.temperature
+    old = [each.is_right(network.temperature) for each in before]
+    new = [each.is_right(temperature) for each in after]
+    mass = network.set_mass
+    if passes or judge is not None:
+        shares = [np.append(np.log(each.shares(temperature) + _LEAST_SHARE), _NOBODY) for each in after]
+        mixed = [Pointed(each, one.example.decisive) for each, one in zip(shares, after, strict=True)]
+        mass = mass_for(mixed, 1.0, 100 * network.coverage)
     notes = {**network.notes, "tuned_from": network.digest, "labels": str(len(examples)), "passes": str(passes)}
     tuned = replace(
         network,
         members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
         temperature=temperature,
-        set_mass=mass_for(after, temperature, 100 * network.coverage) if passes else network.set_mass,
+        set_mass=mass,
+        prose=None if judge is None else replace(judge, set_mass=np.array([mass], np.float32)),
         notes=notes,
         digest="",
     )
     return Tuned(
         tuned,
-        len(failures),
+        len(before),
         sum(each.decisive == SOUND for each in examples),
         percent(old),
         interval(old),

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan_tracer.network.model import Shape
+from blamespan_tracer.network.prose import ProseJudge
 from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.weights_file import read_weights, write_weights
 
@@ -28,6 +29,9 @@ LIMIT = 4.0
 
 _ROUNDING = 1e-9
 """5 percent is 0.05, whichever way it is written."""
+
+_PROSE = "prose."
+"""Begins the names of the weights of the second judge."""
 
 Floats = NDArray[np.float32]
 
@@ -53,6 +57,7 @@ class Network:
         notes: How it was made; for people.
         alarms: Alarms for other budgets: percent of clean held-out runs, ascending, and the alarm for it; may be empty.
         digest: First 12 hex digits of the file's SHA-256, empty before it is written.
+        prose: Who judges runs that language models wrote; None where the network judges all.
     """
 
     shape: Shape
@@ -71,6 +76,7 @@ class Network:
     notes: dict[str, str] = field(default_factory=dict)
     digest: str = ""
     alarms: tuple[tuple[float, float], ...] = ()
+    prose: ProseJudge | None = None
 
     def scaled(self, features: Floats) -> Floats:
         """Scale features as in training."""
@@ -107,6 +113,8 @@ class Network:
             for name, each in weights.items()
         }
         tensors |= {"mean": self.mean, "spread": self.spread, "vocabulary": self.vocabulary.hashes}
+        if self.prose is not None:
+            tensors |= {f"{_PROSE}{name}": value for name, value in self.prose.tensors().items()}
         about = {
             "format": FORMAT,
             "shape": json.dumps(asdict(self.shape)),
@@ -154,6 +162,7 @@ class Network:
                 json.loads(about["notes"]),
                 digest,
                 _alarms(json.loads(about.get("alarms", "[]"))),
+                _prose(tensors, shape),
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
@@ -168,6 +177,11 @@ def _alarms(pairs: Any) -> tuple[tuple[float, float], ...]:
     if not all(0 <= percent <= 100 and math.isfinite(alarm) for percent, alarm in found):
         raise ValueError(f"alarms {pairs!r}")
     return found
+
+
+def _prose(tensors: Mapping[str, NDArray[Any]], shape: Shape) -> ProseJudge | None:
+    own = {name.removeprefix(_PROSE): value for name, value in tensors.items() if name.startswith(_PROSE)}
+    return ProseJudge.of(own, shape.n_features, shape.n_modes) if own else None
 
 
 def _member(tensors: Mapping[str, NDArray[Any]], number: int, shape: Shape) -> dict[str, Floats]:
