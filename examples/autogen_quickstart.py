@@ -12,9 +12,9 @@ import blamespan
 console = ConsoleSpanExporter(formatter=lambda span: f"{span.name}  {dict(span.attributes)}\n")
 blamespan.instrument(embedded=True, exporter=console)  # the one line
 
-writer = AssistantAgent("writer", ReplayChatCompletionClient(["Paris has 2.1 million people, I assume."]))
-checker = AssistantAgent("checker", ReplayChatCompletionClient(["Sounds right, no need to verify that."]))
-team = RoundRobinGroupChat([writer, checker], max_turns=2)
+solver = AssistantAgent("solver", ReplayChatCompletionClient(["12 * 31 = 362, so 3 crates hold 1086 lamps."]))
+checker = AssistantAgent("checker", ReplayChatCompletionClient(["Looks right: 1086 lamps."]))
+team = RoundRobinGroupChat([solver, checker], max_turns=2)
 
 if __name__ == "__main__":
-    asyncio.run(team.run(task="How many people live in Paris? Check the figure."))
+    asyncio.run(team.run(task="A crate holds 12 boxes of 31 lamps. How many lamps do 3 crates hold?"))

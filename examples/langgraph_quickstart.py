@@ -9,12 +9,12 @@ import blamespan
 console = ConsoleSpanExporter(formatter=lambda span: f"{span.name}  {dict(span.attributes)}\n")
 blamespan.instrument(embedded=True, exporter=console)  # the one line
 
-model = FakeListChatModel(responses=["Paris has 2.1 million people, I assume.", "Sounds right, no need to verify."])
+model = FakeListChatModel(responses=["12 * 31 = 362, so 3 crates hold 1086 lamps.", "Looks right: 1086 lamps."])
 builder = StateGraph(MessagesState)
-builder.add_node("writer", lambda state: {"messages": model.invoke(state["messages"])})
+builder.add_node("solver", lambda state: {"messages": model.invoke(state["messages"])})
 builder.add_node("checker", lambda state: {"messages": model.invoke(state["messages"])})
-builder.add_edge(START, "writer").add_edge("writer", "checker")
-graph = builder.compile(name="census")
+builder.add_edge(START, "solver").add_edge("solver", "checker")
+graph = builder.compile(name="stock")
 
 if __name__ == "__main__":
-    graph.invoke({"messages": [("user", "How many people live in Paris? Check the figure.")]})
+    graph.invoke({"messages": [("user", "A crate holds 12 boxes of 31 lamps. How many lamps do 3 crates hold?")]})

@@ -55,7 +55,7 @@ def test_architecture_names_every_module_of_the_sdk() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("example", "blamed"), [("autogen_quickstart", "writer"), ("langgraph_quickstart", "writer")])
+@pytest.mark.parametrize(("example", "blamed"), [("autogen_quickstart", "solver"), ("langgraph_quickstart", "solver")])
 def test_quick_starts_print_spans_with_verdicts(example: str, blamed: str) -> None:
     """A stranger who runs an example sees who is to blame, without a collector, a key or a network."""
     program = ROOT / "examples" / f"{example}.py"
@@ -83,7 +83,7 @@ def test_demo_shows_who_failed(tmp_path: Path) -> None:
     runs = done.stdout.split("\n\n")
     failing = [run for run in runs if "gone wrong" in run]
     clean = [run for run in runs if ", clean" in run]
-    assert [re.findall(r"^ +>\d+  (\w+)", run, re.MULTILINE) for run in failing] == [["analyst"], ["writer"]]
+    assert [re.findall(r"^ +>\d+  (\w+)", run, re.MULTILINE) for run in failing] == [["analyst"], ["researcher"]]
     assert ["more likely sound" in run for run in clean] == [True, True]
     assert (tmp_path / "annotated.jsonl").read_text().count("\n") == 4
 

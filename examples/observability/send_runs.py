@@ -83,9 +83,9 @@ async def _run_team(goes_wrong: bool) -> None:
 
 def _run_graph(goes_wrong: bool) -> None:
     lines = (
-        (langgraph_graph.WRITER_GONE_WRONG, langgraph_graph.CHECKER_MISLED)
+        (langgraph_graph.RESEARCHER_GONE_WRONG, langgraph_graph.WRITER_MISLED, langgraph_graph.CHECKER_MISLED)
         if goes_wrong
-        else (langgraph_graph.WRITER, langgraph_graph.CHECKER)
+        else (langgraph_graph.RESEARCHER, langgraph_graph.WRITER, langgraph_graph.CHECKER)
     )
     langgraph_graph.graph(*lines).invoke({"messages": [HumanMessage(langgraph_graph.TASK)]})
 

@@ -65,7 +65,7 @@ def instrument(
             own TracerProvider keeps its other spans; the agents' spans go to *exporter*.
         exporter: Where finished spans go, instead of what the `OTEL_*` variables say. With a
             TracerProvider of the program's own, give it the program's exporter when *embedded*.
-        tracer: Name of the tracer that *embedded* uses; `lexical` by default.
+        tracer: Name of the tracer that *embedded* uses; `network` by default.
         capture_content: Whether texts, arguments, results, descriptions and error messages are recorded;
             `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` if None, and they are where that is not set.
             Without them, who acted, when and on what remains, and tracers that read texts abstain.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from blamespan.tracers import DEFAULT_TRACER
 from blamespan_tracer.clean_command import evaluate_on_clean
 from blamespan_tracer.feedback.command import evaluate_feedback
 from blamespan_tracer.labels_command import evaluate_on_labels
@@ -137,6 +138,11 @@ def _run_folder(name: str) -> Path:
     return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
+_TRACER = click.option(
+    "--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="An installed tracer, or a weights file."
+)
+
+
 @click.group()
 def evaluate() -> None:
     """Measure a tracer on labelled runs, beside baselines."""
@@ -187,7 +193,7 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
 
 @evaluate.command("who-and-when")
 @click.option("--data", type=_FOLDER, required=True, help="Folder that holds algorithm-generated and hand-crafted.")
-@click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
+@_TRACER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
     """Score decisive steps and agents on Who&When.
@@ -211,7 +217,7 @@ def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
 @evaluate.command("generated")
 @click.option("--data", type=_FOLDER, required=True, help="Folder that `blamespan generate` made.")
 @click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
-@click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
+@_TRACER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
     """Score decisive steps, agents, modes and false alarms on a generated corpus.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blamespan.tracers import DEFAULT_TRACER
+
 if TYPE_CHECKING:
     from blamespan.errors import UnreadableInput
     from blamespan.people_labels import PersonLabel
@@ -24,7 +26,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.command("labels")
 @click.argument("results_or_traces", nargs=-1, required=True, type=_FOLDER)
 @click.option("--labels", "labels_file", type=_FOLDER, required=True, metavar="FILE", help="What people said of them.")
-@click.option("--tracer", "name", default="lexical", show_default=True, help="For traces: who judges, or weights.")
+@click.option("--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="For traces: who judges, or weights.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, name: str, *, as_json: bool) -> None:
     """Score verdicts by what people said, beside how far people agree.

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from blamespan.tracers import DEFAULT_TRACER
+
 if TYPE_CHECKING:
     from blamespan.recorded import RecordedRun
     from blamespan_tracer.who_and_when_evaluation import SubsetFigures
@@ -18,7 +20,9 @@ __all__ = ["evaluate_on_steps", "print_steps"]
 
 @click.command("steps")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
+@click.option(
+    "--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="An installed tracer, or a weights file."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def evaluate_on_steps(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
     """Score decisive steps on those runs of PATHS, of any format, whose labels name one.

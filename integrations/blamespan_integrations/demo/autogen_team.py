@@ -97,10 +97,11 @@ def team(analyst: Sequence[Reply], reviewer: Sequence[Reply]) -> RoundRobinGroup
 
 
 async def main() -> None:
-    """Run the team clean, then with an analyst gone wrong."""
+    """Run the team clean, then with an analyst gone wrong, whose figure sales deny."""
     blamespan.instrument()
     await team(ANALYST, REVIEWER).run(task=TASK)
     await team(ANALYST_GONE_WRONG, REVIEWER_MISLED).run(task=TASK)
+    blamespan.record_outcome("failed", "sales say it was 1,310")
     trace.get_tracer_provider().force_flush()  # type: ignore[attr-defined]  # the SDK's provider
 
 

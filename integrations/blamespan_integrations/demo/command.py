@@ -30,7 +30,7 @@ __all__ = ["demo"]
 
 _PROGRAMS = {
     "AutoGen team `sales_desk`": ("blamespan_integrations.demo.autogen_team", "analyst"),
-    "LangGraph graph `returns_desk`": ("blamespan_integrations.demo.langgraph_graph", "writer"),
+    "LangGraph graph `returns_desk`": ("blamespan_integrations.demo.langgraph_graph", "researcher"),
 }
 """Title: the program, and the agent that goes wrong in its second run."""
 

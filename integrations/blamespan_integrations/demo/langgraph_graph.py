@@ -37,11 +37,19 @@ def search(query: str) -> str:
     return "\n".join(f"{name}: {text}" for name, text in DOCUMENTS.items() if any(w in text.lower() for w in words))
 
 
+SEARCH = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "returned shipping"}, "id": "call_0"}])
 RESEARCHER = [
-    AIMessage("", tool_calls=[{"name": "search", "args": {"query": "returned shipping"}, "id": "call_0"}]),
+    SEARCH,
     AIMessage(
         "returns.md says: goods may be returned within 30 days, and above 100 euros we pay the return shipping. The "
         "lamp was bought 20 days ago for 120 euros, so both apply."
+    ),
+]
+RESEARCHER_GONE_WRONG = [
+    SEARCH,
+    AIMessage(
+        "returns.md says: goods may be returned within 14 days, and above 200 euros we pay the return shipping. The "
+        "lamp was bought 20 days ago for 120 euros, so neither applies."
     ),
 ]
 WRITER = [
@@ -50,18 +58,24 @@ WRITER = [
         "shipping, because the price is above 100 euros."
     )
 ]
-WRITER_GONE_WRONG = [
+WRITER_MISLED = [
     AIMessage(
-        "Instead of answering the return question, let us first consider something else: a broader history of lamps. "
-        "Lamps have been made since antiquity, and choosing a light for the living room is a fascinating topic that "
-        "deserves a separate plan with many steps. Step 1: list lamp styles. Step 2: list lamp styles once more."
+        "No, the lamp can no longer be returned, as 20 days are more than the 14 days that returns.md allows. The "
+        "customer would pay the shipping, because the price is below 200 euros."
     )
 ]
-CHECKER = [AIMessage("Both sentences agree with returns.md, and the document is named. The answer can go out.")]
-CHECKER_MISLED = [AIMessage("The text reads well. The answer can go out.")]
+CHECKER = [
+    AIMessage(
+        "returns.md allows 30 days and pays the shipping above 100 euros: both sentences say so, and name it. The "
+        "answer can go out."
+    )
+]
+CHECKER_MISLED = [AIMessage("Both sentences agree with what was found, and the document is named. It can go out.")]
 
 
-def graph(writer: Sequence[AIMessage], checker: Sequence[AIMessage]) -> CompiledStateGraph[Any, Any, Any, Any]:
+def graph(
+    researcher: Sequence[AIMessage], writer: Sequence[AIMessage], checker: Sequence[AIMessage]
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Build the graph."""
 
     def agent(replies: Sequence[AIMessage]):  # type: ignore[no-untyped-def]  # LangGraph infers the node's types
@@ -73,7 +87,7 @@ def graph(writer: Sequence[AIMessage], checker: Sequence[AIMessage]) -> Compiled
         return "tools" if isinstance(last, AIMessage) and last.tool_calls else "writer"
 
     builder = StateGraph(MessagesState)
-    builder.add_node("researcher", agent(RESEARCHER))
+    builder.add_node("researcher", agent(researcher))
     builder.add_node("tools", ToolNode([search]))
     builder.add_node("writer", agent(writer))
     builder.add_node("checker", agent(checker))
@@ -86,10 +100,11 @@ def graph(writer: Sequence[AIMessage], checker: Sequence[AIMessage]) -> Compiled
 
 
 def main() -> None:
-    """Run the graph clean, then with a writer gone wrong."""
+    """Run the graph clean, then with a researcher gone wrong, whose answer the customer complains of."""
     blamespan.instrument()
-    graph(WRITER, CHECKER).invoke({"messages": [HumanMessage(TASK)]})
-    graph(WRITER_GONE_WRONG, CHECKER_MISLED).invoke({"messages": [HumanMessage(TASK)]})
+    graph(RESEARCHER, WRITER, CHECKER).invoke({"messages": [HumanMessage(TASK)]})
+    graph(RESEARCHER_GONE_WRONG, WRITER_MISLED, CHECKER_MISLED).invoke({"messages": [HumanMessage(TASK)]})
+    blamespan.record_outcome("failed", "the customer complained")
     trace.get_tracer_provider().force_flush()  # type: ignore[attr-defined]  # the SDK's provider
 
 

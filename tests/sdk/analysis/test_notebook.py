@@ -28,7 +28,7 @@ def test_example_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch) 
 
     shown = ["".join(t for o in cell["outputs"] if o.get("name") == "stdout" for t in _lines(o)) for cell in cells]
     assert printed == shown
-    assert list(names["failed"].agent) == ["analyst", "writer"]
+    assert list(names["failed"].agent) == ["analyst", "researcher"]
     assert names["blame"].score.sum() == pytest.approx(1, abs=1e-5)
 
 

@@ -48,9 +48,9 @@ def drawn_network(alarm: float = 0.0) -> Network:
     )
 
 
-def tracer_with(alarm: float = 0.0) -> NetworkTracer:
+def tracer_with(alarm: float = 0.0, *, abstains: bool = False) -> NetworkTracer:
     """Make a tracer of the drawn network."""
-    return NetworkTracer(drawn_network(alarm), LexicalTracer.bundled().lexicon)
+    return NetworkTracer(drawn_network(alarm), LexicalTracer.bundled().lexicon, abstains=abstains)
 
 
 def random_team(seed: int, n_steps: int = 8) -> MessageActionTrace:

@@ -12,9 +12,11 @@ import pytest
 
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.tracers import load_tracer, settings_of, tracer_options
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.inputs import run_inputs
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
-from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
 
 ALARMS = ((1.0, 0.9), (5.0, 0.6), (10.0, 0.4))
 
@@ -68,10 +70,10 @@ def test_the_budget_that_weights_were_trained_for_is_on_file() -> None:
 
 
 def test_smaller_budgets_leave_more_runs_without_a_verdict() -> None:
-    """The alarm decides on the failure score that is stated."""
+    """The alarm decides on the chance of failure."""
     run = random_team(3)
-    score = tracer_with().attribute([run])[0].failure_score
-    strict, lax = (tracer_with(alarm=score + step) for step in (0.001, -0.001))
+    chance = tracer_with().judge(run_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failed
+    strict, lax = (tracer_with(alarm=chance + step, abstains=True) for step in (0.001, -0.001))
 
     assert strict.attribute([run])[0].abstained is not None
     assert lax.attribute([run])[0].abstained is None

@@ -11,10 +11,10 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import WINDOW
+from blamespan_tracer.network.inputs import WINDOW, run_inputs
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network, is_network
-from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
 
@@ -72,15 +72,30 @@ def test_long_runs_are_read_in_parts() -> None:
     assert any(step.score for step in verdict.steps[-50:])
 
 
-def test_run_that_looks_sound_gets_no_verdict_unless_it_is_known_to_have_failed() -> None:
-    """An alarm is worth something only if sound runs raise none."""
+def test_run_below_the_alarm_is_not_called_failed_unless_it_is_known_to_have_failed() -> None:
+    """Suspects are named with no more than a half; who asks for a budget of false alarms gets no verdict."""
     run = random_team(3)
     failed = replace(run, outcome="failed")
 
-    passed_over, judged = tracer_with(alarm=1.1).attribute([run, failed])
+    named = tracer_with(alarm=1.1).attribute([run])[0]
+    passed_over, judged = tracer_with(alarm=1.1, abstains=True).attribute([run, failed])
 
+    assert named.abstained is None
+    assert named.failure_score < 0.5
     assert "probably sound" in (passed_over.abstained or "")
     assert judged.abstained is None
+
+
+def test_failure_score_is_a_half_at_the_alarm() -> None:
+    """The same run crosses a half where the alarm crosses its chance of failure, and its score falls as alarms rise."""
+    run = random_team(3)
+    chance = tracer_with().judge(run_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failed
+
+    scores = [tracer_with(alarm=alarm).attribute([run])[0].failure_score for alarm in (0.0, chance, chance + 1e-6, 1.0)]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[1] == 0.5
+    assert scores[2] < 0.5
+    assert scores[0] > 0.5
 
 
 def test_weights_come_back_as_they_were(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from blamespan.rebuild import rebuild_run
 from blamespan.retrying import Attempt, Retried
 from blamespan.runs import split_runs
 from blamespan.spans import Span
-from blamespan.tracers import Tracer, load_tracer
+from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_tracer.feedback.writing import feedback_on, is_suspected, with_feedback
 from blamespan_tracer.replay.user_program import Ran, UserProgram, load_program
 
@@ -116,7 +116,7 @@ def retry(
     *,
     budget: int = 3,
     check: Callable[[str, str], Any] | None = None,
-    tracer: str | Tracer = "lexical",
+    tracer: str | Tracer = DEFAULT_TRACER,
 ) -> Retried:
     """Do what `blamespan.retry` says; see there."""
     _check(task, budget)

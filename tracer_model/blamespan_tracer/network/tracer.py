@@ -36,6 +36,12 @@ BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
 _NO_IDEA = 0.5
 """Failure score of a run of which nobody can tell whether it failed."""
 
+_AT_ALARM = 0.5
+"""Failure score from which on a run is called failed."""
+
+_LEAST = 1e-9
+"""An alarm of 0 or 1 is divided by this."""
+
 _MOSTLY = 0.5
 """From here on it is the second judge's run."""
 
@@ -85,9 +91,10 @@ class NetworkTracer:
     """Attributes runs by a network over their steps; see `blamespan_tracer.network.model`.
 
     - A step's share of the blame is the chance that the failure was decided there, given that it failed.
-    - `failure_score` is the chance that the run failed by an agent's fault; a half where that cannot be told: of runs
-      in which language models wrote what agents say, and which nobody knows to have failed.
-    - Where it is below `alarm`, can be told, and nobody knows the run to have failed, there is no verdict.
+    - `failure_score` says how likely the run failed by an agent's fault: above a half it is called failed, which few
+      sound runs are (`max_false_alarms`). It is a half where nobody can tell: of runs in which language models wrote
+      what agents say, and which nobody knows to have failed.
+    - Suspects are named whatever it is; a tracer that *abstains* gives no verdict on runs that are probably sound.
 
     Deterministic on a CPU: runs are read one at a time, so what shares a call cannot change a verdict. On a GPU many
     are read at once, which changes scores by some 1e-5.
@@ -96,12 +103,15 @@ class NetworkTracer:
         network: What judges.
         lexicon: The one that it was trained with.
         reader: Who computes; NumPy where none is given.
+        abstains: Whether there is no verdict on runs below the alarm that nobody knows to have failed.
 
     Raises:
         TracerUnavailable: if the network is for another lexicon or another version's features.
     """
 
-    def __init__(self, network: Network, lexicon: Lexicon, reader: Reader | None = None) -> None:
+    def __init__(
+        self, network: Network, lexicon: Lexicon, reader: Reader | None = None, *, abstains: bool = False
+    ) -> None:
         if network.features != feature_names(lexicon) or network.lexicon != lexicon.digest:
             raise TracerUnavailable(
                 f"expected a network for this version and lexicon {lexicon.digest!r}, got one for "
@@ -110,6 +120,7 @@ class NetworkTracer:
         self._network = network
         self._lexicon = lexicon
         self._reader: Reader = NumpyReader(network) if reader is None else reader
+        self._abstains = abstains
         self._identity = TracerIdentity("network", __version__, network.digest)
         self._modes = tuple(mode(name) for name in network.modes)
 
@@ -126,6 +137,8 @@ class NetworkTracer:
     def in_use(cls) -> NetworkTracer:
         """Load what the environment asks for: weights, device, most false alarms; see `NetworkSettings`.
 
+        Who asks for a budget of false alarms gets no verdict on runs that raise none.
+
         Raises:
             ConfigError: if a variable is wrong, or the weights have no alarm for so few false alarms.
             MissingExtra: if a device is asked for and PyTorch is not installed.
@@ -135,7 +148,8 @@ class NetworkTracer:
         network = Network.load(settings.weights or BUNDLED)
         if settings.max_false_alarms is not None:
             network = network.with_alarm_for(settings.max_false_alarms)
-        return cls(network, LexicalTracer.bundled().lexicon, settings.reader(network))
+        abstains = settings.max_false_alarms is not None
+        return cls(network, LexicalTracer.bundled().lexicon, settings.reader(network), abstains=abstains)
 
     @property
     def identity(self) -> TracerIdentity:
@@ -235,19 +249,29 @@ class NetworkTracer:
         self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict], found: Judgement
     ) -> _Case | Attribution:
         is_known = trace.outcome == "failed"
-        failed = (1 - found.prose) * found.failed + found.prose * (1.0 if is_known else _NO_IDEA)
-        if failed < self._network.alarm and not is_known:
-            if found.prose < _MOSTLY:
-                return Attribution.abstain(
-                    trace,
-                    f"probably sound: failure score {failed:.2f} is below {self._network.alarm:.2f}",
-                    self._identity,
-                )
-            failed = min(failed, _NO_IDEA)
+        failed = self._failure_score(found, is_known=is_known)
+        if self._abstains and not is_known and found.prose < _MOSTLY and failed < _AT_ALARM:
+            reason = f"probably sound: failure score {failed:.2f} is below {_AT_ALARM:.2f}"
+            return Attribution.abstain(trace, reason, self._identity)
         shares = np.zeros(run.n_steps)
         np.add.at(shares, run.lands_on[run.can_be_blamed], found.shares[run.can_be_blamed].astype(np.float64))
         whole = (shares / shares.sum()).tolist()
         return _Case(trace, run, found, shares.tolist(), failed, quotes_of(trace, run, whole, verdicts))
+
+    def _failure_score(self, found: Judgement, *, is_known: bool) -> float:
+        """Tell how likely the run failed, on a scale on which the alarm lies at a half.
+
+        Args:
+            found: What was said of it.
+            is_known: Whether it is known to have failed.
+        """
+        if is_known:
+            return (1 - found.prose) * found.failed + found.prose
+        if found.prose >= _MOSTLY:
+            return _NO_IDEA
+        failed, alarm = found.failed, self._network.alarm
+        below, above = failed / max(alarm, _LEAST), (failed - alarm) / max(1 - alarm, _LEAST)
+        return _AT_ALARM * min(below, 1.0) if failed < alarm else _AT_ALARM + (1 - _AT_ALARM) * min(above, 1.0)
 
     def _scores_without(self, cases: Sequence[_Case]) -> list[list[float]]:
         """Score the most blamed step of each, within its part of the run, without each of its sentences in turn."""
