@@ -126,7 +126,8 @@ def _train_network(recipe: Path, data: Path, out: Path | None, seed: int | None)
             click.echo(f"held-out {what}: {held.n} failed and {held.sound} sound runs")
             mode = "" if held.mode is None else f", mode {held.mode:.1f} %"
             click.echo(f"  step {held.step:.1f} %, agent {held.agent:.1f} %{mode}")
-            click.echo(f"  false alarms {held.false_alarms:.1f} % of the sound runs")
+            if held.sound:
+                click.echo(f"  false alarms {held.false_alarms:.1f} % of the sound runs")
             click.echo(f"  step sets hold the decisive step in {held.coverage:.1f} %")
     if trained.held_out.agents is not None:
         click.echo(f"held-out AEGIS questions: the most blamed agent is at fault in {trained.held_out.agents:.1f} %")

@@ -123,7 +123,7 @@ def _said(fact: Fact) -> Opinion:
     """Say what the tracer says by itself, whatever is known of the run's outcome; to abstain is to raise no alarm."""
     if fact.kind == "abstained":
         return Opinion(False)
-    return Opinion(fact.failure_score >= _ALARM, fact.agent, fact.step, _canonical([fact.mode] if fact.mode else []))
+    return Opinion(fact.failure_score > _ALARM, fact.agent, fact.step, _canonical([fact.mode] if fact.mode else []))
 
 
 def _canonical(names: Sequence[str]) -> frozenset[str]:

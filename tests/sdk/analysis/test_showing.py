@@ -156,13 +156,25 @@ def test_abstention_is_said() -> None:
     assert "failure" not in picture
 
 
-def test_sound_run_says_so() -> None:
-    """Where a failure is less likely than not, who is to blame stands under an if."""
-    trace = talk(1, ["a", "bbb"])
-    [verdict] = LongestStepTracer().attribute([trace])
-    picture = drawn(ShownRun("x", trace), verdict=replace(verdict, failure_score=0.2))
+@pytest.mark.parametrize(
+    ("score", "doubt"),
+    [
+        (0.2, "more likely sound; if it failed:\n"),
+        (0.5, "nobody can tell whether it failed; if it did:\n"),
+        (0.8, ""),
+    ],
+)
+def test_blame_stands_under_an_if_unless_the_run_failed(score: float, doubt: str) -> None:
+    """Where a failure is no more likely than not, the blame is for the case that there was one, unless it is known."""
+    failed = talk(1, ["a", "bbb"])
+    [verdict] = LongestStepTracer().attribute([failed])
+    verdict = replace(verdict, failure_score=score)
+    picture, known = (
+        drawn(ShownRun("x", trace), verdict=verdict) for trace in (replace(failed, outcome="unknown"), failed)
+    )
 
-    assert "failure 0.20\ntask: What is 12 * 3?\nmore likely sound; if it failed:\nmost to blame: solver" in picture
+    assert f"failure {score:.2f}\ntask: What is 12 * 3?\n{doubt}most to blame: solver" in picture
+    assert f"failure {score:.2f}\ntask: What is 12 * 3?\nmost to blame: solver" in known
 
 
 def test_evidence_far_down_is_shown_where_it_stands() -> None:

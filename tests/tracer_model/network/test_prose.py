@@ -156,6 +156,19 @@ def test_nobody_can_tell_whether_prose_failed(judge: ProseJudge) -> None:
     assert of_known.decisive_step == of_unknown.decisive_step
 
 
+def test_blame_for_a_thought_that_is_said_lands_on_the_longer_of_the_two(judge: ProseJudge) -> None:
+    """Who thinks and then speaks decides once; the blame is for where most of it stands."""
+    tracer = NetworkTracer(replace(drawn_network(), prose=judge), LEXICON)
+    long, short = PROSE * 9 + "I guess seven.", PROSE
+    for first, second, blamed in ((long, short, 1), (short, long, 2)):
+        trace = team(("A", PROSE * 2), ("B", first), ("B", second), ("C", PROSE * 2))
+        thought = tuple(replace(step, kind="plan") if step.index == 1 else step for step in trace.steps)
+
+        (verdict,) = tracer.attribute([replace(trace, steps=thought)])
+        assert verdict.decisive_step == blamed
+        assert verdict.steps[3 - blamed].score == 0
+
+
 def test_batch_does_not_change_a_verdict(judge: ProseJudge) -> None:
     """Alone or among others, a run gets the same verdict to the bit."""
     tracer = NetworkTracer(replace(drawn_network(), prose=judge), LEXICON)

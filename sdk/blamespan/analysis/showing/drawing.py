@@ -14,7 +14,7 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import clean, duration, number, when
 from blamespan.analysis.showing.marks import Lanes, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import MORE_LIKELY_THAN_NOT, MOST_STEPS, SHARE_WORTH_A_LINE, mode_text
+from blamespan.analysis.showing.verdicts import MOST_STEPS, SHARE_WORTH_A_LINE, doubt_of, mode_text
 from blamespan.attribution import Attribution
 from blamespan.trace import Step, Usage
 
@@ -132,8 +132,8 @@ class Picture:
         step, shares = verdict.steps[decisive], self._facts.shares
         mode = verdict.mode_of(step.agent)
         what = f", for {line(mode_text(verdict, step.agent))}, likelihood {mode.score:.2f}" if mode else ""
-        if verdict.failure_score < MORE_LIKELY_THAN_NOT:
-            self._say("more likely sound; if it failed:")
+        if doubt := doubt_of(verdict, self._run.trace.outcome):
+            self._say(doubt)
         self._say(
             f"most to blame: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}", _DECISIVE
         )

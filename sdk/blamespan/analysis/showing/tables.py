@@ -10,10 +10,10 @@ from rich.text import Text
 
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.verdicts import (
-    MORE_LIKELY_THAN_NOT,
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
     StepRow,
+    doubt_of,
     mode_text,
     step_rows,
 )
@@ -123,8 +123,8 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
-        if verdict.failure_score < MORE_LIKELY_THAN_NOT:
-            facts.append("more likely sound; if it failed:")
+        if doubt := doubt_of(verdict, trace.outcome):
+            facts.append(doubt)
     return "   ".join(facts)
 
 

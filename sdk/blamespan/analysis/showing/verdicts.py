@@ -7,12 +7,12 @@ from typing import Final
 
 from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Outcome
 
-__all__ = ["MORE_LIKELY_THAN_NOT", "MOST_STEPS", "SHARE_WORTH_A_LINE", "StepRow", "mode_text", "step_rows"]
+__all__ = ["MOST_STEPS", "NOBODY_KNOWS", "SHARE_WORTH_A_LINE", "StepRow", "doubt_of", "mode_text", "step_rows"]
 
-MORE_LIKELY_THAN_NOT: Final = 0.5
-"""Below this likelihood of a failure a run is called sound, and its verdict an if."""
+NOBODY_KNOWS: Final = 0.5
+"""Likelihood of a failure that says neither way. Below it a run is called sound, above it failed."""
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
 SHARE_WORTH_A_LINE: Final = 0.05
@@ -31,6 +31,15 @@ class StepRow:
     mode: str
     evidence: str
     content: str
+
+
+def doubt_of(verdict: Attribution, outcome: Outcome) -> str:
+    """Say what must hold for anybody to be blamed; empty where the run is called failed, or known to have."""
+    if outcome == "failed" or verdict.failure_score > NOBODY_KNOWS:
+        return ""
+    if verdict.failure_score == NOBODY_KNOWS:
+        return "nobody can tell whether it failed; if it did:"
+    return "more likely sound; if it failed:"
 
 
 def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:

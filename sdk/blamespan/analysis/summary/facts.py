@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.verdicts import MORE_LIKELY_THAN_NOT
+from blamespan.analysis.showing.verdicts import NOBODY_KNOWS
 from blamespan.errors import UnreadableInput
 
 __all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]
+
+_KNOWN = ("failed", "succeeded")
 
 Kind: TypeAlias = Literal["failed", "sound", "abstained"]
 """`failed`: known to have failed, or more likely than not; `sound`: the opposite; `abstained`: there is no verdict."""
@@ -111,6 +113,8 @@ def _fact(row: Row) -> Fact:
         _whole(row["revision"]),
     )
     reason, step = row["abstained"], row["step"]
+    if reason is None and score == NOBODY_KNOWS and row["outcome"] not in _KNOWN:
+        reason = "nobody can tell whether it failed: record outcomes"
     has_verdict = reason is None and step is not None
     mode = (row["mode"] or {}) if has_verdict else {}
     index = _whole(step) if has_verdict else None
@@ -134,9 +138,9 @@ def _fact(row: Row) -> Fact:
 
 
 def _kind(outcome: object, score: float) -> Kind:
-    if outcome in ("failed", "succeeded"):
+    if outcome in _KNOWN:
         return "failed" if outcome == "failed" else "sound"
-    return "failed" if score >= MORE_LIKELY_THAN_NOT else "sound"
+    return "failed" if score > NOBODY_KNOWS else "sound"
 
 
 def _share_of(row: Row, index: int | None) -> float:
