@@ -165,11 +165,16 @@ def train_network_on(
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
     network, apart = _with_prose(network, examples, recipe.coverage)
+    others = (examples.agents, examples.reasoning)
+    agents, reasoning = (_Seen.of(_scaled(part, mean, spread), members, shape) for part in others)
     tasks, recipes = seen.parted(len(examples.tasks))
-    agents, reasoning = (
-        _Seen.of(_scaled(part, mean, spread), members, shape) for part in (examples.agents, examples.reasoning)
-    )
-    return network, HeldOut(
+    return network, _held_out(network, tasks, recipes, agents, reasoning, apart)
+
+
+def _held_out(
+    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, apart: Sequence[Apart]
+) -> HeldOut:
+    return HeldOut(
         tasks=_measured(tasks, network),
         recipes=_measured(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
