@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["AgentBlame", "Attribution", "Evidence", "ModeBlame", "StepBlame", "TracerIdentity"]
+__all__ = ["NOBODY_KNOWS", "AgentBlame", "Attribution", "Evidence", "ModeBlame", "StepBlame", "TracerIdentity"]
+
+NOBODY_KNOWS: Final = 0.5
+"""Failure score that says neither way: above it a run is called failed, below it sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,11 @@ class Attribution:
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)),
             tracer=tracer,
         )
+
+    @property
+    def calls_failed(self) -> bool:
+        """Whether it says that the run rather failed than not."""
+        return self.abstained is None and self.failure_score > NOBODY_KNOWS
 
     def mode_of(self, agent: str | None) -> ModeBlame | None:
         """Give the most likely error mode of *agent*; None where it is blamed for none."""

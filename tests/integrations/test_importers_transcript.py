@@ -145,6 +145,8 @@ def test_run_without_marks_has_no_label(tmp_path: Path) -> None:
         ("=== a\noutcome: bad\n--- A\nhi", "t.txt:1: expected the outcome failed, succeeded or unknown, got 'bad'"),
         ("=== a\nwhat: is this\n--- A\nhi", "t.txt:2: expected outcome:, agents:"),
         ("=== a\n--- A [wrong]\nhi", "t.txt:2: expected `--- AGENT`"),
+        ("=== a\n--- A [\nhi", "t.txt:2: expected `--- AGENT`"),
+        ("=== a\n--- A" + " -> b" * 200_000 + " [carried] c\nhi", "t.txt:2: expected `--- AGENT`"),
         ("=== a\n--- A [mistake mast:FM-9.9]\nhi", "t.txt:2: expected an error mode as taxonomy:code"),
         ("=== a\n--- A gets\nhi", "t.txt:2: expected an answer to a call of 'A', got no call"),
         ("=== a\nbegins as: b, 1 step\n--- A\nhi", "t.txt:1: expected `begins as: NAME, N steps`"),

@@ -10,7 +10,7 @@ from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
-from blamespan_tracer.generated_evaluation import evaluate_generated, is_alarm
+from blamespan_tracer.generated_evaluation import evaluate_generated
 from tests.tracer_model.runs import trace
 
 SAYS = TracerIdentity("says", "1")
@@ -56,9 +56,9 @@ def test_abstention_is_wrong_on_a_failure_and_right_on_a_sound_run() -> None:
 
 def test_low_score_is_no_alarm() -> None:
     """A verdict that says itself that the run probably did not fail, or that it does not know, wakes nobody."""
-    assert not is_alarm(blames(0, "mast:FM-1.1", score=0.4))
-    assert not is_alarm(blames(0, "mast:FM-1.1", score=0.5))
-    assert is_alarm(blames(0, "mast:FM-1.1", score=0.51))
+    assert not blames(0, "mast:FM-1.1", score=0.4).calls_failed
+    assert not blames(0, "mast:FM-1.1", score=0.5).calls_failed
+    assert blames(0, "mast:FM-1.1", score=0.51).calls_failed
 
 
 def test_runs_without_a_decisive_step_are_refused() -> None:

@@ -35,10 +35,9 @@ class CleanFigures(TypedDict):
 
 def evaluate_clean(verdicts: Sequence[Attribution], *, tracer: str) -> CleanFigures:
     """Count the false alarms among verdicts on runs that succeeded: those that say that a run probably failed."""
-    from blamespan_tracer.generated_evaluation import is_alarm
     from blamespan_tracer.metrics import interval, percent
 
-    alarms = [is_alarm(verdict) for verdict in verdicts]
+    alarms = [verdict.calls_failed for verdict in verdicts]
     scores = sorted(verdict.failure_score for verdict in verdicts if verdict.abstained is None)
     return {
         "tracer": tracer,

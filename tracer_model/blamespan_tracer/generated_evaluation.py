@@ -16,7 +16,7 @@ from blamespan.taxonomy import canonical
 from blamespan_tracer.calibration import expected_calibration_error
 from blamespan_tracer.metrics import interval, percent
 
-__all__ = ["GeneratedFigures", "evaluate_generated", "is_alarm"]
+__all__ = ["GeneratedFigures", "evaluate_generated"]
 
 COVERAGE = 0.9
 """Share of the runs whose decisive step a step set is meant to hold."""
@@ -80,7 +80,7 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
     sets = [verdict.step_set for _, verdict in failed]
     held = [_decisive(run) in chosen for (run, _), chosen in zip(failed, sets, strict=True)]
     spoken = [place for place, (_, verdict) in enumerate(failed) if verdict.decisive_step is not None]
-    alarms = [is_alarm(verdict) for _, verdict in sound]
+    alarms = [verdict.calls_failed for _, verdict in sound]
     return {
         **_rights(answers),
         "step_ci": list(interval([answer.step for answer in answers])),
@@ -99,11 +99,6 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
         "by": {name: _by([part(run) for run, _ in failed], answers) for name, part in _PARTS.items()},
         "baselines": _baselines([run for run, _ in failed]),
     }
-
-
-def is_alarm(verdict: Attribution) -> bool:
-    """Tell whether *verdict* calls the run rather failed than not; a half says that it does not know."""
-    return verdict.abstained is None and verdict.failure_score > 0.5
 
 
 _PARTS: dict[str, Callable[[RecordedRun], str]] = {

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.summary.facts import Fact, Judge, Row, fact_of
+from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import ConfigError
 from blamespan.people_labels import PersonLabel, step_of
 from blamespan.recorded import RecordedRun
@@ -22,7 +23,6 @@ __all__ = ["Joined", "joined_results", "joined_runs"]
 Labels: TypeAlias = Mapping[str, Sequence[PersonLabel]]
 
 _BATCH_RUNS = 50
-_ALARM = 0.5
 _FAILED = {"agrees": True, "corrects": True, "no_failure": False, "no_agent": False, "unsure": None}
 """Whether an agent's fault made the run fail, by a label's answer."""
 
@@ -123,7 +123,9 @@ def _said(fact: Fact) -> Opinion:
     """Say what the tracer says by itself, whatever is known of the run's outcome; to abstain is to raise no alarm."""
     if fact.kind == "abstained":
         return Opinion(False)
-    return Opinion(fact.failure_score > _ALARM, fact.agent, fact.step, _canonical([fact.mode] if fact.mode else []))
+    return Opinion(
+        fact.failure_score > NOBODY_KNOWS, fact.agent, fact.step, _canonical([fact.mode] if fact.mode else [])
+    )
 
 
 def _canonical(names: Sequence[str]) -> frozenset[str]:

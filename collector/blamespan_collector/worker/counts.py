@@ -27,8 +27,6 @@ names in traces must not fill a metrics store."""
 _MOST_MODES = 50
 _MOST_RUN_LABELS = 90
 """Ten tracers by outcome and verdict; others, as where an installed one names itself anew each time, are `other`."""
-_BLAMED_ABOVE = 0.5
-"""Runs with a lower failure score blame nobody."""
 _FROM_THE_START = (
     "revisions",
     "runs_abstained",
@@ -118,7 +116,7 @@ class WorkerCounts:
 
     def _count(self, verdict: Attribution, outcome: str) -> None:
         """Count whom a verdict blames, for what, and how surely."""
-        is_failed = verdict.failure_score > _BLAMED_ABOVE and bool(verdict.agents)
+        is_failed = verdict.calls_failed and bool(verdict.agents)
         found = "abstained" if verdict.abstained is not None else "failed" if is_failed else "succeeded"
         key = (outcome, found, verdict.tracer.name[:100])
         self.runs[key if key in self.runs or len(self.runs) < _MOST_RUN_LABELS else (*key[:2], "other")] += 1

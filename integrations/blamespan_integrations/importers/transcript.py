@@ -47,14 +47,17 @@ _START = re.compile(rb"\s*(?:#[^\n]*\n\s*)*=== \S")
 _NAME = re.compile(r"=== (?P<name>\S.*)")
 _HEADER = re.compile(r"(?P<key>outcome|agents|team|begins as): *(?P<value>.*)")
 _STEP = re.compile(
-    r"--- (?P<agent>[^\[\]]*?\S)(?: \((?P<role>executor|user)\))?"
-    r"(?: (?P<verb>thinks|calls|gets|fails)| -> (?P<others>[^\[\]]*?\S))?"
+    r"--- (?P<agent>[^\[\]]*?[^\s\[\]])(?: \((?P<role>executor|user)\))?"
+    r"(?: (?P<verb>thinks|calls|gets|fails)| -> (?P<others>[^\[\]]*?[^\s\[\]]))?"
     r"(?P<marks>(?: *\[[^\[\]]*\])*) *"
 )
 _MARK = re.compile(r"\[(?P<what>mistake|error|carried)(?: (?P<mode>[^\s\]]+))?\]")
 _AGENT = re.compile(r"(?P<name>.*?\S)(?: \((?P<role>executor|user)\))?")
 _BEGINS = re.compile(r"(?P<name>.*\S), (?P<steps>[0-9]{1,5}) steps?")
 _CALL = re.compile(r"(?P<tool>[^(]*)\((?P<arguments>.*)\)", re.DOTALL)
+
+_MAX_STEP_LINE = 1_000
+"""Characters of a line that begins a step: `_STEP` takes their square."""
 
 _MAX_STEPS = 10 * MAX_STEPS
 """Of all runs of a file, which are held in memory: those that share a beginning could be far longer than the file."""
@@ -183,7 +186,7 @@ def _headers(block: _Lines) -> tuple[dict[str, str], str]:
 
 def _said(block: _Lines) -> _Said:
     place, line = block[0]
-    match = _STEP.fullmatch(line)
+    match = _STEP.fullmatch(line) if len(line) <= _MAX_STEP_LINE else None
     marks = tuple((mark["what"], mark["mode"] or "") for mark in _MARK.finditer(match["marks"])) if match else ()
     if match is None or len(marks) != match["marks"].count("["):
         raise UnreadableInput(
@@ -244,16 +247,14 @@ def _run(script: _Script) -> RecordedRun:
             kind: StepKind = "plan" if step.verb == "thinks" else "message"
             told.say(step.agent, step.content, kind=kind, recipients=step.others)
     faults = _faults(script)
-    decisive = next((one.step for one in faults or () if _marked(script.steps[one.step or 0], "mistake")), None)
-    carried = tuple(number for number, step in enumerate(script.steps) if _marked(step, "carried"))
     origin = Origin(
         "faulty" if script.outcome == "failed" else "clean",
         family=script.team,
         topology="",
         framework="",
         recipe="transcript",
-        decisive=decisive,
-        carried_by=carried,
+        decisive=next(iter(_marked(script, "mistake")), None),
+        carried_by=_marked(script, "carried"),
     )
     return RecordedRun(script.place, told.trace("transcript"), faults, origin if faults is not None else None)
 
@@ -280,8 +281,9 @@ def _faults(script: _Script) -> tuple[Fault, ...] | None:
     return (*found["mistake"], *found["error"])
 
 
-def _marked(step: _Said, what: str) -> bool:
-    return any(mark == what for mark, _ in step.marks)
+def _marked(script: _Script, what: str) -> tuple[int, ...]:
+    """List the steps with a mark."""
+    return tuple(place for place, step in enumerate(script.steps) if any(mark == what for mark, _ in step.marks))
 
 
 def _mode(code: str, place: str) -> ErrorMode:

@@ -94,7 +94,7 @@ def test_shares_add_up_over_those_who_can_be_blamed(judge: ProseJudge) -> None:
     shares = judge.shares(run.inputs.features, blamable)
     assert shares.sum() == pytest.approx(1)
     assert not shares[~blamable].any()
-    assert (judge.mixed(run.inputs.features, nobody, other) == other).all()
+    assert (judge.mixed(run.inputs.features, nobody, other)[0] == other).all()
 
 
 def test_words_that_aegis_taught_are_not_read(judge: ProseJudge) -> None:

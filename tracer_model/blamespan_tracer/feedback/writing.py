@@ -36,7 +36,6 @@ BEGIN = "--- Feedback on an earlier attempt ---"
 END = "--- End of the feedback ---"
 
 _MOST_NAME, _MOST_QUOTE, _MOST_ADVICE = 80, 200, 1_000
-_SUSPECTED_ABOVE = 0.5
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?)\n{re.escape(END)}", re.DOTALL)
 _BLAMED = re.compile(r'^Most likely to blame: ("(?:[^"\\]|\\.)*")', re.MULTILINE)
 _KIND = re.compile(r"^Kind of error: .*\((\w+:[\w.-]+)\)", re.MULTILINE)
@@ -134,7 +133,7 @@ def is_known_to_have_failed(trace: MessageActionTrace) -> bool:
 
 def is_suspected(verdict: Attribution | None) -> bool:
     """Tell whether a verdict finds somebody more likely at fault than not; else what was done may well be right."""
-    return verdict is not None and verdict.abstained is None and verdict.failure_score > _SUSPECTED_ABOVE
+    return verdict is not None and verdict.calls_failed
 
 
 def with_feedback(task: str, told: str) -> str:

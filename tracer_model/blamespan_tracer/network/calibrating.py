@@ -7,13 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN
 
-__all__ = ["BUDGETS", "Pointed", "alarm_for", "alarms_for", "mass_for", "shares_of", "temperature_of"]
+__all__ = [
+    "BUDGETS",
+    "Pointed",
+    "alarm_for",
+    "alarms_for",
+    "blamed",
+    "mass_ahead",
+    "mass_for",
+    "mass_holding",
+    "shares_of",
+    "temperature_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +56,22 @@ def shares_of(scores: Floats, temperature: float) -> tuple[Floats, float]:
     powers = np.exp((scores - scores.max()) / temperature)
     mass = powers[:-1].sum()
     return powers[:-1] / max(mass, 1e-300), float(mass / (mass + powers[-1]))
+
+
+def blamed(agents: NDArray[np.int64], shares: NDArray[Any]) -> tuple[int, int]:
+    """Name the most blamed agent, and the most blamed of its steps.
+
+    Args:
+        agents: (N,) whose step each is.
+        shares: (N,) of the blame.
+    """
+    agent = int(np.bincount(agents, shares).argmax())
+    return agent, int(np.where(agents == agent, shares, -1).argmax())
+
+
+def mass_ahead(shares: Floats, place: int) -> float:
+    """Add up the (N,) shares of the steps that are blamed more than the one at *place*."""
+    return float(shares[shares > shares[place]].sum())
 
 
 def temperature_of(runs: Sequence[Pointed]) -> float:
@@ -94,12 +122,13 @@ def mass_for(runs: Sequence[Pointed], temperature: float, coverage: float) -> fl
 
     Source: adaptive prediction sets, without randomisation (arXiv 2006.02544, section 2).
     """
-    needed = []
-    for run in runs:
-        if run.decisive >= 0:
-            shares, _ = shares_of(run.scores, temperature)
-            needed.append(float(shares[shares > shares[run.decisive]].sum()))
-    if not needed:
+    failed = [run for run in runs if run.decisive >= 0]
+    return mass_holding([mass_ahead(shares_of(run.scores, temperature)[0], run.decisive) for run in failed], coverage)
+
+
+def mass_holding(ahead: Sequence[float], coverage: float) -> float:
+    """Find the mass of `mass_for` from what lies ahead of the decisive step of each failure."""
+    if not ahead:
         return 1.0
-    rank = min(int(np.ceil((len(needed) + 1) * coverage / 100)), len(needed)) - 1
-    return min(float(np.sort(needed)[rank]) + _MORE, 1.0)
+    rank = min(int(np.ceil((len(ahead) + 1) * coverage / 100)), len(ahead)) - 1
+    return min(float(np.sort(ahead)[rank]) + _MORE, 1.0)

@@ -18,11 +18,11 @@ from torch.nn import functional
 
 from blamespan_tracer.network.batches import batches, pad, parted, targets_of
 from blamespan_tracer.network.examples import Example
-from blamespan_tracer.network.model import Scores, Shape, scores_of
+from blamespan_tracer.network.model import Scores, Shape, mean_scores, scores_of
 from blamespan_tracer.network.objectives import contrastive_loss, expected_reward, supervised_losses
 from blamespan_tracer.network.schedule import Schedule
 
-__all__ = ["fit_network", "initial_weights", "predict"]
+__all__ = ["fit_network", "initial_weights", "predict", "predict_together"]
 
 _log = logging.getLogger(__name__)
 
@@ -137,6 +137,14 @@ def predict(
             parts = (pointer, scores.fault[place, :size], scores.modes[place, :size], scores.states[place, :size])
             found[row] = Scores(*(part.cpu() for part in parts))
     return [each for each in found if each is not None]
+
+
+def predict_together(
+    examples: Sequence[Example], members: Sequence[Mapping[str, Tensor]], shape: Shape
+) -> list[Scores]:
+    """Score runs by several networks that speak together; one entry per example."""
+    said = [predict(examples, weights, shape) for weights in members]
+    return [mean_scores(each) for each in zip(*said, strict=True)]
 
 
 def _step(

@@ -21,7 +21,7 @@ from blamespan_tracer.network.calibrating import Pointed, mass_for, temperature_
 from blamespan_tracer.network.examples import Example
 from blamespan_tracer.network.prose import ProseJudge, columns_read, manner_of, with_neighbours
 
-__all__ = ["Apart", "fit_prose", "judged_apart", "tuned_prose"]
+__all__ = ["Apart", "fit_prose", "tuned_prose"]
 
 _POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.2, 0.1, 1e-3
 """L2 penalties, chosen among 0.1 to 1, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
@@ -71,7 +71,7 @@ def fit_prose(
     torch.set_num_threads(1)
     columns = columns_read(features)
     failed = [each for each in transcripts if each.decisive >= 0]
-    apart = judged_apart(failed, columns)
+    apart = _judged_apart(failed, columns)
     temperature = temperature_of([each.pointed for each in apart])
     apart = [replace(each, pointed=replace(each.pointed, scores=each.pointed.scores / temperature)) for each in apart]
     pointer, (modes, bias) = _pointer(failed, columns), _modes(failed, columns)
@@ -91,7 +91,7 @@ def fit_prose(
     )
 
 
-def judged_apart(failed: Sequence[Example], columns: NDArray[np.int64]) -> list[Apart]:
+def _judged_apart(failed: Sequence[Example], columns: NDArray[np.int64]) -> list[Apart]:
     """Judge each team's runs by weights fitted to those of the others; of one team alone, each task's."""
     by_team = len({each.origin for each in failed}) > 1
     groups = [each.origin if by_team else each.group for each in failed]

@@ -69,15 +69,17 @@ class ProseJudge:
         scores = np.where(can_be_blamed, with_neighbours(features[:, self.columns]) @ self.pointer, -np.inf)
         return _softmax(scores)
 
-    def mixed(self, features: Floats, can_be_blamed: NDArray[np.bool_], shares: Floats) -> Floats:
-        """Mix what this judge says into the (N,) *shares* of the other, as far as it is to be heard; where none can be
-        blamed, they stay.
+    def mixed(self, features: Floats, can_be_blamed: NDArray[np.bool_], shares: Floats) -> tuple[Floats, float]:
+        """Mix what this judge says into the (N,) *shares* of the other, as far as it is to be heard.
+
+        Returns:
+            The shares, which stay where nobody can be blamed; and how far it was heard, as `weight`.
         """
+        weight = self.weight(features)
         if not can_be_blamed.any():
-            return shares
-        weight = np.float32(self.weight(features))
-        mixed: Floats = (1 - weight) * shares + weight * self.shares(features, can_be_blamed)
-        return mixed
+            return shares, weight
+        heard = np.float32(weight)
+        return (1 - heard) * shares + heard * self.shares(features, can_be_blamed), weight
 
     def mode_chances(self, features: Floats) -> Floats:
         """Tell of each step which mode it has if it is to blame: (N, K), each row adding up to 1."""

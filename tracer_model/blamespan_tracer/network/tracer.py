@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan import __version__
-from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerIdentity
 from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
@@ -32,15 +32,6 @@ from blamespan_tracer.silence import why_silent
 __all__ = ["Judgement", "NetworkTracer"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
-
-_NO_IDEA = 0.5
-"""Failure score of a run of which nobody can tell whether it failed."""
-
-_AT_ALARM = 0.5
-"""Failure score from which on a run is called failed."""
-
-_LEAST = 1e-9
-"""An alarm of 0 or 1 is divided by this."""
 
 _MOSTLY = 0.5
 """From here on it is the second judge's run."""
@@ -146,9 +137,8 @@ class NetworkTracer:
         """
         settings = NetworkSettings.from_environment(os.environ)
         network = Network.load(settings.weights or BUNDLED)
-        if settings.max_false_alarms is not None:
+        if abstains := settings.max_false_alarms is not None:
             network = network.with_alarm_for(settings.max_false_alarms)
-        abstains = settings.max_false_alarms is not None
         return cls(network, LexicalTracer.bundled().lexicon, settings.reader(network), abstains=abstains)
 
     @property
@@ -235,11 +225,11 @@ class NetworkTracer:
     def _with_prose(self, run: RunInputs, found: Judgement, judge: ProseJudge) -> Judgement:
         """Mix in what the second judge says, as far as it is to be heard."""
         features = self._network.scaled(run.features)
-        weight = judge.weight(features)
+        shares, weight = judge.mixed(features, run.can_be_blamed, found.shares)
         heard = np.float32(weight)
         return replace(
             found,
-            shares=judge.mixed(features, run.can_be_blamed, found.shares),
+            shares=shares,
             modes=(1 - heard) * found.modes + heard * judge.mode_chances(features),
             prose=weight,
             set_mass=(1 - weight) * found.set_mass + weight * float(judge.set_mass[0]),
@@ -250,8 +240,8 @@ class NetworkTracer:
     ) -> _Case | Attribution:
         is_known = trace.outcome == "failed"
         failed = self._failure_score(found, is_known=is_known)
-        if self._abstains and not is_known and found.prose < _MOSTLY and failed < _AT_ALARM:
-            reason = f"probably sound: failure score {failed:.2f} is below {_AT_ALARM:.2f}"
+        if self._abstains and not is_known and found.prose < _MOSTLY and failed < NOBODY_KNOWS:
+            reason = f"probably sound: failure score {failed:.2f} is below {NOBODY_KNOWS:.2f}"
             return Attribution.abstain(trace, reason, self._identity)
         shares = np.zeros(run.n_steps)
         lands_on = run.lands_on if found.prose < _MOSTLY else _plan_or_message(trace, run)
@@ -269,10 +259,9 @@ class NetworkTracer:
         if is_known:
             return (1 - found.prose) * found.failed + found.prose
         if found.prose >= _MOSTLY:
-            return _NO_IDEA
-        failed, alarm = found.failed, self._network.alarm
-        below, above = failed / max(alarm, _LEAST), (failed - alarm) / max(1 - alarm, _LEAST)
-        return _AT_ALARM * min(below, 1.0) if failed < alarm else _AT_ALARM + (1 - _AT_ALARM) * min(above, 1.0)
+            return NOBODY_KNOWS
+        alarm = self._network.alarm
+        return float(np.interp(found.failed, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
 
     def _scores_without(self, cases: Sequence[_Case]) -> list[list[float]]:
         """Score the most blamed step of each, within its part of the run, without each of its sentences in turn."""

@@ -25,14 +25,23 @@ from blamespan.errors import ConfigError
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import percent
-from blamespan_tracer.network.calibrating import Pointed, alarm_for, alarms_for, mass_for, shares_of, temperature_of
+from blamespan_tracer.network.calibrating import (
+    Pointed,
+    alarm_for,
+    alarms_for,
+    blamed,
+    mass_ahead,
+    mass_for,
+    shares_of,
+    temperature_of,
+)
 from blamespan_tracer.network.examples import MODES, SOUND, Example
-from blamespan_tracer.network.fitting import predict
+from blamespan_tracer.network.fitting import predict_together
 from blamespan_tracer.network.fitting_prose import Apart, fit_prose
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.network.meanings import Meanings
 from blamespan_tracer.network.members import fit_members
-from blamespan_tracer.network.model import Scores, Shape, mean_scores
+from blamespan_tracer.network.model import Scores, Shape
 from blamespan_tracer.network.recipe import NetworkRecipe
 from blamespan_tracer.network.rewording import with_near_words, with_strange_words
 from blamespan_tracer.network.training_data import Examples, read_examples
@@ -206,8 +215,7 @@ class _Seen:
 
     @classmethod
     def of(cls, examples: Sequence[Example], members: Sequence[dict[str, Tensor]], shape: Shape) -> _Seen:
-        said = [predict(examples, weights, shape) for weights in members]
-        scores = [mean_scores(each) for each in zip(*said, strict=True)]
+        scores = predict_together(examples, members, shape)
         pointed = [
             Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(examples, scores, strict=True)
         ]
@@ -253,7 +261,7 @@ def _agents_right(seen: _Seen) -> float:
     found = []
     for each, point in zip(seen.examples, seen.pointed, strict=True):
         shares, _ = shares_of(point.scores, 1.0)
-        found.append(int(np.bincount(each.inputs.agent, shares).argmax()) in each.culprits)
+        found.append(blamed(each.inputs.agent, shares)[0] in each.culprits)
     return percent(found)
 
 
@@ -266,15 +274,14 @@ def _measured(seen: _Seen, network: Network) -> Rights:
             alarms.append(failed >= network.alarm)
         if each.decisive < 0:
             continue
-        agent = int(np.bincount(each.inputs.agent, shares).argmax())
+        agent, step = blamed(each.inputs.agent, shares)
         own = np.where(each.inputs.agent == agent, shares, 0)
         chances = (own[:, None] * torch.sigmoid(score.modes).numpy()).sum(axis=0)
-        steps.append(int(own.argmax()) == each.decisive)
+        steps.append(step == each.decisive)
         agents.append(agent == each.inputs.agent[each.decisive])
         modes.append(bool(each.modes[each.decisive, int(chances.argmax())]))
         has_mode |= bool(each.modes[each.decisive].any())
-        ahead = shares > shares[each.decisive]
-        covered.append(float(shares[ahead].sum()) < network.set_mass)
+        covered.append(mass_ahead(shares, each.decisive) < network.set_mass)
     return Rights(
         n=len(steps),
         step=percent(steps),
@@ -292,11 +299,11 @@ def _measured_apart(apart: Sequence[Apart], set_mass: float) -> Rights:
     for each in apart:
         run, decisive = each.example.inputs, each.example.decisive
         shares, _ = shares_of(each.pointed.scores, 1.0)
-        agent = int(np.bincount(run.agent, shares).argmax())
-        steps.append(int(np.where(run.agent == agent, shares, 0).argmax()) == decisive)
+        agent, step = blamed(run.agent, shares)
+        steps.append(step == decisive)
         agents.append(agent == run.agent[decisive])
         modes.append(bool(each.example.modes[decisive, int(each.modes.argmax())]))
-        covered.append(float(shares[shares > shares[decisive]].sum()) < set_mass)
+        covered.append(mass_ahead(shares, decisive) < set_mass)
     return Rights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
 
 

@@ -26,11 +26,11 @@ from blamespan_tracer.agreement import consensus
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import interval, percent
 from blamespan_tracer.network.batches import batches, pad, targets_of
-from blamespan_tracer.network.calibrating import Pointed, mass_for, shares_of, temperature_of
+from blamespan_tracer.network.calibrating import Pointed, blamed, mass_ahead, mass_holding, shares_of, temperature_of
 from blamespan_tracer.network.examples import SOUND, Example, examples_of
-from blamespan_tracer.network.fitting import predict
+from blamespan_tracer.network.fitting import predict_together
 from blamespan_tracer.network.fitting_prose import tuned_prose
-from blamespan_tracer.network.model import mean_scores, scores_of
+from blamespan_tracer.network.model import scores_of
 from blamespan_tracer.network.objectives import supervised_losses
 from blamespan_tracer.network.prose import ProseJudge
 from blamespan_tracer.network.weights import Network
@@ -54,9 +54,6 @@ _HOLD = 1e-2
 _SIGMA = 0.4
 _MOST_RUNS = 16
 _PARTS = {"pointer": 1.0, "agent": 0.5, "fault": 0.5, "modes": 0.3}
-_LEAST_SHARE = 1e-12
-_NOBODY = -1e9
-"""Stands for the slot "it did not fail" beside the logarithms of shares."""
 
 _log = logging.getLogger(__name__)
 
@@ -173,8 +170,7 @@ class _Blamed:
     def of(
         cls, failures: Sequence[Example], members: Members, judge: ProseJudge | None, network: Network
     ) -> list[_Blamed]:
-        said = [predict(failures, weights, network.shape) for weights in members]
-        scores = [mean_scores(each) for each in zip(*said, strict=True)]
+        scores = predict_together(failures, members, network.shape)
         return [
             cls(each, Pointed(score.pointer.double().numpy(), each.decisive), judge)
             for each, score in zip(failures, scores, strict=True)
@@ -185,14 +181,12 @@ class _Blamed:
         shares, _ = shares_of(self.pointed.scores, temperature)
         if self.judge is None:
             return shares
-        mixed = self.judge.mixed(inputs.features, inputs.can_be_blamed, shares.astype(np.float32))
+        mixed, _ = self.judge.mixed(inputs.features, inputs.can_be_blamed, shares.astype(np.float32))
         return mixed.astype(np.float64)
 
     def is_right(self, temperature: float) -> bool:
         """Tell whether its step is the most blamed one of the most blamed agent."""
-        agents, shares = self.example.inputs.agent, self.shares(temperature)
-        agent = int(np.bincount(agents, shares).argmax())
-        return int(np.where(agents == agent, shares, -1).argmax()) == self.example.decisive
+        return blamed(self.example.inputs.agent, self.shares(temperature))[1] == self.example.decisive
 
 
 def _tuned_judge(judge: ProseJudge | None, failures: Sequence[Example]) -> ProseJudge | None:
@@ -302,9 +296,8 @@ def _measured(
     new = [each.is_right(temperature) for each in after]
     mass = network.set_mass
     if passes or judge is not None:
-        shares = [np.append(np.log(each.shares(temperature) + _LEAST_SHARE), _NOBODY) for each in after]
-        mixed = [Pointed(each, one.example.decisive) for each, one in zip(shares, after, strict=True)]
-        mass = mass_for(mixed, 1.0, 100 * network.coverage)
+        ahead = [mass_ahead(each.shares(temperature), each.example.decisive) for each in after]
+        mass = mass_holding(ahead, 100 * network.coverage)
     notes = {**network.notes, "tuned_from": network.digest, "labels": str(len(examples)), "passes": str(passes)}
     tuned = replace(
         network,

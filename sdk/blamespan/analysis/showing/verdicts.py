@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution
+from blamespan.attribution import NOBODY_KNOWS, Attribution
 from blamespan.trace import MessageActionTrace, Outcome
 
-__all__ = ["MOST_STEPS", "NOBODY_KNOWS", "SHARE_WORTH_A_LINE", "StepRow", "doubt_of", "mode_text", "step_rows"]
+__all__ = ["MOST_STEPS", "SHARE_WORTH_A_LINE", "StepRow", "doubt_of", "mode_text", "step_rows"]
 
-NOBODY_KNOWS: Final = 0.5
-"""Likelihood of a failure that says neither way. Below it a run is called sound, above it failed."""
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
 SHARE_WORTH_A_LINE: Final = 0.05
@@ -35,7 +33,7 @@ class StepRow:
 
 def doubt_of(verdict: Attribution, outcome: Outcome) -> str:
     """Say what must hold for anybody to be blamed; empty where the run is called failed, or known to have."""
-    if outcome == "failed" or verdict.failure_score > NOBODY_KNOWS:
+    if outcome == "failed" or verdict.calls_failed:
         return ""
     if verdict.failure_score == NOBODY_KNOWS:
         return "nobody can tell whether it failed; if it did:"

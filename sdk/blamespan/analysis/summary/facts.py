@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.verdicts import NOBODY_KNOWS
+from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import UnreadableInput
 
 __all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]

@@ -13,16 +13,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Segments, is_common
-from blamespan_tracer.representation.equations import Equation
 from blamespan_tracer.representation.facts import Facts
-from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number, spelled
+from blamespan_tracer.representation.reading import Flag, Reading, is_number, spelled
 from blamespan_tracer.representation.sentences import Sentence
 
 __all__ = ["Lineage", "find_lineage"]
@@ -51,42 +51,18 @@ class Lineage:
     begins: Floats
 
 
-def find_lineage(
-    reading: Reading,
-    segments: Segments,
-    facts: Facts,
-    sentences: Sequence[Sentence],
-    sums: Mapping[int, tuple[Equation, ...]],
-    decides: Mask,
-) -> Lineage:
-    """Follow the value that the last answer states.
-
-    Args:
-        reading: The run's tokens.
-        segments: What each segment is.
-        facts: What they state.
-        sentences: Of the run.
-        sums: Of each segment in which an agent speaks.
-        decides: (N,) which steps can be blamed.
-    """
-    return _Followed(reading, segments, facts, sentences, sums, decides).lineage()
+def find_lineage(run: Analysis, sentences: Sequence[Sentence]) -> Lineage:
+    """Follow the value that the last answer of *run*, taken apart into *sentences*, states."""
+    return _Followed(run, sentences).lineage()
 
 
 class _Followed:
-    def __init__(
-        self,
-        reading: Reading,
-        segments: Segments,
-        facts: Facts,
-        sentences: Sequence[Sentence],
-        sums: Mapping[int, tuple[Equation, ...]],
-        decides: Mask,
-    ) -> None:
-        self._reading, self._segments, self._decides = reading, segments, decides
-        self._places = _places(reading, segments, facts, sentences)
-        self._sentences, self._given, self._sums = sentences, facts.given, sums
-        self._start = self._answer(facts)
-        self._carries, self._works_out, self._begins = np.zeros((3, len(decides)))
+    def __init__(self, run: Analysis, sentences: Sequence[Sentence]) -> None:
+        self._reading, self._segments, self._decides = run.reading, run.segments, run.decides
+        self._places = _places(run.reading, run.segments, run.facts, sentences)
+        self._sentences, self._given, self._sums = sentences, run.facts.given, run.equations
+        self._start = self._answer(run.facts)
+        self._carries, self._works_out, self._begins = np.zeros((3, len(run.decides)))
 
     def lineage(self) -> Lineage:
         """Follow value by value, each once."""

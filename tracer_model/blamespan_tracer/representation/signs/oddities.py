@@ -103,7 +103,7 @@ def _of_statements(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tup
 
 
 def _of_lineage(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
-    lineage = find_lineage(run.reading, run.segments, run.facts, sentences, run.equations, run.decides)
+    lineage = find_lineage(run, sentences)
     yield "carries the last answer", lineage.carries
     yield "works out the last answer", lineage.works_out
     yield "begins the last answer", lineage.begins
