@@ -252,6 +252,11 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
         f"of the decisive step's share {found['step_ece']:.3f}"
     )
     click.echo(f"false alarms {found['false_alarms']:.1f} % ({low:.1f} to {high:.1f}) of {found['sound']} sound runs")
+    quotes = found["evidence"]
+    click.echo(
+        f"quotes what differs from the sound twin in {quotes['right']:.1f} % of {quotes['n']} decisive steps that were "
+        f"found; a sentence drawn from them {quotes['drawn']:.1f} %"
+    )
 
 
 evaluate.add_command(evaluate_on_clean)

@@ -14,6 +14,7 @@ from blamespan.errors import ConfigError
 from blamespan.recorded import RecordedRun
 from blamespan.taxonomy import canonical
 from blamespan_tracer.calibration import expected_calibration_error
+from blamespan_tracer.evidence_evaluation import EvidenceFigures, evaluate_evidence
 from blamespan_tracer.metrics import interval, percent
 
 __all__ = ["GeneratedFigures", "evaluate_generated"]
@@ -50,6 +51,7 @@ class GeneratedFigures(Rights):
     false_alarms: float
     false_alarms_ci: list[float]
     sound: int
+    evidence: EvidenceFigures
     by: dict[str, dict[str, Rights]]
     baselines: dict[str, Rights]
 
@@ -96,6 +98,7 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
         "false_alarms": percent(alarms),
         "false_alarms_ci": list(interval(alarms)),
         "sound": len(sound),
+        "evidence": evaluate_evidence(runs, verdicts),
         "by": {name: _by([part(run) for run, _ in failed], answers) for name, part in _PARTS.items()},
         "baselines": _baselines([run for run, _ in failed]),
     }

@@ -16,14 +16,12 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network import torch_reader
 from blamespan_tracer.network.inputs import RunInputs, run_inputs
 from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.readers import NumpyReader, Reworded
+from blamespan_tracer.network.readers import NumpyReader
 from blamespan_tracer.network.torch_reader import TorchReader, torch_device
 from blamespan_tracer.network.tracer import NetworkTracer
-from blamespan_tracer.network.words import words_of
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
 
 LENGTHS = (3, 19, 1, 8, 8, 40)
-SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.")
 
 
 def drawn_runs() -> list[RunInputs]:
@@ -62,19 +60,6 @@ def test_torch_says_what_numpy_says_in_batches_of_any_size(max_cells: int) -> No
     found = TorchReader(drawn_network(), "cpu", max_cells=max_cells).scores(runs)
 
     check_alike(found, NumpyReader(drawn_network()).scores(runs))
-
-
-def test_a_step_in_other_words_is_scored_alike() -> None:
-    """What is quoted does not depend on who computes."""
-    network, runs = drawn_network(), drawn_runs()
-    words = words_of("", SENTENCES, network.vocabulary)
-    asked = [Reworded(runs[1], 4, words), Reworded(runs[0], 0, words)]
-
-    found = TorchReader(network, "cpu").reworded(asked)
-
-    assert [len(scores) for scores in found] == [3, 3]
-    for scores, expected in zip(found, NumpyReader(network).reworded(asked), strict=True):
-        assert scores == pytest.approx(expected, abs=1e-4)
 
 
 def test_verdicts_on_a_device_are_those_of_the_cpu() -> None:

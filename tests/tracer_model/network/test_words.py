@@ -37,15 +37,6 @@ def test_the_tasks_words_say_nothing() -> None:
     assert len(words) == 2
 
 
-def test_words_without_a_sentence_are_those_of_the_others() -> None:
-    """Hashing each sentence once gives what hashing every text without one would."""
-    texts = [" ".join(SENTENCES[:out] + SENTENCES[out + 1 :]) for out in range(3)]
-
-    words = words_of("the total", SENTENCES, VOCABULARY)
-
-    check_same(words.without_each(), words_of("the total", texts, VOCABULARY))
-
-
 @given(
     st.lists(st.lists(st.sampled_from([*SENTENCES, ""]), max_size=4).map(" ".join), min_size=1, max_size=5), st.data()
 )

@@ -27,6 +27,9 @@ __all__ = ["ProseJudge", "columns_read", "manner_of", "with_neighbours"]
 _NEIGHBOUR = np.float32(0.5)
 """What the steps before and after count beside the step itself, before training: less."""
 
+_SURE = 0.99
+"""Surer than this of who knows more of a run, the other judge is not asked."""
+
 _NOT_READ = "lexicon, "
 """Begins the features that are not read: what AEGIS's faults taught of words says nothing of other teams."""
 
@@ -88,7 +91,8 @@ class ProseJudge:
     def weight(self, features: Floats) -> float:
         """Tell how far this judge is to be heard: 0 for runs like the simulated ones, 1 for others."""
         logit = float(manner_of(features[:, self.columns]) @ self.gate + self.gate_bias[0])
-        return float(0.5 * (1 - np.tanh(0.5 * logit)))
+        weight = float(0.5 * (1 - np.tanh(0.5 * logit)))
+        return round(weight) if abs(weight - 0.5) > _SURE - 0.5 else weight
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Give what it is made of, by name."""

@@ -1,12 +1,11 @@
 """Who computes the network's arithmetic: NumPy on a CPU, run by run, or PyTorch on a device, many at once.
 
-Dims: S steps of a run, V versions of it, N texts, E width of a word bag, M width of a sentence.
+Dims: N texts, S sentences of theirs, E width of a word bag, M width of a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
@@ -19,31 +18,13 @@ from blamespan_tracer.network.model import Scores, StepInputs, Weights, mean_sco
 from blamespan_tracer.network.weights import Network
 from blamespan_tracer.network.words import Words
 
-__all__ = ["NumpyReader", "Reader", "Reworded"]
+__all__ = ["NumpyReader", "Reader"]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 BATCH_RUNS = 64
 """Runs given to a CPU at once: it reads them one by one, so this only bounds memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reworded:
-    """A run, V times over: each time one step has other words than its own, all of V sentences but one.
-
-    Attributes:
-        run: The run, no longer than a window.
-        step: Which step.
-        sentences: The words of the V sentences, each a text of its own; two or more.
-    """
-
-    run: RunInputs
-    step: int
-    sentences: Words
-
-    def __len__(self) -> int:
-        return len(self.sentences)
 
 
 class Reader(Protocol):
@@ -61,10 +42,6 @@ class Reader(Protocol):
 
     def scores(self, runs: Sequence[RunInputs]) -> list[Scores]:
         """Say what all members say together of each run, none longer than a window: NumPy arrays with B = 1."""
-        ...
-
-    def reworded(self, asked: Sequence[Reworded]) -> list[list[float]]:
-        """Give, for each version of each run, the pointer score of the step that has other words."""
         ...
 
 
@@ -89,25 +66,22 @@ class NumpyReader:
 
     def scores(self, runs: Sequence[RunInputs]) -> list[Scores]:
         """Read each run."""
-        found = []
-        for run in runs:
-            bags, sentences = self._said(run.words)
-            found.append(self._together(_unread(self._network, run), bags[None], sentences[None]))
-        return found
+        return [self._read(run) for run in runs]
 
-    def reworded(self, asked: Sequence[Reworded]) -> list[list[float]]:
-        """Read each run with all versions side by side; what they share is there once."""
-        return [self._versions(each) for each in asked]
-
-    def _versions(self, asked: Reworded) -> list[float]:
-        changed = []
-        for whole, versions in zip(self._said(asked.run.words), self._without_each(asked.sentences), strict=True):
-            repeated = np.repeat(whole[None], len(asked), axis=0)  # (V, S, members * E) and (V, S, members * M)
-            repeated[:, asked.step] = versions
-            changed.append(repeated)
-        scores = self._together(_unread(self._network, asked.run), *changed).pointer[:, asked.step]
-        found: list[float] = scores.tolist()
-        return found
+    def _read(self, run: RunInputs) -> Scores:
+        n_members = len(self._network.members)
+        bags, sentences = (np.stack(np.split(each[None], n_members, axis=-1)) for each in self._said(run.words))
+        steps = StepInputs(
+            features=self._network.scaled(run.features)[None],
+            bags=bags,
+            relations=relations_of(run)[None],
+            is_real=np.ones((1, len(run)), bool),
+            can_be_blamed=run.can_be_blamed[None],
+            sentences=sentences,
+        )
+        said = scores_of(self._stacked, self._network.shape, steps)
+        parts = zip(said.pointer, said.fault, said.modes, said.states, strict=True)
+        return mean_scores([Scores(*member) for member in parts])
 
     def _said(self, words: Words) -> tuple[Floats, Floats]:
         """Sum up the word vectors of each text, and read its sentences, as training does, for all members at once.
@@ -120,13 +94,6 @@ class NumpyReader:
         bags = _reduced(np.add, sums, words.first_sentence) / _roots(n_words)
         return bags, _reduced(np.maximum, read, words.first_sentence)
 
-    def _without_each(self, sentences: Words) -> tuple[Floats, Floats]:
-        """Give what `_said` gives for all sentences but the first, all but the second, and so on."""
-        lengths = np.diff(sentences.first_word)
-        sums, read = self._sentences(sentences)
-        bags = (sums.sum(axis=0) - sums) / _roots(lengths.sum() - lengths)
-        return bags, np.stack([np.delete(read, place, axis=0).max(axis=0) for place in range(len(read))])
-
     def _sentences(self, words: Words) -> tuple[Floats, Floats]:
         """Sum up the word vectors of each sentence, and read it: (S, members * E) and (S, members * M)."""
         sums = _summed(self._table.take(words.rows, axis=0), words.first_word)
@@ -138,28 +105,6 @@ class NumpyReader:
             for each, weights in zip(heard, self._network.members, strict=True)
         ]
         return sums, np.maximum(np.concatenate(read, axis=1), 0)
-
-    def _together(self, steps: StepInputs, bags: Floats, sentences: Floats) -> Scores:
-        n_members = len(self._network.members)
-        bags, sentences = (np.stack(np.split(each, n_members, axis=-1)) for each in (bags, sentences))
-        said = scores_of(self._stacked, self._network.shape, replace(steps, bags=bags, sentences=sentences))
-        return mean_scores(
-            [
-                Scores(said.pointer[place], said.fault[place], said.modes[place], said.states[place])
-                for place in range(n_members)
-            ]
-        )
-
-
-def _unread(network: Network, run: RunInputs) -> StepInputs:
-    """Lay a run out, but for its words."""
-    return StepInputs(
-        network.scaled(run.features)[None],
-        None,
-        relations_of(run)[None],
-        np.ones((1, len(run)), bool),
-        run.can_be_blamed[None],
-    )
 
 
 def _roots(counts: Ints) -> Floats:

@@ -16,9 +16,8 @@ import torch
 from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.model import Scores, mean_scores, scores_of
-from blamespan_tracer.network.readers import NumpyReader, Reworded
+from blamespan_tracer.network.readers import NumpyReader
 from blamespan_tracer.network.weights import Network
-from blamespan_tracer.network.words import Words
 from blamespan_tracer.torch_devices import device_named
 
 __all__ = ["MAX_CELLS", "TorchReader", "torch_device"]
@@ -88,11 +87,6 @@ class TorchReader:
                 order = order[len(some) :]
         return [found[place] for place in range(len(runs))]
 
-    def reworded(self, asked: Sequence[Reworded]) -> list[list[float]]:
-        """Read every version of every run as a run of its own."""
-        read = iter(self.scores([version for each in asked for version in _versions(each)]))
-        return [[float(next(read).pointer[0, each.step]) for _ in range(len(each))] for each in asked]
-
     def _next(self, runs: Sequence[RunInputs], order: Sequence[int]) -> Sequence[int]:
         """Take as many of the shortest as the budget allows, at least one."""
         n_runs = 1
@@ -136,12 +130,3 @@ class TorchReader:
             )
             for row, run in enumerate(runs)
         ]
-
-
-def _versions(asked: Reworded) -> list[RunInputs]:
-    order = np.arange(len(asked.run))
-    both = Words.joined([asked.run.words, asked.sentences.without_each()])  # a version stands behind all steps
-    return [
-        replace(asked.run, words=both.of(np.where(order == asked.step, len(asked.run) + version, order)))
-        for version in range(len(asked))
-    ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +18,12 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import WINDOW, RunInputs, feature_names, read_runs, windows
+from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, windows
 from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.prose import ProseJudge
-from blamespan_tracer.network.quotes import Quotes, quotes_of
-from blamespan_tracer.network.readers import NumpyReader, Reader, Reworded
+from blamespan_tracer.network.quotes import quotes_of
+from blamespan_tracer.network.readers import NumpyReader, Reader
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
-from blamespan_tracer.network.words import words_of
 from blamespan_tracer.silence import why_silent
 
 __all__ = ["Judgement", "NetworkTracer"]
@@ -51,8 +48,7 @@ class Judgement:
 
     Attributes:
         shares: (N,) chance that the failure was decided at each, adding up to 1; 0 where nobody can be blamed.
-        failed: Chance that the run failed by an agent's fault, 0..1, as the network says.
-        fault: (N,) chance that something is wrong there, decisive or not.
+        failed: Chance that the run failed by an agent's fault, 0..1, as the network says; 1 where it was not asked.
         modes: (N, K) chance of each mode there, if something is.
         prose: How far the second judge was heard, 0..1: whether such a run failed, nobody can tell.
         set_mass: Share of the blame that a step set must hold.
@@ -60,22 +56,9 @@ class Judgement:
 
     shares: Floats
     failed: float
-    fault: Floats
     modes: Floats
     prose: float
     set_mass: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A run that is blamed on somebody, before its verdict: `shares` of its original steps, and what to quote."""
-
-    trace: MessageActionTrace
-    run: RunInputs
-    found: Judgement
-    shares: list[float]
-    failed: float
-    quotes: Quotes
 
 
 class NetworkTracer:
@@ -185,59 +168,57 @@ class NetworkTracer:
         }
         judged = [place for place in range(len(traces)) if place not in verdicts]
         readings = read_runs([traces[place] for place in judged], self._lexicon, self._network.vocabulary)
-        cases: dict[int, _Case] = {}
         found = self.judge([run for run, _ in readings])
         for place, (run, broken), judgement in zip(judged, readings, found, strict=True):
-            case = self._case(traces[place], run, broken, judgement)
-            if isinstance(case, _Case):
-                cases[place] = case
-            else:
-                verdicts[place] = case
-        scores = iter(self._scores_without([case for case in cases.values() if case.quotes.sentences]))
-        for place, case in cases.items():
-            verdicts[place] = self._verdict(case, next(scores) if case.quotes.sentences else ())
+            verdicts[place] = self._verdict(traces[place], run, broken, judgement)
         return [verdicts[place] for place in range(len(traces))]
 
     def judge(self, runs: Sequence[RunInputs]) -> list[Judgement]:
-        """Read runs."""
-        parted = [windows(run) for run in runs]
+        """Read runs; where the second judge alone is heard, the network is not asked."""
+        seconds = [self._by_second_judge(run) for run in runs]
+        is_enough = [second is not None and second.prose == 1 for second in seconds]
+        parted = [[] if enough else windows(run) for run, enough in zip(runs, is_enough, strict=True)]
         scores = iter(self._reader.scores([part for parts in parted for part in parts]))
-        return [self._judgement(run, [next(scores) for _ in parts]) for run, parts in zip(runs, parted, strict=True)]
+        found = []
+        for run, second, parts in zip(runs, seconds, parted, strict=True):
+            first = self._by_network(run, [next(scores) for _ in parts]) if parts else None
+            found.append(_together(first, second))
+        return found
 
-    def _judgement(self, run: RunInputs, parts: Sequence[Scores]) -> Judgement:
+    def _by_second_judge(self, run: RunInputs) -> Judgement | None:
+        """Hear the second judge; None where there is none, or it is not to be heard."""
+        judge = self._network.prose
+        if judge is None or not run.can_be_blamed.any():
+            return None
+        features = self._network.scaled(run.features)
+        if not (weight := judge.weight(features)):
+            return None
+        return Judgement(
+            shares=judge.shares(features, run.can_be_blamed),
+            failed=1.0,
+            modes=judge.mode_chances(features),
+            prose=weight,
+            set_mass=float(judge.set_mass[0]),
+        )
+
+    def _by_network(self, run: RunInputs, parts: Sequence[Scores]) -> Judgement:
         """Put the parts of a run together."""
         pointer = np.concatenate([part.pointer[0, :-1] for part in parts]) / self._network.temperature
         sound = np.mean([part.pointer[0, -1] for part in parts]) / self._network.temperature
         highest = max(float(pointer.max()), float(sound))
         powers = np.exp(pointer.astype(np.float64) - highest)
         mass = powers.sum()
-        fault, modes = (np.concatenate([getattr(part, name)[0] for part in parts]) for name in ("fault", "modes"))
-        found = Judgement(
+        return Judgement(
             shares=(powers / mass).astype(np.float32) if mass > 0 else run.can_be_blamed / run.can_be_blamed.sum(),
             failed=float(mass / (mass + np.exp(float(sound) - highest))),
-            fault=_sigmoid(fault),
-            modes=_sigmoid(modes),
+            modes=_sigmoid(np.concatenate([part.modes[0] for part in parts])),
             prose=0.0,
             set_mass=self._network.set_mass,
         )
-        return found if self._network.prose is None else self._with_prose(run, found, self._network.prose)
 
-    def _with_prose(self, run: RunInputs, found: Judgement, judge: ProseJudge) -> Judgement:
-        """Mix in what the second judge says, as far as it is to be heard."""
-        features = self._network.scaled(run.features)
-        shares, weight = judge.mixed(features, run.can_be_blamed, found.shares)
-        heard = np.float32(weight)
-        return replace(
-            found,
-            shares=shares,
-            modes=(1 - heard) * found.modes + heard * judge.mode_chances(features),
-            prose=weight,
-            set_mass=(1 - weight) * found.set_mass + weight * float(judge.set_mass[0]),
-        )
-
-    def _case(
-        self, trace: MessageActionTrace, run: RunInputs, verdicts: Sequence[Verdict], found: Judgement
-    ) -> _Case | Attribution:
+    def _verdict(
+        self, trace: MessageActionTrace, run: RunInputs, broken: Sequence[Verdict], found: Judgement
+    ) -> Attribution:
         is_known = trace.outcome == "failed"
         failed = self._failure_score(found, is_known=is_known)
         if self._abstains and not is_known and found.prose < _MOSTLY and failed < NOBODY_KNOWS:
@@ -246,8 +227,15 @@ class NetworkTracer:
         shares = np.zeros(run.n_steps)
         lands_on = run.lands_on if found.prose < _MOSTLY else _plan_or_message(trace, run)
         np.add.at(shares, lands_on[run.can_be_blamed], found.shares[run.can_be_blamed].astype(np.float64))
-        whole = (shares / shares.sum()).tolist()
-        return _Case(trace, run, found, shares.tolist(), failed, quotes_of(trace, run, whole, verdicts))
+        return Attribution.of(
+            trace,
+            shares.tolist(),
+            failure_score=failed,
+            tracer=self._identity,
+            modes=self._blamed_modes(trace, run, found),
+            evidence=quotes_of(trace, (shares / shares.sum()).tolist(), broken),
+            coverage=found.set_mass,
+        )
 
     def _failure_score(self, found: Judgement, *, is_known: bool) -> float:
         """Tell how likely the run failed, on a scale on which the alarm lies at a half.
@@ -263,26 +251,6 @@ class NetworkTracer:
         alarm = self._network.alarm
         return float(np.interp(found.failed, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
 
-    def _scores_without(self, cases: Sequence[_Case]) -> list[list[float]]:
-        """Score the most blamed step of each, within its part of the run, without each of its sentences in turn."""
-        asked = []
-        for case in cases:
-            number, step = divmod(case.quotes.place, WINDOW)
-            words = words_of(case.trace.task, case.quotes.sentences, self._network.vocabulary)
-            asked.append(Reworded(next(islice(windows(case.run), number, None)), step, words))
-        return self._reader.reworded(asked)
-
-    def _verdict(self, case: _Case, scores: Sequence[float]) -> Attribution:
-        return Attribution.of(
-            case.trace,
-            case.shares,
-            failure_score=case.failed,
-            tracer=self._identity,
-            modes=self._blamed_modes(case.trace, case.run, case.found),
-            evidence=case.quotes.evidence(scores),
-            coverage=case.found.set_mass,
-        )
-
     def _blamed_modes(self, trace: MessageActionTrace, run: RunInputs, found: Judgement) -> list[ModeBlame]:
         """Name the modes of the most blamed agent: those of its steps, each by its share."""
         by_agent = np.bincount(run.agent, found.shares)
@@ -296,6 +264,22 @@ class NetworkTracer:
             for place, column in enumerate(ranked.tolist())
             if place == 0 or chances[column] >= _LEAST_MODE
         ]
+
+
+def _together(first: Judgement | None, second: Judgement | None) -> Judgement:
+    """Mix what the network and the second judge say, the latter as far as it is to be heard."""
+    if first is None or second is None:
+        found = first or second
+        assert found is not None
+        return found
+    heard = np.float32(second.prose)
+    return Judgement(
+        shares=(1 - heard) * first.shares + heard * second.shares,
+        failed=first.failed,
+        modes=(1 - heard) * first.modes + heard * second.modes,
+        prose=second.prose,
+        set_mass=(1 - second.prose) * first.set_mass + second.prose * second.set_mass,
+    )
 
 
 def _plan_or_message(trace: MessageActionTrace, run: RunInputs) -> NDArray[np.int64]:

@@ -47,13 +47,6 @@ class Words:
         lengths = np.diff(self.first_word)[sentences]
         return Words(self.rows[ranges(self.first_word[sentences], lengths)], _places(lengths), _places(sizes))
 
-    def without_each(self) -> Words:
-        """Make as many texts as there are: all but the first put together, all but the second, and so on."""
-        text, kept = np.nonzero(~np.eye(len(self), dtype=np.bool_))
-        sizes = np.bincount(text, np.diff(self.first_sentence)[kept], len(self)).astype(np.int64)
-        chosen = self.of(kept)
-        return Words(chosen.rows, chosen.first_word, _places(sizes))
-
     @classmethod
     def joined(cls, parts: Sequence[Words]) -> Words:
         """Put the texts of several one after the other."""
