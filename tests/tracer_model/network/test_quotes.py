@@ -25,6 +25,17 @@ def test_the_sentence_with_the_new_number_is_quoted() -> None:
     assert quoted(*said, step=1) == "It comes to 80 euros."
 
 
+def test_a_frame_that_is_always_there_is_not_quoted() -> None:
+    """Its numbers are new each time and say nothing."""
+    said = [
+        ("A", "The viewport shows 38% of page 7. The ferry leaves at 9."),
+        ("A", "The viewport shows 41% of page 8. The museum is closed."),
+    ]
+
+    assert quoted(*said, step=0) == "The ferry leaves at 9."
+    assert quoted(*said, step=1) == "The museum is closed."
+
+
 def test_without_numbers_it_is_what_others_take_up() -> None:
     """Of sentences that say nothing new in numbers, the one whose words come again; of others the last."""
     said = [
