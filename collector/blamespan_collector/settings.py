@@ -205,6 +205,10 @@ class CollectorSettings:
     )
 
     tracer: str = field(default=DEFAULT_TRACER, metadata=_told("NAME", "Who gives the verdicts."))
+    tracer_processes: int = field(
+        default=1,
+        metadata=_told("NUMBER", "Processes that judge, a core each; 1: the worker judges, beside what else it does."),
+    )
     deadline_s: float = field(
         default=60.0,
         metadata=_told(

@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan.spans import Span
+from blamespan.tracers import Tracer
 from blamespan_collector.delivering.sinks import Receipt, Sink, TryAgain
 from blamespan_collector.journal import JournalWriter
 from blamespan_collector.receiving.request_reader import RequestReader
@@ -100,7 +101,7 @@ class Working:
 def working(
     folder: Path,
     *sinks: Sink,
-    tracer: FirstStepTracer | None = None,
+    tracer: Tracer | None = None,
     limits: Limits = SOON,
     stop_s: float = 5.0,
     **settings: Any,

@@ -162,12 +162,10 @@ class Scorer:
     def _score(self, tasks: list[Task]) -> list[Scored]:
         began_s = time.perf_counter()
         self.in_flight.write(task.part.trace_id for task in tasks)
-        try:
-            spans = [self._spans(task.part) for task in tasks]
-            asked = [found if task.attempts < MAX_ATTEMPTS else None for task, found in zip(tasks, spans, strict=True)]
-            verdicts = self.annotator.attribute([found or () for found in asked])
-        finally:
-            self.in_flight.write(())
+        spans = [self._spans(task.part) for task in tasks]
+        asked = [found if task.attempts < MAX_ATTEMPTS else None for task, found in zip(tasks, spans, strict=True)]
+        verdicts = self.annotator.attribute([found or () for found in asked])
+        self.in_flight.write(())  # not where something ends the process: the next one is to know what
         verdicts = [
             verdict if task.attempts < MAX_ATTEMPTS else self._given_up(task)
             for task, verdict in zip(tasks, verdicts, strict=True)

@@ -28,6 +28,7 @@ from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.sinks import Sink
 from blamespan_collector.journal import FolderLock, JournalError, JournalReader, JournalUnreadable, has_room
 from blamespan_collector.judging.annotator import Annotator
+from blamespan_collector.judging.processes import TracerProcesses
 from blamespan_collector.judging.scorer import InFlight, Scorer
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.supervisor import NO_ROOM
@@ -103,6 +104,12 @@ def _end_as_orphan(worker: Worker) -> None:
     os._exit(1)
 
 
+def _tracer_of(settings: CollectorSettings) -> Tracer:
+    if settings.tracer_processes == 1:
+        return load_tracer(settings.tracer)
+    return TracerProcesses(settings.tracer, settings.tracer_processes)
+
+
 class Worker:
     """All of it, put together.
 
@@ -130,7 +137,7 @@ class Worker:
         self._woken = threading.Event()
         self._lock = FolderLock(settings.journal, "worker", wait_s=_LOCK_WAIT_S)
         self._sinks = list(destinations(settings) if sinks is None else sinks)
-        self._tracer = (load or (lambda: load_tracer(settings.tracer)))()
+        self._tracer = load() if load is not None else _tracer_of(settings)
         self._counts.expect(self._tracer.identity.name)
         path = settings.journal / "state.db"
         self._state = State(path, sync=settings.journal_sync)
@@ -185,7 +192,9 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files, and end the tracer's processes."""
+        if isinstance(self._tracer, TracerProcesses):
+            self._tracer.close()
         self._state.close()
         self._reader.close()
         self._lock.release()

@@ -1,0 +1,138 @@
+"""A tracer in processes of its own gives the same verdicts, and takes nothing down with it that it did not before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.trace import MessageActionTrace
+from blamespan.tracers import load_tracer
+from blamespan_collector.judging.processes import TracerProcesses
+from blamespan_collector.judging.scorer import InFlight
+from blamespan_collector.settings import CollectorSettings
+from blamespan_collector.worker.main import Worker
+from tests.collector.fakes import FirstStepTracer, run
+from tests.collector.working import MemorySink, until, working
+from tests.tracer_model.runs import trace
+
+
+class Odd(FirstStepTracer):
+    """Does what its task says: prints, raises, ends its process or hangs."""
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        for each in traces:
+            if each.task == "print":
+                print("in between")  # noqa: T201  # what is tested
+            elif each.task == "end":
+                os._exit(3)
+            elif each.task == "hang":
+                time.sleep(60)
+        return super().attribute(traces)
+
+
+@contextmanager
+def processes(name: str, count: int) -> Iterator[TracerProcesses]:
+    tracer = TracerProcesses(name, count)
+    try:
+        yield tracer
+    finally:
+        tracer.close()
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Install `Odd` for processes that start now."""
+    about = tmp_path / "odd_tracer-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-tracer\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[blamespan.tracers]\nodd = tests.collector.test_tracer_processes:Odd\n")
+    here = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    monkeypatch.setenv("PYTHONPATH", here)
+    return "odd"
+
+
+def asking(task: str, count: int = 1) -> list[MessageActionTrace]:
+    said = (("solver", "12 + 30 = 43"), ("checker", "Right, 43."))
+    return [trace(*said, task=task, number=number + 1) for number in range(count)]
+
+
+@pytest.mark.parametrize("runs", [1, 2, 7])
+def test_verdicts_are_those_of_one_process_in_order(runs: int) -> None:
+    """However many share a batch, and also where there are fewer runs than processes."""
+    traces = asking("Add 12 and 30.", runs)
+    with processes("contracts", 3) as tracer:
+        assert tracer.identity == load_tracer("contracts").identity
+        assert tracer.attribute(traces) == load_tracer("contracts").attribute(traces)
+        assert tracer.attribute([]) == []
+
+
+def test_what_a_tracer_prints_and_raises_spoils_no_verdict(odd: str) -> None:
+    """A line on its standard output is no answer; an error names itself, and the next batch is answered."""
+    with processes(odd, 2) as tracer:
+        assert len(tracer.attribute(asking("print", 3))) == 3
+        with pytest.raises(TracerUnavailable, match="cannot read"):
+            tracer.attribute([*asking("add"), *asking("poison")])
+        (verdict,) = tracer.attribute(asking("add"))
+        assert verdict.decisive_step == 0
+
+
+def test_tracer_that_is_not_there_is_refused() -> None:
+    """As it is in one process."""
+    with pytest.raises(ConfigError, match="nobody"):
+        TracerProcesses("nobody", 2)
+
+
+def test_run_that_takes_a_process_down_is_remembered(odd: str, tmp_path: Path) -> None:
+    """The worker ends as if the run had taken it down itself, and the next one knows which runs were being judged."""
+    with processes(odd, 2) as tracer, working(tmp_path, MemorySink(), tracer=tracer, stop_s=0) as one:
+        one.take(run(1, task="end"))
+        until(lambda: one.failure)
+
+    assert isinstance(one.failure[0], SystemExit)
+    assert InFlight(tmp_path / "attributing").read() == [bytes.fromhex(run(1)[0].trace_id)]
+
+
+def test_collector_that_is_told_so_judges_in_processes(tmp_path: Path) -> None:
+    """What goes on is what one process says, and the processes end with the worker."""
+    settings = CollectorSettings(journal=tmp_path, out="-", tracer="contracts", tracer_processes=2)
+    worker = Worker(settings, sinks=[MemorySink()])
+    tracer = worker._tracer
+    assert isinstance(tracer, TracerProcesses)
+    assert tracer.attribute(asking("add")) == load_tracer("contracts").attribute(asking("add"))
+
+    worker.close()
+    assert [process.returncode for process in tracer._processes] == [0, 0]
+
+
+PARENT = """
+import sys, time
+from blamespan_collector.judging.processes import TracerProcesses
+from tests.collector.test_tracer_processes import asking
+tracer = TracerProcesses("odd", 2)
+print(*(process.pid for process in tracer._processes), flush=True)
+tracer.attribute(asking("hang", 2))
+"""
+
+
+def test_processes_end_with_who_started_them_whatever_they_are_at(odd: str) -> None:
+    """After `kill -9` nobody is left, also of those in the middle of a run."""
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2
+    time.sleep(0.3)
+
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
