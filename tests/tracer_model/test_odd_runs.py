@@ -121,9 +121,9 @@ def test_weights_of_another_format_are_refused(tmp_path: Path) -> None:
     """Weights of another version are told by their format, which the message names."""
     path = tmp_path / "n.safetensors"
     drawn_network().save(path)
-    path.write_bytes(path.read_bytes().replace(b"blamespan-network-4", b"blamespan-network-3"))
+    path.write_bytes(path.read_bytes().replace(b"blamespan-network-5", b"blamespan-network-4"))
 
-    with pytest.raises(TracerUnavailable, match=r"format blamespan-network-4.*got format 'blamespan-network-3'"):
+    with pytest.raises(TracerUnavailable, match=r"format blamespan-network-5.*got format 'blamespan-network-4'"):
         NetworkTracer.bundled().network.load(path)
 
 

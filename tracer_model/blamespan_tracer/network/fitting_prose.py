@@ -3,7 +3,7 @@
 Every figure of it, its temperature and its step sets are cross-validated: each team's runs are judged by weights that
 were fitted to the transcripts of the other teams.
 
-Dims: B runs, S steps of the longest, N steps of a run, C features that are read, K modes.
+Dims: B runs, S steps of the longest, N steps of a run, W ways to read features (see `prose`), K modes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from torch.nn import functional
 
 from blamespan_tracer.network.calibrating import Pointed, mass_for, temperature_of
 from blamespan_tracer.network.examples import Example
-from blamespan_tracer.network.prose import ProseJudge, columns_read, manner_of, with_neighbours
+from blamespan_tracer.network.prose import ProseJudge, columns_of_leads, columns_read, in_context, manner_of
 
 __all__ = ["Apart", "fit_prose", "tuned_prose"]
 
-_POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.2, 0.1, 1e-3
+_POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.06, 0.1, 1e-3
 """L2 penalties, chosen among 0.1 to 1, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
+
+_NEAR = 100.0
+"""L2 penalty on how far a few labels of one's own move the pointer, by how many they are: some hundred of them count as
+much as what it learnt before. Chosen among 3 to 1000 on transcripts of teams left out, 7 to 77 of them labelled."""
 
 _ITERATIONS = 200
 _NEVER = -1e9
@@ -32,6 +36,15 @@ _NOBODY = np.full(1, -1e9)
 """Stands for the slot "it did not fail", which this judge does not have."""
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed run as the judge reads it: `inputs` (N, W)."""
+
+    example: Example
+    inputs: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,73 +82,80 @@ def fit_prose(
         The judge, and what is said of the transcripts that failed, each team's by weights that have not seen it.
     """
     torch.set_num_threads(1)
-    columns = columns_read(features)
-    failed = [each for each in transcripts if each.decisive >= 0]
-    apart = _judged_apart(failed, columns)
+    columns, leads = columns_read(features), columns_of_leads(features)
+    failures = _failures(transcripts, columns, leads)
+    apart = _judged_apart(failures)
     temperature = temperature_of([each.pointed for each in apart])
     apart = [replace(each, pointed=replace(each.pointed, scores=each.pointed.scores / temperature)) for each in apart]
-    pointer, (modes, bias) = _pointer(failed, columns), _modes(failed, columns)
+    modes, modes_bias = _modes(failures)
     gate, gate_bias = _gate((transcripts, *written), simulated, columns)
     mass = mass_for([each.pointed for each in apart], 1.0, coverage)
-    return (
-        ProseJudge(
-            columns,
-            pointer / np.float32(temperature),
-            modes,
-            bias,
-            gate,
-            gate_bias,
-            np.array([mass], np.float32),
-        ),
-        apart,
+    judge = ProseJudge(
+        columns=columns,
+        leads=leads,
+        pointer=_pointer(failures) / np.float32(temperature),
+        modes=modes,
+        modes_bias=modes_bias,
+        gate=gate,
+        gate_bias=gate_bias,
+        set_mass=np.array([mass], np.float32),
     )
-
-
-def _judged_apart(failed: Sequence[Example], columns: NDArray[np.int64]) -> list[Apart]:
-    """Judge each team's runs by weights fitted to those of the others; of one team alone, each task's."""
-    by_team = len({each.origin for each in failed}) > 1
-    groups = [each.origin if by_team else each.group for each in failed]
-    found: dict[int, Apart] = {}
-    for group in dict.fromkeys(groups):
-        rest = [each for each, other in zip(failed, groups, strict=True) if other != group] or failed
-        pointer, (modes, bias) = _pointer(rest, columns), _modes(rest, columns)
-        for place, (each, own) in enumerate(zip(failed, groups, strict=True)):
-            if own == group:
-                inputs = with_neighbours(each.inputs.features[:, columns])
-                scores = np.where(each.inputs.can_be_blamed, inputs @ pointer, _NEVER).astype(np.float64)
-                pointed = Pointed(np.concatenate([scores, _NOBODY]), each.decisive)
-                found[place] = Apart(each, pointed, inputs[each.decisive] @ modes + bias)
-    return [found[place] for place in range(len(failed))]
+    return judge, apart
 
 
 def tuned_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
     """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
-    return replace(judge, pointer=_pointer(failed, judge.columns, judge.pointer)) if failed else judge
+    failures = _failures(failed, judge.columns, judge.leads)
+    if not failures:
+        return judge
+    return replace(judge, pointer=_pointer(failures, judge.pointer, _NEAR / len(failures)))
 
 
-def _pointer(failed: Sequence[Example], columns: NDArray[np.int64], near: Floats | None = None) -> Floats:
+def _failures(runs: Sequence[Example], columns: Ints, leads: Ints) -> list[_Failure]:
+    return [_Failure(each, in_context(each.inputs, columns, leads)) for each in runs if each.decisive >= 0]
+
+
+def _judged_apart(failures: Sequence[_Failure]) -> list[Apart]:
+    """Judge each team's runs by weights fitted to those of the others; of one team alone, each task's."""
+    by_team = len({each.example.origin for each in failures}) > 1
+    groups = [each.example.origin if by_team else each.example.group for each in failures]
+    found: dict[int, Apart] = {}
+    for group in dict.fromkeys(groups):
+        rest = [each for each, other in zip(failures, groups, strict=True) if other != group] or failures
+        pointer, (modes, bias) = _pointer(rest), _modes(rest)
+        for place, (each, own) in enumerate(zip(failures, groups, strict=True)):
+            if own == group:
+                example = each.example
+                scores = np.where(example.inputs.can_be_blamed, each.inputs @ pointer, _NEVER).astype(np.float64)
+                pointed = Pointed(np.concatenate([scores, _NOBODY]), example.decisive)
+                found[place] = Apart(example, pointed, each.inputs[example.decisive] @ modes + bias)
+    return [found[place] for place in range(len(failures))]
+
+
+def _pointer(failures: Sequence[_Failure], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
     """Fit what makes a step the decisive one of its run, near to some weights or to none at all."""
-    inputs = [with_neighbours(each.inputs.features[:, columns]) for each in failed]
-    longest = max(map(len, inputs))
-    steps = torch.zeros(len(failed), longest, inputs[0].shape[1], dtype=torch.float64)
-    allowed = torch.full((len(failed), longest), _NEVER, dtype=torch.float64)
-    for row, (each, values) in enumerate(zip(failed, inputs, strict=True)):
-        steps[row, : len(values)] = torch.from_numpy(values)
-        allowed[row, : len(values)][torch.from_numpy(each.inputs.can_be_blamed)] = 0.0
-    gold = torch.tensor([each.decisive for each in failed])
-    base = torch.zeros(steps.shape[2]).double() if near is None else torch.from_numpy(near).double()
-    (moved,) = _minimum(
-        lambda moved: functional.cross_entropy(steps @ (base + moved) + allowed, gold),
-        [torch.zeros(steps.shape[2], dtype=torch.float64)],
-        _POINTER_PENALTY,
-    )
+    can_be_blamed = [np.flatnonzero(each.example.inputs.can_be_blamed) for each in failures]
+    steps = torch.from_numpy(np.concatenate([each.inputs for each in failures])).double()
+    begins = np.cumsum([0, *(len(each.inputs) for each in failures)])
+    flat = torch.from_numpy(np.concatenate([begin + at for begin, at in zip(begins, can_be_blamed, strict=False)]))
+    row = torch.from_numpy(np.repeat(np.arange(len(failures)), [len(at) for at in can_be_blamed]))
+    column = torch.from_numpy(np.concatenate(can_be_blamed))
+    nobody = torch.full((len(failures), int(column.max()) + 1), _NEVER, dtype=torch.float64)  # (B, S)
+    gold = torch.tensor([each.example.decisive for each in failures])
+    base = torch.zeros(steps.shape[1]).double() if near is None else torch.from_numpy(near).double()
+
+    def loss(moved: Tensor) -> Tensor:
+        scores = nobody.index_put((row, column), (steps @ (base + moved))[flat])
+        return functional.cross_entropy(scores, gold)
+
+    (moved,) = _minimum(loss, [torch.zeros(steps.shape[1], dtype=torch.float64)], penalty)
     return base.float().numpy() + moved
 
 
-def _modes(failed: Sequence[Example], columns: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _modes(failures: Sequence[_Failure]) -> tuple[Floats, Floats]:
     """Fit what tells the modes of decisive steps apart; runs without a known mode teach nothing."""
-    inputs = np.stack([with_neighbours(each.inputs.features[:, columns])[each.decisive] for each in failed])
-    labels = torch.from_numpy(np.stack([each.modes[each.decisive] for each in failed])) > 0
+    inputs = np.stack([each.inputs[each.example.decisive] for each in failures])
+    labels = torch.from_numpy(np.stack([each.example.modes[each.example.decisive] for each in failures])) > 0
     known = labels.any(dim=1)
     steps, labels = torch.from_numpy(inputs).double()[known], labels[known]
 
@@ -150,7 +170,7 @@ def _modes(failed: Sequence[Example], columns: NDArray[np.int64]) -> tuple[Float
 
 
 def _gate(
-    written: Sequence[Sequence[Example]], simulated: Sequence[Sequence[Example]], columns: NDArray[np.int64]
+    written: Sequence[Sequence[Example]], simulated: Sequence[Sequence[Example]], columns: Ints
 ) -> tuple[Floats, Floats]:
     """Fit what tells simulated runs from those that language models wrote; every source counts alike on its side."""
     manners, sides, counts = [], [], []

@@ -1,13 +1,14 @@
 """A second judge, for runs in which language models wrote what agents say.
 
 The network learnt its signs from simulated agents, whose messages are short and to the point; in real prose these signs
-are everywhere, and say little (decision 034). There a step is judged by a few hundred weights: of its features and of
-those of the steps before and after it, as a conditional logit over the steps. How a run reads as a whole tells which of
-the two judges knows more of it, and how far each is to be heard.
+are everywhere, and say little (decision 034). There a step is judged by some thousand weights, as a conditional logit
+over the steps: of its features, of those of the steps before and after it, of what its agent is like, of whether that
+leads the others, and of how long the run is. How a run reads as a whole tells which of the two judges knows more of it,
+and how far each is to be heard.
 
 Whether such a run failed, neither can tell.
 
-Dims: N merged steps of a run, F features, C of them that are read, K modes.
+Dims: N merged steps of a run, F features, C of them that are read, W = 6 * C ways to read them, K modes.
 
 Source: conditional logit, McFadden, "Conditional logit analysis of qualitative choice behavior", 1974; gates, Jacobs et
 al., "Adaptive mixtures of local experts", 1991.
@@ -22,16 +23,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ProseJudge", "columns_read", "manner_of", "with_neighbours"]
+from blamespan_tracer.network.inputs import RunInputs
 
-_NEIGHBOUR = np.float32(0.5)
-"""What the steps before and after count beside the step itself, before training: less."""
+__all__ = ["ProseJudge", "columns_of_leads", "columns_read", "in_context", "manner_of"]
+
+_AROUND = np.float32(0.5)
+"""What the steps around a step count beside the step itself, before training: less."""
+
+_WAYS = 6
+
+_USUAL_STEPS = 12
+"""Decisions of a run that is neither long nor short; one of 33 is long, one of 4 short, and no run is more so."""
 
 _SURE = 0.99
 """Surer than this of who knows more of a run, the other judge is not asked."""
 
 _NOT_READ = "lexicon, "
 """Begins the features that are not read: what AEGIS's faults taught of words says nothing of other teams."""
+
+_LEADS = ("role: orchestrator", "role: planner")
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -42,9 +52,10 @@ class ProseJudge:
     """Weights of a second judge, and of the gate before it.
 
     Attributes:
-        columns: (C,) int64, the features that it reads.
-        pointer: (3 * C,) of a step's own features, of those of the step after, and of the step before.
-        modes: (3 * C, K) likewise, of each mode, and
+        columns: (C,) int64, the features that it reads, and
+        leads: (L,) int64, those that say of an agent that it leads the others.
+        pointer: (W,) of a step's features in context, see `in_context`.
+        modes: (W, K) likewise, of each mode, and
         modes_bias: (K,) what is added.
         gate: (2 * C,) of the mean of each feature over a run, and of its spread, and
         gate_bias: (1,) what is added: above 0 simulated runs, below 0 runs that language models wrote.
@@ -52,6 +63,7 @@ class ProseJudge:
     """
 
     columns: Ints
+    leads: Ints
     pointer: Floats
     modes: Floats
     modes_bias: Floats
@@ -59,38 +71,39 @@ class ProseJudge:
     gate_bias: Floats
     set_mass: Floats
 
-    def shares(self, features: Floats, can_be_blamed: NDArray[np.bool_]) -> Floats:
+    def shares(self, run: RunInputs) -> Floats:
         """Share the blame.
 
         Args:
-            features: (N, F), scaled.
-            can_be_blamed: (N,).
+            run: A run with somebody to blame, its features scaled.
 
         Returns:
-            (N,) adding up to 1; 0 where nobody can be blamed.
+            (N,) adding up to 1.
         """
-        scores = np.where(can_be_blamed, with_neighbours(features[:, self.columns]) @ self.pointer, -np.inf)
-        return _softmax(scores)
+        return _softmax(np.where(run.can_be_blamed, in_context(run, self.columns, self.leads) @ self.pointer, -np.inf))
 
-    def mixed(self, features: Floats, can_be_blamed: NDArray[np.bool_], shares: Floats) -> tuple[Floats, float]:
-        """Mix what this judge says into the (N,) *shares* of the other, as far as it is to be heard.
+    def mixed(self, run: RunInputs, shares: Floats) -> tuple[Floats, float]:
+        """Mix what this judge says of a run into the (N,) *shares* of the other, as far as it is to be heard.
 
         Returns:
-            The shares, which stay where nobody can be blamed; and how far it was heard, as `weight`.
+            The shares; and how far it was heard, as `weight`.
         """
-        weight = self.weight(features)
-        if not can_be_blamed.any():
-            return shares, weight
+        weight = self.weight(run)
         heard = np.float32(weight)
-        return (1 - heard) * shares + heard * self.shares(features, can_be_blamed), weight
+        return (1 - heard) * shares + heard * self.shares(run) if weight else shares, weight
 
-    def mode_chances(self, features: Floats) -> Floats:
+    def mode_chances(self, run: RunInputs) -> Floats:
         """Tell of each step which mode it has if it is to blame: (N, K), each row adding up to 1."""
-        return _softmax(with_neighbours(features[:, self.columns]) @ self.modes + self.modes_bias)
+        return _softmax(in_context(run, self.columns, self.leads) @ self.modes + self.modes_bias)
 
-    def weight(self, features: Floats) -> float:
-        """Tell how far this judge is to be heard: 0 for runs like the simulated ones, 1 for others."""
-        logit = float(manner_of(features[:, self.columns]) @ self.gate + self.gate_bias[0])
+    def weight(self, run: RunInputs) -> float:
+        """Tell how far this judge is to be heard: 0 for runs like the simulated ones, 1 for others.
+
+        It is 0, too, where nobody can be blamed.
+        """
+        if not run.can_be_blamed.any():
+            return 0.0
+        logit = float(manner_of(run.features[:, self.columns]) @ self.gate + self.gate_bias[0])
         weight = float(0.5 * (1 - np.tanh(0.5 * logit)))
         return round(weight) if abs(weight - 0.5) > _SURE - 0.5 else weight
 
@@ -107,19 +120,21 @@ class ProseJudge:
             ValueError: if sizes do not fit each other, or *n_features* or *n_modes*.
         """
         judge = cls(**{each.name: tensors[each.name] for each in fields(cls)})
-        read = len(judge.columns)
+        read, leads = len(judge.columns), len(judge.leads)
         sizes = {
             "columns": (read,),
-            "pointer": (3 * read,),
-            "modes": (3 * read, n_modes),
+            "leads": (leads,),
+            "pointer": (_WAYS * read,),
+            "modes": (_WAYS * read, n_modes),
             "modes_bias": (n_modes,),
             "gate": (2 * read,),
             "gate_bias": (1,),
             "set_mass": (1,),
         }
         wrong = [name for name, value in judge.tensors().items() if value.shape != sizes[name]]
-        if wrong or not ((judge.columns >= 0) & (judge.columns < n_features)).all():
-            raise ValueError(f"weights {wrong or ['columns']!r} of another size")
+        places = np.concatenate([judge.columns, judge.leads])
+        if wrong or not ((places >= 0) & (places < n_features)).all():
+            raise ValueError(f"weights {wrong or ['columns', 'leads']!r} of another size")
         return judge
 
 
@@ -128,11 +143,33 @@ def columns_read(features: tuple[str, ...]) -> Ints:
     return np.array([place for place, name in enumerate(features) if not name.startswith(_NOT_READ)], np.int64)
 
 
-def with_neighbours(features: Floats) -> Floats:
-    """Put beside each step's features those of the step after and of the step before: (N, C) to (N, 3 * C)."""
+def columns_of_leads(features: tuple[str, ...]) -> Ints:
+    """List the columns that say that an agent leads the others, of features of these names."""
+    return np.array([place for place, name in enumerate(features) if name in _LEADS], np.int64)
+
+
+def in_context(run: RunInputs, columns: Ints, leads: Ints) -> Floats:
+    """Read the features of each step in six ways: (N, W).
+
+    As they are; those of the step after, and of the step before; the mean over the steps of its agent; as they are
+    where the agent leads the others, whose long plans say less than a worker's long answer; and as they are, the more
+    the longer the run is, and the other way round where it is short.
+
+    Args:
+        run: The run, its features scaled.
+        columns: Which features, and
+        leads: which of all say that an agent leads: above 0 where it does.
+    """
+    features = run.features[:, columns]
     nothing = np.zeros((1, features.shape[1]), np.float32)
     after, before = np.concatenate([features[1:], nothing]), np.concatenate([nothing, features[:-1]])
-    return np.concatenate([features, _NEIGHBOUR * after, _NEIGHBOUR * before], axis=1)
+    sums = np.zeros((run.agent.max() + 1, features.shape[1]), np.float32)
+    np.add.at(sums, run.agent, features)
+    of_agent = (sums / np.maximum(np.bincount(run.agent), 1)[:, None].astype(np.float32))[run.agent]
+    is_lead = (run.features[:, leads] > 0).any(axis=1, keepdims=True)
+    length = np.log(max(int(run.can_be_blamed.sum()), 1) / _USUAL_STEPS).clip(-1, 1).astype(np.float32)
+    around = (after, before, of_agent, features * is_lead, features * length)
+    return np.concatenate([features, *(_AROUND * each for each in around)], axis=1)
 
 
 def manner_of(features: Floats) -> Floats:

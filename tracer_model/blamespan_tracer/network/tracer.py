@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -187,16 +187,15 @@ class NetworkTracer:
 
     def _by_second_judge(self, run: RunInputs) -> Judgement | None:
         """Hear the second judge; None where there is none, or it is not to be heard."""
-        judge = self._network.prose
-        if judge is None or not run.can_be_blamed.any():
+        if (judge := self._network.prose) is None:
             return None
-        features = self._network.scaled(run.features)
-        if not (weight := judge.weight(features)):
+        scaled = replace(run, features=self._network.scaled(run.features))
+        if not (weight := judge.weight(scaled)):
             return None
         return Judgement(
-            shares=judge.shares(features, run.can_be_blamed),
+            shares=judge.shares(scaled),
             failed=1.0,
-            modes=judge.mode_chances(features),
+            modes=judge.mode_chances(scaled),
             prose=weight,
             set_mass=float(judge.set_mass[0]),
         )

@@ -181,7 +181,7 @@ class _Blamed:
         shares, _ = shares_of(self.pointed.scores, temperature)
         if self.judge is None:
             return shares
-        mixed, _ = self.judge.mixed(inputs.features, inputs.can_be_blamed, shares.astype(np.float32))
+        mixed, _ = self.judge.mixed(inputs, shares.astype(np.float32))
         return mixed.astype(np.float64)
 
     def is_right(self, temperature: float) -> bool:
