@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Self, TypeAlias, get_args
 
 from blamespan.errors import ConfigError
+from blamespan.tracers import DEFAULT_TRACER
 from blamespan_tracer.endpoint import JUDGE, Endpoint
 
 __all__ = ["METHODS", "JudgeSettings", "JudgeTaxonomy", "MethodName"]
@@ -117,10 +118,10 @@ def _method() -> tuple[MethodName, str | None]:
 
 
 def _embedded() -> str:
-    said = _said("EMBEDDED") or "lexical"
+    said = _said("EMBEDDED") or DEFAULT_TRACER
     if said == "judge":
         raise ConfigError(
-            f"{JUDGE}_EMBEDDED must be a tracer to ask first, got 'judge' itself. Leave it out for lexical"
+            f"{JUDGE}_EMBEDDED must be a tracer to ask first, got 'judge' itself. Leave it out for {DEFAULT_TRACER}"
         )
     return said
 
