@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-import numpy as np
-
 from blamespan.attribution import Attribution
 from blamespan.recorded import RecordedRun
 from blamespan_tracer.evidence import sentences_of
@@ -46,5 +44,5 @@ def evaluate_evidence(runs: Sequence[RecordedRun], verdicts: Sequence[Attributio
         differs = [sentence not in same_step.content for sentence in sentences_of(said.content, _ALL)]
         if any(differs) and not all(differs):
             rights.append(quote not in same_step.content)
-            drawn.append(float(np.mean(differs)))
-    return {"n": len(rights), "right": percent(rights), "drawn": 100 * float(np.mean(drawn)) if drawn else 0.0}
+            drawn.append(sum(differs) / len(differs))
+    return {"n": len(rights), "right": percent(rights), "drawn": percent(drawn)}

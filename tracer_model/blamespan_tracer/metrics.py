@@ -71,7 +71,7 @@ def interval(hits: Sequence[bool], *, seed: int = 0) -> tuple[float, float]:
     return _bootstrap(np.array(hits, dtype=np.float64), lambda rows: 100.0 * rows.mean(axis=-1), seed)
 
 
-def percent(hits: Sequence[bool]) -> float:
+def percent(hits: Sequence[float]) -> float:
     """Mean of *hits* in percent; 0 for none."""
     return 100.0 * sum(hits) / len(hits) if hits else 0.0
 

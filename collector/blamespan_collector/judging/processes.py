@@ -19,12 +19,13 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import IO, Any, TypeAlias, cast
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable
 from blamespan.trace import MessageActionTrace
-from blamespan.tracers import Tracer, load_tracer
+from blamespan.tracers import load_tracer
 
 __all__ = ["TracerProcesses"]
 
@@ -59,7 +60,7 @@ class TracerProcesses:
         ]
         try:
             told = [_read(process.stdout) for process in self._processes]
-            self._identity: TracerIdentity = _checked(told[0])
+            self._identity: TracerIdentity = [_checked(each) for each in told][-1]
         except EOFError as error:
             self.close()
             raise TracerUnavailable(f"expected tracer {name!r} to load, got a process that ended with it") from error
@@ -147,16 +148,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, who drains first
     asked: queue.SimpleQueue[list[MessageActionTrace]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
-    loaded: list[Tracer] = []
-
-    def load() -> TracerIdentity:
-        loaded.append(load_tracer(sys.argv[1]))
-        return loaded[0].identity
-
-    _write(answers, _told(load))
-    while loaded:
-        traces = asked.get()
-        _write(answers, _told(lambda traces=traces: loaded[0].attribute(traces)))  # type: ignore[misc]  # bound now
+    tracer, *wrong = _told(partial(load_tracer, sys.argv[1]))
+    _write(answers, (tracer and tracer.identity, *wrong))
+    while tracer is not None:
+        _write(answers, _told(partial(tracer.attribute, asked.get())))
 
 
 def _listen(asked: queue.SimpleQueue[list[MessageActionTrace]]) -> None:

@@ -91,10 +91,10 @@ def test_shares_add_up_over_those_who_can_be_blamed(judge: ProseJudge) -> None:
     nobody = replace(run.inputs, can_be_blamed=np.zeros(6, np.bool_))
     other = np.full(6, 1 / 6, np.float32)
 
-    shares = judge.shares(some)
+    shares, _ = judge.judged(some)
     assert shares.sum() == pytest.approx(1)
     assert not shares[~some.can_be_blamed].any()
-    assert (judge.mixed(nobody, other)[0] == other).all()
+    assert (judge.mixed(nobody, other) == other).all()
 
 
 def test_words_that_aegis_taught_are_not_read(judge: ProseJudge) -> None:
@@ -127,7 +127,7 @@ def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseJudg
     ]
 
     def likelihood(of: ProseJudge) -> float:
-        return float(np.mean([np.log(of.shares(each.inputs)[each.decisive] + 1e-9) for each in runs]))
+        return float(np.mean([np.log(of.judged(each.inputs)[0][each.decisive] + 1e-9) for each in runs]))
 
     few, many = tuned_prose(judge, runs[:3]), tuned_prose(judge, runs)
     assert likelihood(judge) < likelihood(few) < likelihood(many)

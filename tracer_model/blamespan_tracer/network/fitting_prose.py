@@ -24,7 +24,7 @@ from blamespan_tracer.network.prose import ProseJudge, columns_of_leads, columns
 __all__ = ["Apart", "fit_prose", "tuned_prose"]
 
 _POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.06, 0.1, 1e-3
-"""L2 penalties, chosen among 0.1 to 1, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
+"""L2 penalties, chosen among 0.03 to 0.4, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
 
 _NEAR = 100.0
 """L2 penalty on how far a few labels of one's own move the pointer, by how many they are: some hundred of them count as

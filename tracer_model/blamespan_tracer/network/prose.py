@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.network.inputs import RunInputs
 
-__all__ = ["ProseJudge", "columns_of_leads", "columns_read", "in_context", "manner_of"]
+__all__ = ["ProseJudge", "columns_of_leads", "columns_read", "in_context", "manner_of", "mixed"]
 
 _AROUND = np.float32(0.5)
 """What the steps around a step count beside the step itself, before training: less."""
@@ -71,30 +71,23 @@ class ProseJudge:
     gate_bias: Floats
     set_mass: Floats
 
-    def shares(self, run: RunInputs) -> Floats:
-        """Share the blame.
+    def judged(self, run: RunInputs) -> tuple[Floats, Floats]:
+        """Share the blame, and tell of each step which mode it has if it is to blame.
 
         Args:
             run: A run with somebody to blame, its features scaled.
 
         Returns:
-            (N,) adding up to 1.
+            (N,) adding up to 1, and (N, K), each row adding up to 1.
         """
-        return _softmax(np.where(run.can_be_blamed, in_context(run, self.columns, self.leads) @ self.pointer, -np.inf))
+        inputs = in_context(run, self.columns, self.leads)
+        shares = _softmax(np.where(run.can_be_blamed, inputs @ self.pointer, -np.inf))
+        return shares, _softmax(inputs @ self.modes + self.modes_bias)
 
-    def mixed(self, run: RunInputs, shares: Floats) -> tuple[Floats, float]:
-        """Mix what this judge says of a run into the (N,) *shares* of the other, as far as it is to be heard.
-
-        Returns:
-            The shares; and how far it was heard, as `weight`.
-        """
+    def mixed(self, run: RunInputs, shares: Floats) -> Floats:
+        """Mix what this judge says of a run into the (N,) *shares* of the other, as far as it is to be heard."""
         weight = self.weight(run)
-        heard = np.float32(weight)
-        return (1 - heard) * shares + heard * self.shares(run) if weight else shares, weight
-
-    def mode_chances(self, run: RunInputs) -> Floats:
-        """Tell of each step which mode it has if it is to blame: (N, K), each row adding up to 1."""
-        return _softmax(in_context(run, self.columns, self.leads) @ self.modes + self.modes_bias)
+        return mixed(shares, self.judged(run)[0], weight) if weight else shares
 
     def weight(self, run: RunInputs) -> float:
         """Tell how far this judge is to be heard: 0 for runs like the simulated ones, 1 for others.
@@ -136,6 +129,13 @@ class ProseJudge:
         if wrong or not ((places >= 0) & (places < n_features)).all():
             raise ValueError(f"weights {wrong or ['columns', 'leads']!r} of another size")
         return judge
+
+
+def mixed(first: Floats, second: Floats, weight: float) -> Floats:
+    """Mix what two judges say, the second heard as far as *weight*, 0..1."""
+    heard = np.float32(weight)
+    found: Floats = (1 - heard) * first + heard * second
+    return found
 
 
 def columns_read(features: tuple[str, ...]) -> Ints:

@@ -20,6 +20,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, windows
 from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.prose import mixed
 from blamespan_tracer.network.quotes import quotes_of
 from blamespan_tracer.network.readers import NumpyReader, Reader
 from blamespan_tracer.network.settings import NetworkSettings
@@ -192,13 +193,8 @@ class NetworkTracer:
         scaled = replace(run, features=self._network.scaled(run.features))
         if not (weight := judge.weight(scaled)):
             return None
-        return Judgement(
-            shares=judge.shares(scaled),
-            failed=1.0,
-            modes=judge.mode_chances(scaled),
-            prose=weight,
-            set_mass=float(judge.set_mass[0]),
-        )
+        shares, modes = judge.judged(scaled)
+        return Judgement(shares, failed=1.0, modes=modes, prose=weight, set_mass=float(judge.set_mass[0]))
 
     def _by_network(self, run: RunInputs, parts: Sequence[Scores]) -> Judgement:
         """Put the parts of a run together."""
@@ -271,11 +267,10 @@ def _together(first: Judgement | None, second: Judgement | None) -> Judgement:
         found = first or second
         assert found is not None
         return found
-    heard = np.float32(second.prose)
     return Judgement(
-        shares=(1 - heard) * first.shares + heard * second.shares,
+        shares=mixed(first.shares, second.shares, second.prose),
         failed=first.failed,
-        modes=(1 - heard) * first.modes + heard * second.modes,
+        modes=mixed(first.modes, second.modes, second.prose),
         prose=second.prose,
         set_mass=(1 - second.prose) * first.set_mass + second.prose * second.set_mass,
     )

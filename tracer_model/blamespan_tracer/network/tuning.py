@@ -181,8 +181,7 @@ class _Blamed:
         shares, _ = shares_of(self.pointed.scores, temperature)
         if self.judge is None:
             return shares
-        mixed, _ = self.judge.mixed(inputs, shares.astype(np.float32))
-        return mixed.astype(np.float64)
+        return self.judge.mixed(inputs, shares.astype(np.float32)).astype(np.float64)
 
     def is_right(self, temperature: float) -> bool:
         """Tell whether its step is the most blamed one of the most blamed agent."""
