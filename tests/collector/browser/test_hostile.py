@@ -12,8 +12,10 @@ from tests.collector.documents import HOSTILE
 pytestmark = NEEDS_CHROMIUM
 
 
-@pytest.mark.parametrize("name", ["report", "summary"])
-def test_files_of_hostile_runs_do_nothing(files: dict[str, str], open_page: Callable[..., Page], name: str) -> None:
+@pytest.mark.parametrize(("name", "text"), [("report", "<script>alert(1)</script>"), ("summary", HOSTILE[3])])
+def test_files_of_hostile_runs_do_nothing(
+    files: dict[str, str], open_page: Callable[..., Page], name: str, text: str
+) -> None:
     """Their text stays text in a report and a summary, which ask for nothing."""
     asked: list[str] = []
     page = open_page("about:blank")
@@ -23,8 +25,7 @@ def test_files_of_hostile_runs_do_nothing(files: dict[str, str], open_page: Call
     assert asked == [files[name]]
     assert page.locator("main img, main iframe, main style, main base, main textarea, main svg[onload]").count() == 0
     assert page.locator("main script:not([type='application/json'])").count() == 0
-    shown = page.text_content("main")
-    assert [text for text in HOSTILE if "<" in text and text in shown]  # whom and what is blamed, as text
+    assert text in page.text_content("main")
 
 
 def test_hostile_runs_do_nothing(site: str, open_page: Callable[..., Page]) -> None:
