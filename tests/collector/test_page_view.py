@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.analysis.showing.legible import Passage, clean, duration, iso_time, passages, percent, when
-from blamespan.attribution import Attribution
+from blamespan.attribution import NOBODY_KNOWS, Attribution
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.view import RunView, view_of
@@ -42,6 +42,19 @@ def test_run_without_verdict_blames_nobody() -> None:
 
         assert (found.decisive, found.suspects, found.mode) == (None, (), None)
         assert {step.heat for step in found.steps} == {0}
+
+
+def test_who_knows_that_it_failed_is_not_told_that_nobody_does() -> None:
+    """A verdict that cannot tell whether a run failed leaves that open, unless the run is known to have failed."""
+    run = talk(1)
+    [verdict] = LastStepsTracer().attribute([run])
+    open_verdict = replace(verdict, failure_score=NOBODY_KNOWS)
+
+    assert [
+        view_of(replace(run, outcome=outcome), judged).nobody_knows
+        for outcome in ("failed", "unknown", "succeeded")
+        for judged in (verdict, open_verdict)
+    ] == [False, False, False, True, False, True]
 
 
 def test_run_without_steps_is_laid_out() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.attribution import Attribution, ModeBlame
+from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
 
 __all__ = ["AgentView", "RunView", "StepView", "view_of"]
@@ -138,6 +138,13 @@ class RunView:
         if self.verdict is None or self.decisive is None:
             return None
         return self.verdict.mode_of(self.decisive.step.agent)
+
+    @property
+    def nobody_knows(self) -> bool:
+        """Whether the run may have failed or not, and neither its outcome nor the verdict says."""
+        if self.verdict is None or self.trace.outcome == "failed":
+            return False
+        return self.verdict.failure_score == NOBODY_KNOWS
 
 
 def view_of(
