@@ -16,6 +16,7 @@ from blamespan.tracers import Tracer
 from blamespan_tracer.contracts import CONTRACTS, ContractsTracer
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.tracer import NetworkTracer
+from blamespan_tracer.network.weights import FORMAT
 from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
@@ -121,9 +122,9 @@ def test_weights_of_another_format_are_refused(tmp_path: Path) -> None:
     """Weights of another version are told by their format, which the message names."""
     path = tmp_path / "n.safetensors"
     drawn_network().save(path)
-    path.write_bytes(path.read_bytes().replace(b"blamespan-network-5", b"blamespan-network-4"))
+    path.write_bytes(path.read_bytes().replace(FORMAT.encode(), b"blamespan-network-4"))
 
-    with pytest.raises(TracerUnavailable, match=r"format blamespan-network-5.*got format 'blamespan-network-4'"):
+    with pytest.raises(TracerUnavailable, match=rf"format {FORMAT}.*got format 'blamespan-network-4'"):
         NetworkTracer.bundled().network.load(path)
 
 

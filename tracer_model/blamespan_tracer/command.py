@@ -120,7 +120,8 @@ def _train_network(recipe: Path, data: Path, out: Path | None, seed: int | None)
         ("tasks", trained.held_out.tasks),
         ("families, topologies", trained.held_out.recipes),
         ("tasks of labelled mistakes", trained.held_out.reasoning),
-        ("tasks of transcripts", trained.held_out.transcripts),
+        ("teams of transcripts", trained.held_out.transcripts),
+        ("teams of transcripts, bare", trained.held_out.bare),
     ):
         if held is not None:
             click.echo(f"held-out {what}: {held.n} failed and {held.sound} sound runs")

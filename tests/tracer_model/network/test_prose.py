@@ -13,6 +13,7 @@ from blamespan.errors import TracerUnavailable
 from blamespan.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.bare import bare_run
 from blamespan_tracer.network.examples import Example, examples_of
 from blamespan_tracer.network.fitting_prose import Apart, fit_prose, tuned_prose
 from blamespan_tracer.network.inputs import feature_names, run_inputs
@@ -56,22 +57,24 @@ def scaled(runs: list[RecordedRun]) -> list[Example]:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[ProseJudge, list[Apart]]:
-    transcripts = scaled([written(seed, f"team {seed % 3}") for seed in range(60)])
-    return fit_prose(transcripts, [], [scaled([simulated(seed) for seed in range(60)])], FEATURES, 90.0)
+def fitted() -> tuple[ProseJudge, list[list[Apart]]]:
+    runs = [written(seed, f"team {seed % 3}") for seed in range(60)]
+    forms = (scaled(runs), scaled([bare_run(run) for run in runs]))
+    return fit_prose(forms, [], [scaled([simulated(seed) for seed in range(60)])], FEATURES, 90.0)
 
 
 @pytest.fixture(scope="module")
-def judge(fitted: tuple[ProseJudge, list[Apart]]) -> ProseJudge:
+def judge(fitted: tuple[ProseJudge, list[list[Apart]]]) -> ProseJudge:
     return fitted[0]
 
 
-def test_what_is_learnt_holds_for_teams_unseen(fitted: tuple[ProseJudge, list[Apart]]) -> None:
-    """Each team's runs are judged by weights that saw none of them, and the guess is found."""
-    _, apart = fitted
+def test_what_is_learnt_holds_for_teams_unseen(fitted: tuple[ProseJudge, list[list[Apart]]]) -> None:
+    """Each team's runs, in either form, are judged by weights that saw none of them, and the guess is found."""
+    _, (recorded, bare) = fitted
 
-    right = [int(each.pointed.scores[:-1].argmax()) == each.pointed.decisive for each in apart]
-    assert len(right) == 60
+    right = [int(each.pointed.scores[:-1].argmax()) == each.pointed.decisive for each in (*recorded, *bare)]
+    assert [each.example.trace_id for each in recorded] == [each.example.trace_id for each in bare]
+    assert len(right) == 120
     assert np.mean(right) >= 0.9
 
 
@@ -109,7 +112,8 @@ def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
     features = np.array([[8.0, -0.5], [1.0, 3.0], [2.0, -0.5], [4.0, 3.0]], np.float32)
     run = replace(run, features=features, can_be_blamed=np.array([False, True, True, True]))
 
-    own, after, before, of_agent, leads, length = in_context(run, np.array([0]), np.array([1])).T.tolist()
+    ways = in_context(run, np.array([0]), np.array([1])).T.tolist()
+    own, after, before, of_agent, leads, length, news, record, ranks = ways
 
     assert own == [8, 1, 2, 4]
     assert after == [0.5, 1, 2, 0]
@@ -117,6 +121,19 @@ def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
     assert of_agent == [4, 1.25, 1, 1.25]
     assert leads == [0, 0.5, 0, 2]
     assert length == [-4, -0.5, -1, -2]  # three decisions are as short as it gets
+    assert news == pytest.approx([0, -1.75, -0.8333333, 0.125])
+    assert record == [0.5, 0, 0, 0]
+    assert ranks == pytest.approx([1, -2 / 3, 0, 2 / 3])  # who asks is compared with the three that decide
+
+
+def test_rank_is_of_how_many_more_it_is_above_than_below() -> None:
+    """Ties count as neither; every column by itself, however far apart their values lie."""
+    values = np.random.default_rng(0).normal(scale=100, size=(40, 7)).round(-1).astype(np.float32)
+    run = run_inputs([team(*((name, "One.") for name in "AB" * 20))], LEXICON, VOCABULARY)[0]
+    ranks = in_context(replace(run, features=values), np.arange(7), np.array([], np.int64))[:, -7:]
+
+    above, below = values[:, None] > values[None], values[:, None] < values[None]
+    assert ranks == pytest.approx(above.mean(axis=1) - below.mean(axis=1))
 
 
 def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseJudge) -> None:
@@ -169,17 +186,34 @@ def test_nobody_can_tell_whether_prose_failed(judge: ProseJudge) -> None:
     assert of_known.decisive_step == of_unknown.decisive_step
 
 
-def test_blame_for_a_thought_that_is_said_lands_on_the_longer_of_the_two(judge: ProseJudge) -> None:
-    """Who thinks and then speaks decides once; the blame is for where most of it stands."""
+def test_each_message_of_several_in_a_row_is_blamed_for_itself(judge: ProseJudge) -> None:
+    """Who guesses in one of two messages is blamed for that one, whatever kind of words they are."""
     tracer = NetworkTracer(replace(drawn_network(), prose=judge), LEXICON)
-    long, short = PROSE * 9 + "I guess seven.", PROSE
-    for first, second, blamed in ((long, short, 1), (short, long, 2)):
-        trace = team(("A", PROSE * 2), ("B", first), ("B", second), ("C", PROSE * 2))
-        thought = tuple(replace(step, kind="plan") if step.index == 1 else step for step in trace.steps)
+    guess, harmless = PROSE * 6 + "Probably around seven, I guess.", PROSE * 2
+    for first, second, blamed in ((guess, harmless, 1), (harmless, guess, 2)):
+        trace = team(("A", PROSE * 2), ("B", first, "plan"), ("B", second), ("C", PROSE * 2))
 
-        (verdict,) = tracer.attribute([replace(trace, steps=thought)])
+        (verdict,) = tracer.attribute([trace])
         assert verdict.decisive_step == blamed
-        assert verdict.steps[3 - blamed].score == 0
+
+
+def test_bare_run_tells_who_said_what_and_nothing_else() -> None:
+    """Tools' answers still say whose they are."""
+    whole = team(
+        ("A", "First this.", "plan"),
+        ("A", "look({})", "tool_call"),
+        ("A", "It is 7.", "tool_result"),
+        ("B", "Seven."),
+        recipients={0: ["B"]},
+        inputs={2: [1], 3: [0, 2]},
+    )
+    failed = tuple(replace(step, status="error", error="timeout") for step in whole.steps)
+    run = bare_run(RecordedRun("x:1", replace(whole, steps=failed), ()))
+
+    assert [step.kind for step in run.trace.steps] == ["message", "tool_call", "tool_result", "message"]
+    assert [step.inputs for step in run.trace.steps] == [(), (), (1,), ()]
+    assert {(step.recipients, step.status, step.error) for step in run.trace.steps} == {((), "unset", None)}
+    assert [step.content for step in run.trace.steps] == [step.content for step in whole.steps]
 
 
 def test_batch_does_not_change_a_verdict(judge: ProseJudge) -> None:

@@ -74,15 +74,19 @@ def test_network_learns_who_guessed(examples: Examples) -> None:
 def test_transcripts_teach_the_second_judge_alone(examples: Examples) -> None:
     """The network's own weights are those without them; figures are of teams that were left out; all of them failed."""
     short = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=1))
-    with_transcripts = replace(examples, transcripts=examples.tasks, simulated=(examples.fitted,))
+    with_transcripts = replace(
+        examples, transcripts=examples.tasks, bare=examples.tasks[:9], simulated=(examples.fitted,)
+    )
 
     alone, nothing = train_network_on(examples, short, LEXICON, MEANINGS)
     both, held_out = train_network_on(with_transcripts, short, LEXICON, MEANINGS)
 
-    assert (alone.prose, nothing.transcripts) == (None, None)
+    assert (alone.prose, nothing.transcripts, nothing.bare) == (None, None, None)
     assert both.prose is not None
     assert held_out.transcripts is not None
     assert (held_out.transcripts.n, held_out.transcripts.sound) == (held_out.tasks.n, 0)
+    assert held_out.bare is not None
+    assert held_out.bare.n == sum(each.decisive >= 0 for each in examples.tasks[:9])
     assert all(np.array_equal(alone.members[0][name], value) for name, value in both.members[0].items())
 
 

@@ -5,31 +5,51 @@ from blamespan_tracer.representation.merging import merge
 from tests.tracer_model.representation.teams import team
 
 
-def drawn(trace: MessageActionTrace) -> list[tuple[str, list[int], list[int]]]:
+def drawn(trace: MessageActionTrace, *, turns: bool = False) -> list[tuple[str, list[int], list[int]]]:
     """Each merged step: who, the original steps, the results."""
-    merged, _ = merge(trace)
+    merged, _ = merge(trace, turns=turns)
     return [(each.agent, [step.index for step in each.said], [step.index for step in each.results]) for each in merged]
 
 
-def test_consecutive_steps_of_one_agent_are_one_decision() -> None:
-    """What an agent says before it hears anything new is one step; a call is one by itself, with its tool's answer."""
-    run = team(
-        ("planner", "first this"),
-        ("planner", "then that"),
-        ("worker", "I look it up"),
-        ("worker", "look({})", "tool_call"),
-        ("worker", "found", "tool_result"),
-        ("worker", "it is 7"),
-        ("planner", "done"),
-    )
+SEVERAL_IN_A_ROW = team(
+    ("planner", "first this", "plan"),
+    ("planner", "then that"),
+    ("worker", "I look it up"),
+    ("worker", "look({})", "tool_call"),
+    ("worker", "found", "tool_result"),
+    ("worker", "it is 7"),
+    ("planner", "done"),
+)
 
-    assert drawn(run) == [
+
+def test_each_thing_an_agent_says_or_does_is_a_decision() -> None:
+    """One message of several in a row may be wrong; a call stands with its tool's answer."""
+    assert drawn(SEVERAL_IN_A_ROW) == [
+        ("planner", [0], []),
+        ("planner", [1], []),
+        ("worker", [2], []),
+        ("worker", [3], [4]),
+        ("worker", [5], []),
+        ("planner", [6], []),
+    ]
+
+
+def test_turns_are_what_an_agent_says_before_it_hears_anything_new() -> None:
+    """A call is one by itself."""
+    assert drawn(SEVERAL_IN_A_ROW, turns=True) == [
         ("planner", [0, 1], []),
         ("worker", [2], []),
         ("worker", [3], [4]),
         ("worker", [5], []),
         ("planner", [6], []),
     ]
+
+
+def test_what_people_say_in_a_row_is_one_step() -> None:
+    """Nobody blames them for any of it."""
+    run = team(("user", "Hello."), ("user", "Count them."), ("worker", "Seven."), roles={"user": "user"})
+
+    assert drawn(run) == [("user", [0, 1], []), ("worker", [2], [])]
 
 
 def test_results_of_calls_side_by_side_find_their_call() -> None:
@@ -58,8 +78,8 @@ def test_calls_made_at_once_are_decisions_apart() -> None:
     assert drawn(run) == [("one", [0], [2]), ("one", [1], [3])]
 
 
-def test_messages_of_a_lone_agent_stay_apart() -> None:
-    """Where one agent alone decides, every message is a decision, as every call is anywhere."""
+def test_messages_of_a_lone_agent_are_turns_of_their_own() -> None:
+    """Where one agent alone decides, nothing would be left to tell apart."""
     run = team(
         ("solo", "one"),
         ("solo", "two"),
@@ -68,7 +88,7 @@ def test_messages_of_a_lone_agent_stay_apart() -> None:
         ("solo", "three"),
     )
 
-    assert drawn(run) == [("solo", [0], []), ("solo", [1], []), ("solo", [2], [3]), ("solo", [4], [])]
+    assert drawn(run, turns=True) == [("solo", [0], []), ("solo", [1], []), ("solo", [2], [3]), ("solo", [4], [])]
 
 
 def test_executor_is_never_a_decision() -> None:

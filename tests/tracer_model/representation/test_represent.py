@@ -43,7 +43,6 @@ def test_decisions_roles_and_origins() -> None:
     assert run.agents == ("user", "planner", "searcher", "checker", "reporter")
     assert run.agent.tolist() == [0, 1, 2, 2, 3, 4]
     assert run.origins == ((0,), (1,), (2,), (4,), (5,), (6,))
-    assert run.lands_on.tolist() == [0, 1, 2, 4, 5, 6]
     assert run.can_be_blamed.tolist() == [False, True, True, True, True, True]
     assert [ROLES[role] for role in run.role] == ["user", "planner", "researcher", "researcher", "checker", "reporter"]
     assert run.results[2] == "The red kettle costs 48 euros."
@@ -189,7 +188,9 @@ def test_any_run_is_read(said: list[tuple[str, str, str]], task: str) -> None:
     places = [index for origins in found.origins for index in origins]
     assert places == sorted(set(places))
     assert all(step.kind == "tool_result" or step.index in places for step in run.steps)
-    assert all(found.lands_on[place] in origins for place, origins in enumerate(found.origins))
+    assert all(
+        len(origins) == 1 for origins, decides in zip(found.origins, found.can_be_blamed, strict=True) if decides
+    )
 
 
 def long_run(n_steps: int) -> MessageActionTrace:

@@ -1,7 +1,7 @@
 """Fit the second judge: to transcripts whose decisive step is labelled, and the gate to how runs read.
 
 Every figure of it, its temperature and its step sets are cross-validated: each team's runs are judged by weights that
-were fitted to the transcripts of the other teams.
+were fitted to transcripts of other teams.
 
 Dims: B runs, S steps of the longest, N steps of a run, W ways to read features (see `prose`), K modes.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import torch
@@ -29,6 +30,9 @@ _POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.06, 0.1, 1e-3
 _NEAR = 100.0
 """L2 penalty on how far a few labels of one's own move the pointer, by how many they are: some hundred of them count as
 much as what it learnt before. Chosen among 3 to 1000 on transcripts of teams left out, 7 to 77 of them labelled."""
+
+_FOLDS = 12
+"""Teams are left out by so many parts at most."""
 
 _ITERATIONS = 200
 _NEVER = -1e9
@@ -63,32 +67,34 @@ class Apart:
 
 
 def fit_prose(
-    transcripts: Sequence[Example],
+    transcripts: Sequence[Sequence[Example]],
     written: Sequence[Sequence[Example]],
     simulated: Sequence[Sequence[Example]],
     features: tuple[str, ...],
     coverage: float,
-) -> tuple[ProseJudge, list[Apart]]:
+) -> tuple[ProseJudge, list[list[Apart]]]:
     """Fit the judge and its gate.
 
     Args:
-        transcripts: Labelled runs, their features scaled.
+        transcripts: Labelled runs, their features scaled; the same ones in several forms, of which each counts alike.
         written: Further runs that language models wrote, by where they come from.
         simulated: Runs that the network learnt steps from, likewise.
         features: What each feature means.
         coverage: Percent of failures whose decisive step a step set is to hold.
 
     Returns:
-        The judge, and what is said of the transcripts that failed, each team's by weights that have not seen it.
+        The judge, and per form what is said of the transcripts that failed, each team's by weights that have not seen
+        it.
     """
     torch.set_num_threads(1)
     columns, leads = columns_read(features), columns_of_leads(features)
-    failures = _failures(transcripts, columns, leads)
+    forms = [_failures(form, columns, leads) for form in transcripts]
+    failures = [each for form in forms for each in form]
     apart = _judged_apart(failures)
     temperature = temperature_of([each.pointed for each in apart])
     apart = [replace(each, pointed=replace(each.pointed, scores=each.pointed.scores / temperature)) for each in apart]
     modes, modes_bias = _modes(failures)
-    gate, gate_bias = _gate((transcripts, *written), simulated, columns)
+    gate, gate_bias = _gate((*transcripts, *written), simulated, columns)
     mass = mass_for([each.pointed for each in apart], 1.0, coverage)
     judge = ProseJudge(
         columns=columns,
@@ -100,7 +106,8 @@ def fit_prose(
         gate_bias=gate_bias,
         set_mass=np.array([mass], np.float32),
     )
-    return judge, apart
+    told = iter(apart)
+    return judge, [list(islice(told, len(form))) for form in forms]
 
 
 def tuned_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
@@ -116,15 +123,16 @@ def _failures(runs: Sequence[Example], columns: Ints, leads: Ints) -> list[_Fail
 
 
 def _judged_apart(failures: Sequence[_Failure]) -> list[Apart]:
-    """Judge each team's runs by weights fitted to those of the others; of one team alone, each task's."""
+    """Judge each team's runs by weights fitted to those of others; of one team alone, each task's."""
     by_team = len({each.example.origin for each in failures}) > 1
     groups = [each.example.origin if by_team else each.example.group for each in failures]
+    fold = {group: place % _FOLDS for place, group in enumerate(dict.fromkeys(groups))}
     found: dict[int, Apart] = {}
-    for group in dict.fromkeys(groups):
-        rest = [each for each, other in zip(failures, groups, strict=True) if other != group] or failures
+    for number in range(min(_FOLDS, len(fold))):
+        rest = [each for each, group in zip(failures, groups, strict=True) if fold[group] != number] or failures
         pointer, (modes, bias) = _pointer(rest), _modes(rest)
-        for place, (each, own) in enumerate(zip(failures, groups, strict=True)):
-            if own == group:
+        for place, (each, group) in enumerate(zip(failures, groups, strict=True)):
+            if fold[group] == number:
                 example = each.example
                 scores = np.where(example.inputs.can_be_blamed, each.inputs @ pointer, _NEVER).astype(np.float64)
                 pointed = Pointed(np.concatenate([scores, _NOBODY]), example.decisive)

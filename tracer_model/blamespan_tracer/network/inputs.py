@@ -69,7 +69,6 @@ class RunInputs:
         agent: (N,) int64.
         can_be_blamed: (N,) bool.
         origins: (N,) the original steps each is made of.
-        lands_on: (N,) int64 the original step that blame lands on.
         n_steps: How many steps the run had before merging.
     """
 
@@ -80,7 +79,6 @@ class RunInputs:
     agent: Ints
     can_be_blamed: NDArray[np.bool_]
     origins: tuple[tuple[int, ...], ...]
-    lands_on: Ints
     n_steps: int
 
     def __len__(self) -> int:
@@ -165,7 +163,6 @@ def windows(run: RunInputs) -> list[RunInputs]:
                 agent=run.agent[start:end],
                 can_be_blamed=run.can_be_blamed[start:end],
                 origins=run.origins[start:end],
-                lands_on=run.lands_on[start:end],
                 n_steps=run.n_steps,
             )
         )
@@ -201,6 +198,5 @@ def _inputs(
         agent=seen.agent,
         can_be_blamed=seen.can_be_blamed,
         origins=seen.origins,
-        lands_on=seen.lands_on,
         n_steps=len(trace.steps),
     )

@@ -3,12 +3,12 @@
 The network learnt its signs from simulated agents, whose messages are short and to the point; in real prose these signs
 are everywhere, and say little (decision 034). There a step is judged by some thousand weights, as a conditional logit
 over the steps: of its features, of those of the steps before and after it, of what its agent is like, of whether that
-leads the others, and of how long the run is. How a run reads as a whole tells which of the two judges knows more of it,
-and how far each is to be heard.
+leads the others, of how long the run is, and of how the step stands out in it. How a run reads as a whole tells which
+of the two judges knows more of it, and how far each is to be heard.
 
 Whether such a run failed, neither can tell.
 
-Dims: N merged steps of a run, F features, C of them that are read, W = 6 * C ways to read them, K modes.
+Dims: N merged steps of a run, F features, C of them that are read, W = 9 * C ways to read them, K modes.
 
 Source: conditional logit, McFadden, "Conditional logit analysis of qualitative choice behavior", 1974; gates, Jacobs et
 al., "Adaptive mixtures of local experts", 1991.
@@ -30,7 +30,7 @@ __all__ = ["ProseJudge", "columns_of_leads", "columns_read", "in_context", "mann
 _AROUND = np.float32(0.5)
 """What the steps around a step count beside the step itself, before training: less."""
 
-_WAYS = 6
+_WAYS = 9
 
 _USUAL_STEPS = 12
 """Decisions of a run that is neither long nor short; one of 33 is long, one of 4 short, and no run is more so."""
@@ -149,11 +149,12 @@ def columns_of_leads(features: tuple[str, ...]) -> Ints:
 
 
 def in_context(run: RunInputs, columns: Ints, leads: Ints) -> Floats:
-    """Read the features of each step in six ways: (N, W).
+    """Read the features of each step in nine ways: (N, W).
 
     As they are; those of the step after, and of the step before; the mean over the steps of its agent; as they are
-    where the agent leads the others, whose long plans say less than a worker's long answer; and as they are, the more
-    the longer the run is, and the other way round where it is short.
+    where the agent leads the others, whose long plans say less than a worker's long answer; as they are, the more the
+    longer the run is, and the other way round where it is short; how far they lie above the mean of the run so far;
+    whether they are higher than ever before in it; and their rank among its decisions, -1 to 1.
 
     Args:
         run: The run, its features scaled.
@@ -168,13 +169,26 @@ def in_context(run: RunInputs, columns: Ints, leads: Ints) -> Floats:
     of_agent = (sums / np.maximum(np.bincount(run.agent), 1)[:, None].astype(np.float32))[run.agent]
     is_lead = (run.features[:, leads] > 0).any(axis=1, keepdims=True)
     length = np.log(max(int(run.can_be_blamed.sum()), 1) / _USUAL_STEPS).clip(-1, 1).astype(np.float32)
-    around = (after, before, of_agent, features * is_lead, features * length)
-    return np.concatenate([features, *(_AROUND * each for each in around)], axis=1)
+    so_far = np.cumsum(features, axis=0) / np.arange(1, len(features) + 1, dtype=np.float32)[:, None]
+    highest = np.maximum.accumulate(np.concatenate([nothing - np.inf, features[:-1]]), axis=0)
+    around = (after, before, of_agent, features * is_lead, features * length, features - so_far, features > highest)
+    ranks = _ranks(features, features[run.can_be_blamed])
+    return np.concatenate([features, *(_AROUND * each for each in around), ranks], axis=1)
 
 
 def manner_of(features: Floats) -> Floats:
     """Describe how a run reads: mean and spread of its steps' features, (N, C) to (2 * C,)."""
     return np.concatenate([features.mean(axis=0), features.std(axis=0)])
+
+
+def _ranks(features: Floats, among: Floats) -> Floats:
+    """Tell, per column, how many more of the (M, C) *among* a value is above than below: (N, C), -1 to 1 of all."""
+    n_others, column = len(among), np.arange(features.shape[1])
+    lane = (float(np.ptp(features)) + 1) * column  # columns one behind the other: none reaches into the next
+    line = (np.sort(among, axis=0) + lane).ravel(order="F")
+    before, up_to = (np.searchsorted(line, features + lane, side=side) for side in ("left", "right"))
+    ranks: Floats = ((before + up_to - n_others * (2 * column + 1)) / max(n_others, 1)).astype(np.float32)
+    return ranks
 
 
 def _softmax(scores: Floats) -> Floats:

@@ -79,7 +79,8 @@ class HeldOut:
         recipes: Families and topologies that were not, likewise; None where the recipes hold nothing out.
         agents: Percent of AEGIS runs whose most blamed agent is one that is labelled; None without such runs.
         reasoning: Held-out tasks of runs with a labelled mistake, which calibration has not seen; None without such.
-        transcripts: Transcripts that failed, each team's as judged by who learnt from the others; None without such.
+        transcripts: Transcripts that failed, each team's as judged by who learnt from others; None without such.
+        bare: The same as bare logs tell them.
     """
 
     tasks: Rights
@@ -87,6 +88,7 @@ class HeldOut:
     agents: float | None = None
     reasoning: Rights | None = None
     transcripts: Rights | None = None
+    bare: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,35 +175,40 @@ def train_network_on(
         alarms=alarms_for(both, temperature),
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
-    network, apart = _with_prose(network, examples, recipe.coverage)
+    network, (apart, bare) = _with_prose(network, examples, recipe.coverage)
     others = (examples.agents, examples.reasoning)
     agents, reasoning = (_Seen.of(_scaled(part, mean, spread), members, shape) for part in others)
     tasks, recipes = seen.parted(len(examples.tasks))
-    return network, _held_out(network, tasks, recipes, agents, reasoning, apart)
+    return network, _held_out(network, tasks, recipes, agents, reasoning, apart, bare)
 
 
 def _held_out(
-    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, apart: Sequence[Apart]
+    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, *transcripts: Sequence[Apart]
 ) -> HeldOut:
     return HeldOut(
         tasks=_measured(tasks, network),
         recipes=_measured(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
         reasoning=_measured(reasoning, network) if reasoning.has_failures else None,
-        transcripts=_measured_apart(apart, float(network.prose.set_mass[0])) if network.prose is not None else None,
+        transcripts=_measured_apart(transcripts[0], network),
+        bare=_measured_apart(transcripts[1], network),
     )
 
 
-def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[Network, list[Apart]]:
-    """Give the network a second judge, where there are transcripts that failed to learn from."""
+def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[Network, list[list[Apart]]]:
+    """Give the network a second judge, where there are transcripts that failed to learn from.
+
+    Returns:
+        The network, what is said of the transcripts that failed, and of the same as bare logs tell them.
+    """
     if not any(each.decisive >= 0 for each in examples.transcripts):
-        return network, []
-    transcripts = _scaled(examples.transcripts, network.mean, network.spread)
+        return network, [[], []]
+    transcripts, bare = (_scaled(part, network.mean, network.spread) for part in (examples.transcripts, examples.bare))
     written, simulated = (
         [_scaled(source, network.mean, network.spread) for source in sources]
         for sources in (examples.written, examples.simulated)
     )
-    judge, apart = fit_prose(transcripts, written, simulated, network.features, coverage)
+    judge, apart = fit_prose((transcripts, bare), written, simulated, network.features, coverage)
     return replace(network, prose=judge), apart
 
 
@@ -293,8 +300,10 @@ def _measured(seen: _Seen, network: Network) -> Rights:
     )
 
 
-def _measured_apart(apart: Sequence[Apart], set_mass: float) -> Rights:
-    """Measure what was said of transcripts by weights that have not seen their team."""
+def _measured_apart(apart: Sequence[Apart], network: Network) -> Rights | None:
+    """Measure what was said of transcripts by weights that have not seen their team; None without any."""
+    if (judge := network.prose) is None or not apart:
+        return None
     steps, agents, modes, covered = [], [], [], []
     for each in apart:
         run, decisive = each.example.inputs, each.example.decisive
@@ -303,7 +312,7 @@ def _measured_apart(apart: Sequence[Apart], set_mass: float) -> Rights:
         steps.append(step == decisive)
         agents.append(agent == run.agent[decisive])
         modes.append(bool(each.example.modes[decisive, int(each.modes.argmax())]))
-        covered.append(mass_ahead(shares, decisive) < set_mass)
+        covered.append(mass_ahead(shares, decisive) < judge.set_mass[0])
     return Rights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
 
 

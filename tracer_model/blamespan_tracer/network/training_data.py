@@ -9,6 +9,7 @@ from pathlib import Path
 from blamespan_tracer.corpus.storage import read_sides
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.agent_labels import agent_examples
+from blamespan_tracer.network.bare import bare_run
 from blamespan_tracer.network.examples import Example, examples_of
 from blamespan_tracer.network.mistakes import mistake_examples
 from blamespan_tracer.network.recipe import NetworkRecipe
@@ -29,6 +30,7 @@ class Examples:
         agents: AEGIS runs held out by their question.
         reasoning: Runs with a labelled mistake, held out by their task.
         transcripts: Runs that language models wrote, their decisive step labelled: for the second judge alone.
+        bare: The same, run by run, as a bare log tells them.
         simulated: Of those fitted to, the ones that the network learns steps from, by where they come from, and
         written: others that language models wrote, likewise: the gate tells the two apart.
     """
@@ -39,6 +41,7 @@ class Examples:
     agents: Sequence[Example] = ()
     reasoning: Sequence[Example] = ()
     transcripts: Sequence[Example] = ()
+    bare: Sequence[Example] = ()
     simulated: Sequence[Sequence[Example]] = ()
     written: Sequence[Sequence[Example]] = ()
 
@@ -73,8 +76,11 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
         seed=recipe.seed,
     )
     transcripts: list[Example] = []
+    bare: list[Example] = []
     for name in recipe.data.transcripts:
-        transcripts += examples_of(read_recorded(Path(name)), lexicon, vocabulary, what=f"reading {Path(name).name}")
+        runs = list(read_recorded(Path(name)))
+        transcripts += examples_of(runs, lexicon, vocabulary, what=f"reading {Path(name).name}")
+        bare += examples_of(map(bare_run, runs), lexicon, vocabulary, what=f"reading {Path(name).name}, bare")
     sides = [split_by_task(part, percent=percent_out, seed=recipe.seed) for part in (known, outcomes, aegis, mistakes)]
     (generated, tasks), (_, more), (_, agents), (reasoned, reasoning) = sides
     return Examples(
@@ -84,6 +90,7 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
         agents=agents,
         reasoning=reasoning,
         transcripts=transcripts,
+        bare=bare,
         simulated=(generated, reasoned),
         written=tuple(fitted for fitted, _ in sides[1:3]),
     )

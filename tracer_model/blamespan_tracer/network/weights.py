@@ -21,7 +21,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "LIMIT", "Network", "is_network"]
 
-FORMAT = "blamespan-network-5"
+FORMAT = "blamespan-network-6"
 """Changes whenever a file written before can no longer be read."""
 
 LIMIT = 4.0

@@ -1,4 +1,4 @@
-"""The decisions of a run: consecutive steps merged, numbered, and tied to those they build on and object to."""
+"""The turns of a run: consecutive steps merged, numbered, and tied to those they build on and object to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.representation import EDGE_TYPES, Representation, analyse, represent
+from blamespan_tracer.representation import EDGE_TYPES, Analysis, Representation, analyse, represent
 
 __all__ = ["MOST_LINKS", "Decision", "decisions_of"]
 
@@ -60,9 +60,10 @@ def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
     """Merge the steps of *trace* and find what ties them together; none for a run without steps."""
     if not trace.steps:
         return ()
-    analysis = analyse(trace)
+    analysis = analyse(trace, turns=True)
     run = represent(trace, analysis)
     built, objected = _ties(run)
+    brought = _brought(analysis)
     return tuple(
         Decision(
             place,
@@ -70,7 +71,7 @@ def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
             merged.agent,
             merged.can_be_blamed,
             tuple(merged.said),
-            int(run.lands_on[place]),
+            max(merged.said, key=lambda step: (brought[step.index + 1], -step.index)).index,
             tuple(merged.results),
             tuple(sorted(owed, key=lambda one: (-owed[one], one))[:MOST_LINKS]),
             tuple(dict.fromkeys(objected.get(place, ())))[:MOST_LINKS],
@@ -80,6 +81,14 @@ def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
         for place, merged in enumerate(analysis.steps)
         for owed in [built.get(place, {})]
     )
+
+
+def _brought(analysis: Analysis) -> list[float]:
+    """Weigh what each original step brings into the run, the task before them: blame lands where that is most."""
+    claims, segments = analysis.claims, analysis.segments
+    fresh = (claims.segment == claims.source) & segments.is_said[claims.segment]
+    found = np.bincount(claims.segment[fresh], claims.weight[fresh], minlength=len(analysis.reading.texts))
+    return [float(each) for each in found]
 
 
 def _ties(run: Representation) -> tuple[dict[int, dict[int, float]], dict[int, list[int]]]:

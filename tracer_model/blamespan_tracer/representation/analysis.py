@@ -72,9 +72,9 @@ class Analysis:
         return added(self.segments.owner[chosen], values[chosen].astype(np.float64), len(self.steps))
 
 
-def analyse(trace: MessageActionTrace) -> Analysis:
-    """Find all that the features, the edges and the contracts of a run are made of."""
-    steps, owner = merge(trace)
+def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
+    """Find all that the features, the edges and the contracts of a run are made of; of *turns*, see `merge`."""
+    steps, owner = merge(trace, turns=turns)
     names = list(dict.fromkeys(step.agent for step in steps))
     reading = read_texts([trace.task, *own_words(trace)], names)
     label = {name: number for number, name in enumerate(names)}

@@ -31,7 +31,7 @@ _CLIP = 4.0
 _RATES = tuple(f"{cue} words" for cue in CUES)
 _FLAGS = (
     *("asks last", "has code", "is call", "is plan", "is handoff", "is memory", "is termination", "has result"),
-    *("status is error", "raised", "merged several", "answers a question", "follows another"),
+    *("status is error", "raised", "answers a question", "follows another"),
     *("error in result", "error before", "error after", "says error after error"),
     *("says end", "hedges", "objects", "agrees", "checks", "reaches the end"),
     *("contradicts the task", "contradicts a result", "contradicts another", "contradicts itself"),

@@ -93,7 +93,6 @@ def structure(run: Analysis) -> Iterator[tuple[str, Floats]]:
     ):
         yield name, np.array([kind in of for of in kinds], np.float64)
     yield "has result", np.array([bool(merged.results) for merged in run.steps], np.float64)
-    yield "merged several", np.array([len(merged.said) > 1 for merged in run.steps], np.float64)
     yield "status is error", np.array([any(s.status == "error" for s in m.said) for m in run.steps], np.float64)
     yield "raised", np.array([any(s.error for s in m.said) for m in run.steps], np.float64)
     taken = np.bincount(run.agent[run.decides], minlength=int(run.agent.max(initial=0)) + 1)

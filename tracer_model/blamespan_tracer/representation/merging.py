@@ -1,8 +1,8 @@
-"""Original steps into decisions: what an agent says and does between two pieces of news is one step.
+"""Original steps into decisions: each thing that an agent says or does, with what tools answered to it.
 
-Consecutive steps of one agent are merged, but for the messages of a run in which one agent alone decides: there every
-message is a decision of its own, or there would be nothing to tell apart. What a tool or executor answers belongs to
-the step that asked: it is no decision, and after it a new one begins.
+What a tool or executor answers belongs to the step that asked: it is no decision, and after it a new one begins. What
+people and executors say in a row is one step. What an agent says in a row is one step only where *turns* are asked for,
+as for a language model to read: what is wrong may stand in one message of several, and which (decision 037).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MergedStep:
     Attributes:
         agent: Who.
         can_be_blamed: Whether it is a decision of an agent.
-        said: Original steps it is made of, ascending, at least one.
+        said: Original steps it is made of, ascending, at least one; a decision has one but for turns.
         results: Tools' answers to it, ascending.
     """
 
@@ -31,8 +31,13 @@ class MergedStep:
     results: list[Step] = field(default_factory=list)
 
 
-def merge(trace: MessageActionTrace) -> tuple[list[MergedStep], list[int]]:
+def merge(trace: MessageActionTrace, *, turns: bool = False) -> tuple[list[MergedStep], list[int]]:
     """Merge a run's steps.
+
+    Args:
+        trace: The run.
+        turns: Whether what an agent says before it hears anything new is one step, unless it alone decides in the run:
+            there nothing would be left to tell apart.
 
     Returns:
         The merged steps in order, and for each original step which merged one it belongs to.
@@ -46,8 +51,8 @@ def merge(trace: MessageActionTrace) -> tuple[list[MergedStep], list[int]]:
             merged[owner[-1]].results.append(step)
             continue
         can_be_blamed = trace.can_be_blamed(step)
-        is_alone = len(deciding) == 1 and can_be_blamed and step.kind != "tool_call"
-        if is_alone or not (merged and _goes_on(step, merged[-1], can_be_blamed=can_be_blamed)):
+        is_apart = can_be_blamed and (not turns or len(deciding) == 1)
+        if is_apart or not (merged and _goes_on(step, merged[-1], can_be_blamed=can_be_blamed)):
             merged.append(MergedStep(step.agent, can_be_blamed, [step]))
         else:
             merged[-1].said.append(step)

@@ -35,7 +35,6 @@ class Representation:
         texts: (N,) what is said in each step, its beginning and end where it is long.
         results: (N,) what tools answered to it, likewise.
         origins: (N,) the original steps it is made of, ascending, tools' answers not among them.
-        lands_on: (N,) int64, the original step that blame for it lands on.
         agents: (A,) names, in order of first speaking; for the answer, never for the model.
         agent: (N,) int64, who: a label of this run, 0..A-1.
         role: (N,) int64, what it does in the team: a number of `ROLES`.
@@ -50,7 +49,6 @@ class Representation:
     texts: tuple[str, ...]
     results: tuple[str, ...]
     origins: tuple[tuple[int, ...], ...]
-    lands_on: NDArray[np.int64]
     agents: tuple[str, ...]
     agent: NDArray[np.int64]
     role: NDArray[np.int64]

@@ -42,7 +42,6 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
         texts=texts,
         results=_by_step(run.reading, run.segments, is_result=True),
         origins=tuple(tuple(step.index for step in merged.said) for merged in run.steps),
-        lands_on=_lands_on(run),
         agents=tuple(labels),
         agent=run.agent,
         role=roles[run.agent] if len(run.agent) else run.agent,
@@ -65,17 +64,6 @@ def _by_step(reading: Reading, segments: Segments, *, is_result: bool) -> tuple[
 def _shortened(text: str) -> str:
     half = MAX_STEP_CHARS // 2
     return text if len(text) <= MAX_STEP_CHARS else f"{text[:half]}\n{text[-half:]}"
-
-
-def _lands_on(run: Analysis) -> Ints:
-    """Choose the original step that blame for each merged one lands on: the one that brings in most, or the first."""
-    claims, segments = run.claims, run.segments
-    fresh = (claims.segment == claims.source) & segments.is_said[claims.segment]
-    brought = np.bincount(claims.segment[fresh], claims.weight[fresh], minlength=len(run.reading.texts))
-    return np.array(
-        [max(merged.said, key=lambda step: (brought[step.index + 1], -step.index)).index for merged in run.steps],
-        np.int64,
-    )
 
 
 def _edges(trace: MessageActionTrace, run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
