@@ -14,7 +14,7 @@ from blamespan.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.bare import bare_run
-from blamespan_tracer.network.examples import Example, examples_of
+from blamespan_tracer.network.examples import Example, examples_of, scaled_examples
 from blamespan_tracer.network.fitting_prose import Apart, fit_prose, tuned_prose
 from blamespan_tracer.network.inputs import feature_names, run_inputs
 from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context
@@ -50,10 +50,7 @@ def simulated(seed: int) -> RecordedRun:
 
 def scaled(runs: list[RecordedRun]) -> list[Example]:
     network = drawn_network()
-    return [
-        replace(each, inputs=replace(each.inputs, features=network.scaled(each.inputs.features)))
-        for each in examples_of(runs, LEXICON, VOCABULARY)
-    ]
+    return scaled_examples(examples_of(runs, LEXICON, VOCABULARY), network.mean, network.spread)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ Dims: N merged steps of a run, K modes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from blamespan.recorded import Fault, RecordedRun
 from blamespan.taxonomy import EXTENSION, MAST, ErrorMode, canonical
 from blamespan_tracer.labels import resolve
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import RunInputs, run_inputs
+from blamespan_tracer.network.inputs import RunInputs, run_inputs, scaled
 from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.progress import tracked
 
-__all__ = ["MODES", "SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns"]
+__all__ = ["MODES", "SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns", "scaled_examples"]
 
 MODES: tuple[ErrorMode, ...] = (
     *(mode for code, mode in MAST.items() if code != "FM-2.1"),  # nothing that is labelled maps to it
@@ -81,6 +81,14 @@ def examples_of(
         inputs = run_inputs([run.trace for run in some], lexicon, vocabulary)
         found += [_example(run, each) for run, each in zip(some, inputs, strict=True)]
     return found
+
+
+def scaled_examples(examples: Iterable[Example], mean: Floats, spread: Floats) -> list[Example]:
+    """Scale the features of runs by their (F,) mean and spread in training."""
+    return [
+        replace(each, inputs=replace(each.inputs, features=scaled(each.inputs.features, mean, spread)))
+        for each in examples
+    ]
 
 
 def mode_columns(faults: Sequence[Fault]) -> frozenset[int]:

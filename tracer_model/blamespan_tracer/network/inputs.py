@@ -27,6 +27,7 @@ __all__ = [
     "read_runs",
     "relations_of",
     "run_inputs",
+    "scaled",
     "windows",
 ]
 
@@ -52,6 +53,9 @@ _UNREAD = frozenset({"duration, z", "tokens written, z", "tokens read, z"})
 """Features that say nothing in runs that were made without a clock or an LLM: what they taught would be wrong."""
 
 _READ = np.array([place for place, name in enumerate(STEP_FEATURES) if name not in _UNREAD])
+
+_FURTHEST = 4.0
+"""Scaled features end there: a value that training never saw must not drown the others."""
 
 _LOGIT_SCALE = 0.25
 """Brings the lexicon's log-odds of agents, mostly -8 to 4, to the size of the other features."""
@@ -127,6 +131,12 @@ def read_runs(
         verdicts = judge(CONTRACTS, trace, analysis)
         rules = verdict_features(CONTRACTS, verdicts, seen)
         found.append((_inputs(trace, seen, rules, by_step, by_agent, vocabulary), verdicts))
+    return found
+
+
+def scaled(features: Floats, mean: Floats, spread: Floats) -> Floats:
+    """Scale (N, F) features by their (F,) mean and spread in training, and cut what lies far out."""
+    found: Floats = np.clip((features - mean) / spread, -_FURTHEST, _FURTHEST).astype(np.float32)
     return found
 
 

@@ -35,7 +35,7 @@ from blamespan_tracer.network.calibrating import (
     shares_of,
     temperature_of,
 )
-from blamespan_tracer.network.examples import MODES, SOUND, Example
+from blamespan_tracer.network.examples import MODES, SOUND, Example, scaled_examples
 from blamespan_tracer.network.fitting import predict_together
 from blamespan_tracer.network.fitting_prose import Apart, fit_prose
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
@@ -45,7 +45,7 @@ from blamespan_tracer.network.model import Scores, Shape
 from blamespan_tracer.network.recipe import NetworkRecipe
 from blamespan_tracer.network.rewording import with_near_words, with_strange_words
 from blamespan_tracer.network.training_data import Examples, read_examples
-from blamespan_tracer.network.weights import LIMIT, Network
+from blamespan_tracer.network.weights import Network
 
 __all__ = ["HeldOut", "Rights", "Trained", "train_network", "train_network_on"]
 
@@ -148,11 +148,11 @@ def train_network_on(
         n_modes=len(MODES),
         **asdict(recipe.size),
     )
-    fitted = _scaled(examples.fitted, mean, spread)
+    fitted = scaled_examples(examples.fitted, mean, spread)
     seeds = [recipe.seed + number for number in range(recipe.members)]
     trained = fit_members(fitted, shape, recipe.schedule, meanings=meanings.vectors, seeds=seeds)
     members = [_rounded(weights) for weights in trained]
-    held = _scaled([*examples.tasks, *examples.recipes], mean, spread)
+    held = scaled_examples([*examples.tasks, *examples.recipes], mean, spread)
     seen = _Seen.of(held, members, shape)
     near = _Seen.of(with_near_words(held, meanings.vectors, recipe.seed), members, shape)
     strange = _Seen.of(with_strange_words(held, shape.n_words, recipe.seed), members, shape)
@@ -175,23 +175,24 @@ def train_network_on(
         alarms=alarms_for(both, temperature),
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
-    network, (apart, bare) = _with_prose(network, examples, recipe.coverage)
+    network, apart = _with_prose(network, examples, recipe.coverage)
     others = (examples.agents, examples.reasoning)
-    agents, reasoning = (_Seen.of(_scaled(part, mean, spread), members, shape) for part in others)
+    agents, reasoning = (_Seen.of(scaled_examples(part, mean, spread), members, shape) for part in others)
     tasks, recipes = seen.parted(len(examples.tasks))
-    return network, _held_out(network, tasks, recipes, agents, reasoning, apart, bare)
+    return network, _held_out(network, tasks, recipes, agents, reasoning, apart)
 
 
 def _held_out(
-    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, *transcripts: Sequence[Apart]
+    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, apart: Sequence[Sequence[Apart]]
 ) -> HeldOut:
+    transcripts, bare = (_measured_apart(form, network) for form in apart)
     return HeldOut(
         tasks=_measured(tasks, network),
         recipes=_measured(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
         reasoning=_measured(reasoning, network) if reasoning.has_failures else None,
-        transcripts=_measured_apart(transcripts[0], network),
-        bare=_measured_apart(transcripts[1], network),
+        transcripts=transcripts,
+        bare=bare,
     )
 
 
@@ -203,12 +204,11 @@ def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[
     """
     if not any(each.decisive >= 0 for each in examples.transcripts):
         return network, [[], []]
-    transcripts, bare = (_scaled(part, network.mean, network.spread) for part in (examples.transcripts, examples.bare))
-    written, simulated = (
-        [_scaled(source, network.mean, network.spread) for source in sources]
-        for sources in (examples.written, examples.simulated)
+    forms, written, simulated = (
+        [scaled_examples(source, network.mean, network.spread) for source in sources]
+        for sources in ((examples.transcripts, examples.bare), examples.written, examples.simulated)
     )
-    judge, apart = fit_prose((transcripts, bare), written, simulated, network.features, coverage)
+    judge, apart = fit_prose(forms, written, simulated, network.features, coverage)
     return replace(network, prose=judge), apart
 
 
@@ -243,19 +243,6 @@ def _scaling(examples: Sequence[Example]) -> tuple[Any, Any]:
     features = np.concatenate([each.inputs.features for each in examples])
     spread = features.std(axis=0)
     return features.mean(axis=0), np.where(spread > _LEAST_SPREAD, spread, 1).astype(np.float32)
-
-
-def _scaled(examples: Sequence[Example], mean: Any, spread: Any) -> list[Example]:
-    return [
-        replace(
-            each,
-            inputs=replace(
-                each.inputs,
-                features=np.clip((each.inputs.features - mean) / spread, -LIMIT, LIMIT).astype(np.float32),
-            ),
-        )
-        for each in examples
-    ]
 
 
 def _rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.metrics import interval, percent
 from blamespan_tracer.network.batches import batches, pad, targets_of
 from blamespan_tracer.network.calibrating import Pointed, blamed, mass_ahead, mass_holding, shares_of, temperature_of
-from blamespan_tracer.network.examples import SOUND, Example, examples_of
+from blamespan_tracer.network.examples import SOUND, Example, examples_of, scaled_examples
 from blamespan_tracer.network.fitting import predict_together
 from blamespan_tracer.network.fitting_prose import tuned_prose
 from blamespan_tracer.network.model import scores_of
@@ -125,7 +125,7 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
     Raises:
         ConfigError: if there are too few failures, or all are of so few tasks that none can be held out.
     """
-    examples = _scaled(examples_of(runs, lexicon, network.vocabulary), network)
+    examples = scaled_examples(examples_of(runs, lexicon, network.vocabulary), network.mean, network.spread)
     failures = [each for each in examples if each.decisive >= 0]
     if len(failures) < LEAST_FAILURES:
         raise ConfigError(
@@ -272,12 +272,6 @@ def _loss(examples: Sequence[Example], weights: Mapping[str, Tensor], network: N
     parts = list(batches(examples, np.random.default_rng(0), _MOST_RUNS)) if examples else []
     total = sum(float(_batch_loss(part, weights, network)) * len(part) for part in parts)
     return total / max(1, len(examples))
-
-
-def _scaled(examples: Sequence[Example], network: Network) -> list[Example]:
-    return [
-        replace(each, inputs=replace(each.inputs, features=network.scaled(each.inputs.features))) for each in examples
-    ]
 
 
 def _measured(

@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan_tracer.network.inputs import scaled
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.prose import ProseJudge
 from blamespan_tracer.network.vocabulary import Vocabulary
 from blamespan_tracer.weights_file import read_weights, write_weights
 
-__all__ = ["FORMAT", "LIMIT", "Network", "is_network"]
+__all__ = ["FORMAT", "Network", "is_network"]
 
 FORMAT = "blamespan-network-6"
 """Changes whenever a file written before can no longer be read."""
-
-LIMIT = 4.0
-"""Scaled features end there: a value that training never saw must not drown the others."""
 
 _ROUNDING = 1e-9
 """5 percent is 0.05, whichever way it is written."""
@@ -45,7 +43,7 @@ class Network:
         members: The weights of each, by name, float32, of 16-bit precision.
         vocabulary: The words it knows.
         mean: (F,) and
-        spread: (F,) of the features in training; a feature is scaled by them and cut at -`LIMIT`..`LIMIT`.
+        spread: (F,) of the features in training; a feature is scaled by them and cut at both ends (`inputs.scaled`).
         features: (F,) what each column means; a file whose columns are others is refused.
         modes: (K,) what each mode is, as `taxonomy:code`.
         lexicon: Digest of the lexicon whose scores are among the features.
@@ -80,8 +78,7 @@ class Network:
 
     def scaled(self, features: Floats) -> Floats:
         """Scale features as in training."""
-        scaled: Floats = np.clip((features - self.mean) / self.spread, -LIMIT, LIMIT).astype(np.float32)
-        return scaled
+        return scaled(features, self.mean, self.spread)
 
     def with_alarm_for(self, max_false_alarms: float) -> Network:
         """Give the same network with the alarm for the largest budget on file that is no more than asked for.
