@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame
+from blamespan.analysis.showing.verdicts import nobody_knows
+from blamespan.attribution import Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
 
 __all__ = ["AgentView", "RunView", "StepView", "view_of"]
@@ -142,9 +143,7 @@ class RunView:
     @property
     def nobody_knows(self) -> bool:
         """Whether the run may have failed or not, and neither its outcome nor the verdict says."""
-        if self.verdict is None or self.trace.outcome == "failed":
-            return False
-        return self.verdict.failure_score == NOBODY_KNOWS
+        return self.verdict is not None and nobody_knows(self.verdict, self.trace.outcome)
 
 
 def view_of(

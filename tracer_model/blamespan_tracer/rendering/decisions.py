@@ -87,8 +87,9 @@ def _brought(analysis: Analysis) -> list[float]:
     """Weigh what each original step brings into the run, the task before them: blame lands where that is most."""
     claims, segments = analysis.claims, analysis.segments
     fresh = (claims.segment == claims.source) & segments.is_said[claims.segment]
-    found = np.bincount(claims.segment[fresh], claims.weight[fresh], minlength=len(analysis.reading.texts))
-    return [float(each) for each in found]
+    weights = np.bincount(claims.segment[fresh], claims.weight[fresh], minlength=len(analysis.reading.texts))
+    found: list[float] = weights.tolist()
+    return found
 
 
 def _ties(run: Representation) -> tuple[dict[int, dict[int, float]], dict[int, list[int]]]:

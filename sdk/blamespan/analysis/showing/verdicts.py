@@ -9,7 +9,7 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import NOBODY_KNOWS, Attribution
 from blamespan.trace import MessageActionTrace, Outcome
 
-__all__ = ["MOST_STEPS", "SHARE_WORTH_A_LINE", "StepRow", "doubt_of", "mode_text", "step_rows"]
+__all__ = ["MOST_STEPS", "SHARE_WORTH_A_LINE", "StepRow", "doubt_of", "mode_text", "nobody_knows", "step_rows"]
 
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
@@ -33,11 +33,14 @@ class StepRow:
 
 def doubt_of(verdict: Attribution, outcome: Outcome) -> str:
     """Say what must hold for anybody to be blamed; empty where the run is called failed, or known to have."""
-    if outcome == "failed" or verdict.calls_failed:
-        return ""
-    if verdict.failure_score == NOBODY_KNOWS:
+    if nobody_knows(verdict, outcome):
         return "nobody can tell whether it failed; if it did:"
-    return "more likely sound; if it failed:"
+    return "" if outcome == "failed" or verdict.calls_failed else "more likely sound; if it failed:"
+
+
+def nobody_knows(verdict: Attribution, outcome: Outcome) -> bool:
+    """Tell whether a run may have failed or not, and neither its outcome nor the verdict says."""
+    return outcome != "failed" and verdict.failure_score == NOBODY_KNOWS
 
 
 def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:
