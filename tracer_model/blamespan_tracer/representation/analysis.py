@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,17 +17,19 @@ from blamespan_tracer.representation.objections import find_objections, name_tok
 from blamespan_tracer.representation.own_words import own_words
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
 from blamespan_tracer.representation.repetition import Repetition, find_repetition
+from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.similarity import Similarity, find_similarity
 from blamespan_tracer.representation.tool_calls import routine_words
 
 __all__ = ["Analysis", "added", "analyse"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Analysis:
     """All that is known of a run when its features are computed.
 
     Attributes:
+        trace: The run.
         steps: The merged steps.
         owner: For each original step which merged one it belongs to.
         reading: The run's tokens, the task's first.
@@ -47,6 +50,7 @@ class Analysis:
         routine: What calls say whatever they are about, see `tool_calls.routine_words`.
     """
 
+    trace: MessageActionTrace
     steps: list[MergedStep]
     owner: list[int]
     reading: Reading
@@ -65,6 +69,11 @@ class Analysis:
     decides: Mask
     labels: Mask
     routine: Ints
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """Its sentences, in order."""
+        return read_sentences(self.reading, self.claims, self.facts.stated)
 
     def per_step(self, values: Floats | Ints | Mask, of: Mask) -> Floats:
         """Add up (G,) *values* of the segments that *of* marks, per step: (N,)."""
@@ -90,6 +99,7 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
     sums, wrong_sums = _counted(sums_of, segments, len(steps))
     plans = np.array([any(step.kind == "plan" for step in merged.said) for merged in steps], np.bool_) & decides
     return Analysis(
+        trace=trace,
         steps=steps,
         owner=owner,
         reading=reading,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
@@ -97,12 +96,12 @@ STEP_FEATURES = (
 """What each column means."""
 
 
-def step_features(trace: MessageActionTrace, run: Analysis) -> NDArray[np.float32]:
+def step_features(run: Analysis) -> NDArray[np.float32]:
     """Compute the (N, F) features of a run, of what `analyse` found in it."""
     found: dict[str, Floats] = {}
     for part in (surface, structure, trouble, provenance, contradictions, influence, likeness):
         found.update(part(run))
-    found.update(oddities(trace, run))
+    found.update(oddities(run))
     found.update(summed(found, run.decides))
     if not run.steps:
         return np.zeros((0, len(STEP_FEATURES)), np.float32)

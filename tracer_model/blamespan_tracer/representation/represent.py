@@ -27,14 +27,13 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
         trace: The run.
         analysis: What `analyse` found out about it, where that is known already.
 
-
     Agents are told apart, but their names are not read, except as a weak hint at what each does in the team. Time
     grows with the length of the run, not with its square; of long texts only the ends are read.
     """
     run = analysis or analyse(trace)
     labels = list(dict.fromkeys(step.agent for step in run.steps))
-    roles = _roles(trace, run, labels)
-    edges, weights = _edges(trace, run)
+    roles = _roles(run, labels)
+    edges, weights = _edges(run)
     texts = _by_step(run.reading, run.segments, is_result=False)
     return Representation(
         trace_id=trace.trace_id,
@@ -48,7 +47,7 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
         can_be_blamed=run.decides,
         edges=edges,
         edge_weights=weights,
-        features=step_features(trace, run),
+        features=step_features(run),
     )
 
 
@@ -66,13 +65,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MAX_STEP_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
-def _edges(trace: MessageActionTrace, run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _edges(run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     depends = run.depends
     into = np.bincount(depends.target, depends.weight, minlength=len(run.steps))
     order = np.arange(len(run.steps))
     by_agent = np.argsort(run.agent, kind="stable")
     same = run.agent[by_agent[1:]] == run.agent[by_agent[:-1]]
-    reply, addressed = _reply(trace.steps, run.owner), _addressed(run.steps)
+    reply, addressed = _reply(run.trace.steps, run.owner), _addressed(run.steps)
     found = {
         "time": (order[:-1], order[1:]),
         "same agent": (by_agent[:-1][same], by_agent[1:][same]),
@@ -114,7 +113,7 @@ def _addressed(steps: Sequence[MergedStep]) -> NDArray[np.int64]:
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)
 
 
-def _roles(trace: MessageActionTrace, run: Analysis, names: Sequence[str]) -> Ints:
+def _roles(run: Analysis, names: Sequence[str]) -> Ints:
     """Tell each agent's role by how it behaves over all its steps."""
     n_agents = len(names)
     steps = np.bincount(run.agent, minlength=n_agents)
@@ -149,7 +148,7 @@ def _roles(trace: MessageActionTrace, run: Analysis, names: Sequence[str]) -> In
         "checker": checks * (1.0 - 0.5 * first),
         "reporter": 0.6 * last * np.minimum(1.0, 20 * rate("conclusion", "end")),
     }
-    roles = {agent.name: agent for agent in trace.agents}
+    roles = {agent.name: agent for agent in run.trace.agents}
     return find_roles([roles[name] for name in names], behaviour, steps)
 
 

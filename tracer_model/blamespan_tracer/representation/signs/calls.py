@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
 from blamespan_tracer.representation.tool_calls import Call, calls_of
@@ -57,22 +57,22 @@ class Calls:
     odd_result: Floats
 
 
-def find_calls(trace: MessageActionTrace, reading: Reading, segments: Segments, routine: Ints, n_steps: int) -> Calls:
-    """Compare the calls of a run, but for their *routine* words."""
-    found = {name: np.zeros(n_steps) for name in Calls.__slots__}
-    calls = calls_of(trace)
+def find_calls(run: Analysis) -> Calls:
+    """Compare the calls of a run, but for their routine words."""
+    found = {name: np.zeros(len(run.steps)) for name in Calls.__slots__}
+    reading, calls = run.reading, calls_of(run.trace)
     if not calls:
         return Calls(**found)
-    is_error = _errors(trace, reading)
+    is_error = _errors(run.trace, reading)
     sizes = np.log1p(reading.count(reading.has(Flag.WORD | Flag.NUMBER)))
     orders = reading.count(reading.is_any(_ORDERS))
     usual = _usual_sizes(calls, sizes)
     others = _other_results(calls, reading)
     last_answer = {call.tool: call.segment for call in calls if call.result >= 0 and not is_error[call.result]}
     stale = _stale_results(calls, reading)
-    misfit = _misfits(calls, reading, segments, routine)
+    misfit = _misfits(calls, run)
     for place, call in enumerate(calls):
-        step = int(segments.owner[call.segment])
+        step = int(run.segments.owner[call.segment])
         told = {"misfit": misfit[place], "other_result": others[place], "stale_result": stale[place]}
         if call.result >= 0:
             failed = bool(is_error[call.result])
@@ -130,8 +130,9 @@ def _stale_results(calls: Sequence[Call], reading: Reading) -> list[float]:
     return found
 
 
-def _misfits(calls: Sequence[Call], reading: Reading, segments: Segments, routine: Ints) -> list[float]:
+def _misfits(calls: Sequence[Call], run: Analysis) -> list[float]:
     """Tell, for each call, how much of what it names no one sentence before it has, of what is named at all."""
+    reading, segments = run.reading, run.segments
     named = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
     asks = ~segments.is_result & ~segments.is_call
     at = np.flatnonzero(named & asks[reading.segment])
@@ -140,7 +141,7 @@ def _misfits(calls: Sequence[Call], reading: Reading, segments: Segments, routin
     token, sentence = pairs // n_sentences, pairs % n_sentences
     begins = np.searchsorted(token, np.arange(len(reading.tokens) + 1))
     first_sentence = _first_sentences(reading)
-    named &= ~np.isin(reading.segment * len(reading.tokens) + reading.token, routine)
+    named &= ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
     found = []
     for call in calls:
         begin, end = np.searchsorted(reading.segment, [call.segment, call.segment + 1])

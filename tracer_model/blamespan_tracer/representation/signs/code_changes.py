@@ -10,7 +10,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.reading import Reading
 
 __all__ = ["altered_code"]
@@ -21,13 +21,13 @@ _LEAST_TOKENS, _MOST_SHARED = 2, 0.5
 """Tokens of a line that can be told from others; share of the lines of two pieces of code that makes them one."""
 
 
-def altered_code(reading: Reading, segments: Segments, n_steps: int) -> Floats:
+def altered_code(run: Analysis) -> Floats:
     """Tell which steps show another agent's latest code with some of its lines changed, left out or added: (N,)."""
-    found = np.zeros(n_steps)
+    found = np.zeros(len(run.steps))
     latest: tuple[int, frozenset[tuple[int, ...]]] = (-1, frozenset())
-    steps = segments.speaking_steps()
-    for segment, lines in _code(reading).items():
-        step, speaker = steps[segment], int(segments.speaker[segment])
+    steps = run.segments.speaking_steps()
+    for segment, lines in _code(run.reading).items():
+        step, speaker = steps[segment], int(run.segments.speaker[segment])
         if step < 0:
             continue
         author, before = latest

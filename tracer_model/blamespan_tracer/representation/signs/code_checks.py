@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
-from blamespan_tracer.representation.reading import Flag, Reading
+from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.reading import Flag
 
 __all__ = ["CodeChecks", "find_code_checks"]
 
@@ -47,9 +47,10 @@ class CodeChecks:
     new_number: Floats
 
 
-def find_code_checks(reading: Reading, segments: Segments, n_steps: int) -> CodeChecks:
+def find_code_checks(run: Analysis) -> CodeChecks:
     """Look at the code that each step shows."""
-    found = {name: np.zeros(n_steps) for name in CodeChecks.__slots__}
+    reading, segments = run.reading, run.segments
+    found = {name: np.zeros(len(run.steps)) for name in CodeChecks.__slots__}
     is_number = reading.has(Flag.NUMBER) & ~reading.numbers_list
     shows = np.bincount(reading.segment[reading.in_code], minlength=len(segments.owner)) > 0
     if not shows.any():

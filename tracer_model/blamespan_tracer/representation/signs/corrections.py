@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Segments
 from blamespan_tracer.representation.equations import Equation
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, spelled
@@ -43,16 +44,11 @@ class Corrections:
     stands: Floats
 
 
-def find_corrections(
-    reading: Reading,
-    segments: Segments,
-    is_refuted: Mask,
-    sums: Mapping[int, tuple[Equation, ...]],
-    n_steps: int,
-) -> Corrections:
-    """Follow every number that *is_refuted*, (T,), and each of *sums* that does not hold, to what becomes of it."""
-    found = {name: np.zeros(n_steps) for name in Corrections.__slots__}
-    said, refuted = _numbers(reading, segments, is_refuted)
+def find_corrections(run: Analysis) -> Corrections:
+    """Follow every number that is refuted, and each sum that does not hold, to what becomes of it."""
+    reading, segments, sums = run.reading, run.segments, run.equations
+    found = {name: np.zeros(len(run.steps)) for name in Corrections.__slots__}
+    said, refuted = _numbers(reading, segments, run.facts.refuted)
     for token, by in refuted.items():
         first = said[token][0] if said[token] else -1
         if 0 <= first < by[-1] and segments.owner[first] >= 0 and segments.is_said[first]:

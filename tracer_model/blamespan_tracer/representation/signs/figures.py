@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Claims, Segments, is_common
+from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.claims import is_common
 from blamespan_tracer.representation.equations import equations
-from blamespan_tracer.representation.reading import Reading
-from blamespan_tracer.representation.sentences import Sentence
 
 __all__ = ["Figures", "find_figures", "slipped_digits"]
 
@@ -41,14 +40,14 @@ class Figures:
     mistakable: Floats
 
 
-def find_figures(reading: Reading, segments: Segments, claims: Claims, n_steps: int) -> Figures:
+def find_figures(run: Analysis) -> Figures:
     """Look at the new numbers of every step."""
-    unexplained, mistakable, total = np.zeros((3, n_steps))
+    reading, claims, steps = run.reading, run.claims, run.segments.speaking_steps()
+    unexplained, mistakable, total = np.zeros((3, len(run.steps)))
     known: deque[str] = deque(maxlen=_KNOWN)
     chosen = np.flatnonzero(claims.is_number & ~claims.in_code)
     order = chosen[np.argsort(claims.segment[chosen], kind="stable")]
     bounds = np.searchsorted(claims.segment[order], np.arange(len(reading.texts) + 1))
-    steps = segments.speaking_steps()
     for segment in np.unique(claims.segment[order]).tolist():
         own = order[bounds[segment] : bounds[segment + 1]]
         names = [reading.tokens[claims.token[claim]] for claim in claims.claim[own].tolist()]
@@ -65,14 +64,14 @@ def find_figures(reading: Reading, segments: Segments, claims: Claims, n_steps: 
     return Figures(unexplained / size, mistakable / size)
 
 
-def slipped_digits(reading: Reading, segments: Segments, sentences: Iterable[Sentence], n_steps: int) -> Floats:
+def slipped_digits(run: Analysis) -> Floats:
     """Tell which steps state a new number, without a sum, that is a known one but for a digit or its sign: (N,)."""
-    found = np.zeros(n_steps)
+    found = np.zeros(len(run.steps))
     latest: deque[str] = deque(maxlen=_KNOWN)
     known: set[int] = set()
     looked_at: Counter[int] = Counter()
-    steps = segments.speaking_steps()
-    for sentence in sentences:
+    steps, tokens = run.segments.speaking_steps(), run.reading.tokens
+    for sentence in run.sentences:
         new = [number for number in dict.fromkeys(sentence.numbers) if number not in known]
         if not new:
             continue
@@ -80,8 +79,8 @@ def slipped_digits(reading: Reading, segments: Segments, sentences: Iterable[Sen
         is_stated = len(sentence.numbers) == 1 and sentence.value == new[0]
         if step >= 0 and is_stated and looked_at[step] < _FRESH:
             looked_at[step] += 1
-            found[step] = max(found[step], _is_slip(reading.tokens[new[0]], latest))
-        latest.extend(reading.tokens[number] for number in new)
+            found[step] = max(found[step], _is_slip(tokens[new[0]], latest))
+        latest.extend(tokens[number] for number in new)
         known.update(new)
     return found
 

@@ -5,14 +5,12 @@ Dims: N merged steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.merging import MergedStep
+from blamespan_tracer.representation.analysis import Analysis
 
 __all__ = ["Hearing", "find_hearing"]
 
@@ -41,15 +39,12 @@ class Hearing:
     answered: Floats
 
 
-def find_hearing(
-    trace: MessageActionTrace, steps: Sequence[MergedStep], owner: Sequence[int], n_agents: int
-) -> Hearing:
+def find_hearing(run: Analysis) -> Hearing:
     """Count what was given to whom."""
-    n_steps = len(steps)
+    steps, n_steps, n_agents = run.steps, len(run.steps), int(run.agent.max(initial=-1)) + 1
     hears, misses, heard, addressed, answered = np.zeros((5, n_steps))
     given_before: dict[str, frozenset[int]] = {}
-    decisions = np.array([step.can_be_blamed for step in steps], np.bool_)
-    owners = np.array(owner, np.int64)
+    owners = np.array(run.owner, np.int64)
     for place, merged in enumerate(steps):
         first = merged.said[0]
         inputs = np.array(first.inputs[-_MAX_INPUTS:], np.int64)
@@ -65,5 +60,5 @@ def find_hearing(
         addressed[place] = min(len(names) / max(n_agents - 1, 1), 1.0)
         following = steps[place + 1].agent if place + 1 < n_steps else ""
         answered[place] = float(following in names)
-    after = np.clip(decisions.sum() - np.cumsum(decisions), 1, None)
+    after = np.clip(run.decides.sum() - np.cumsum(run.decides), 1, None)
     return Hearing(hears, misses, np.minimum(heard / after, 1.0), addressed, answered)

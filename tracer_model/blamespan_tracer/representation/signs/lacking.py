@@ -9,7 +9,7 @@ Dims: N merged steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
@@ -17,9 +17,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
-from blamespan_tracer.representation.reading import Mask, Reading
-from blamespan_tracer.representation.sentences import Sentence
+from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.reading import Mask
 
 __all__ = ["Lacking", "LackingAndNaming", "find_lacking"]
 
@@ -101,22 +100,12 @@ class _Passage:
     tells: list[_Thing]
 
 
-def find_lacking(
-    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence], decides: Mask
-) -> LackingAndNaming:
-    """Follow what is said to be lacking, or only named, through the run.
-
-    Args:
-        reading: The run's tokens.
-        segments: What each segment is.
-        given: The tokens that name things, see `facts.Facts`.
-        sentences: Of the run, in order.
-        decides: (N,) which steps can be blamed.
-    """
-    passages = list(_passages(reading, segments, given, sentences))
+def find_lacking(run: Analysis) -> LackingAndNaming:
+    """Follow what is said to be lacking, or only named, through the run."""
+    passages = list(_passages(run))
     return LackingAndNaming(
-        said=_followed(((each, each.lacks) for each in passages), decides),
-        named=_followed(((each, each.names) for each in passages), decides),
+        said=_followed(((each, each.lacks) for each in passages), run.decides),
+        named=_followed(((each, each.names) for each in passages), run.decides),
     )
 
 
@@ -167,13 +156,11 @@ def _next(decides: Mask) -> list[int]:
     return found[::-1]
 
 
-def _passages(
-    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence]
-) -> Iterator[_Passage]:
+def _passages(run: Analysis) -> Iterator[_Passage]:
     """Read what each segment that is neither a call nor a result names."""
-    lacks = reading.known(_LACKS)
-    names_things = given - lacks
-    for segment, own in groupby(sentences, lambda each: each.segment):
+    segments, lacks = run.segments, run.reading.known(_LACKS)
+    names_things = run.facts.given - lacks
+    for segment, own in groupby(run.sentences, lambda each: each.segment):
         if segments.is_result[segment] or segments.is_call[segment]:
             continue
         lacking: list[_Thing] = []

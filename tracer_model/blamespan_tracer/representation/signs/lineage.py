@@ -13,17 +13,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.analysis import Analysis
-from blamespan_tracer.representation.claims import Segments, is_common
+from blamespan_tracer.representation.claims import is_common
 from blamespan_tracer.representation.facts import Facts
-from blamespan_tracer.representation.reading import Flag, Reading, is_number, spelled
-from blamespan_tracer.representation.sentences import Sentence
+from blamespan_tracer.representation.reading import Flag, is_number, spelled
 
 __all__ = ["Lineage", "find_lineage"]
 
@@ -51,16 +49,16 @@ class Lineage:
     begins: Floats
 
 
-def find_lineage(run: Analysis, sentences: Sequence[Sentence]) -> Lineage:
-    """Follow the value that the last answer of *run*, taken apart into *sentences*, states."""
-    return _Followed(run, sentences).lineage()
+def find_lineage(run: Analysis) -> Lineage:
+    """Follow the value that the last answer of a run states."""
+    return _Followed(run).lineage()
 
 
 class _Followed:
-    def __init__(self, run: Analysis, sentences: Sequence[Sentence]) -> None:
+    def __init__(self, run: Analysis) -> None:
         self._reading, self._segments, self._decides = run.reading, run.segments, run.decides
-        self._places = _places(run.reading, run.segments, run.facts, sentences)
-        self._sentences, self._given, self._sums = sentences, run.facts.given, run.equations
+        self._places = _places(run)
+        self._sentences, self._given, self._sums = run.sentences, run.facts.given, run.equations
         self._start = self._answer(run.facts)
         self._carries, self._works_out, self._begins = np.zeros((3, len(run.decides)))
 
@@ -154,16 +152,15 @@ class _Followed:
         return [(token, segment) for token in dict.fromkeys(known) if token != but]
 
 
-def _places(reading: Reading, segments: Segments, facts: Facts, sentences: Sequence[Sentence]) -> dict[int, list[int]]:
+def _places(run: Analysis) -> dict[int, list[int]]:
     """List the segments that say each number, or state each name, ascending."""
+    reading, is_call = run.reading, run.segments.is_call
     found: dict[int, list[int]] = defaultdict(list)
-    at = np.flatnonzero(
-        reading.has(Flag.NUMBER) & ~facts.refuted & ~reading.in_code & ~segments.is_call[reading.segment]
-    )
+    at = np.flatnonzero(reading.has(Flag.NUMBER) & ~run.facts.refuted & ~reading.in_code & ~is_call[reading.segment])
     pairs = dict.fromkeys(zip(reading.token[at].tolist(), reading.segment[at].tolist(), strict=True))
     for token, segment in pairs:
         found[token].append(segment)
-    for each in sentences:
+    for each in run.sentences:
         if each.value >= 0 and not is_number(reading.tokens[each.value]) and found[each.value][-1:] != [each.segment]:
             found[each.value].append(each.segment)
     return found

@@ -5,15 +5,13 @@ Dims: N merged steps; every value is (N,).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Mask
-from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.signs.calls import find_calls
 from blamespan_tracer.representation.signs.code_changes import altered_code
 from blamespan_tracer.representation.signs.code_checks import find_code_checks
@@ -44,20 +42,19 @@ _ODD = (
 """Features that say, each by itself, that something is odd."""
 
 
-def oddities(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
+def oddities(run: Analysis) -> Iterator[tuple[str, Floats]]:
     """Tell what is odd about calls, numbers and code, what is lacking, who heard what, and what the end rests on."""
-    sentences = read_sentences(run.reading, run.claims, run.facts.stated)
-    yield from _of_calls(trace, run)
-    yield from _of_numbers(trace, run, sentences)
-    yield from _of_statements(run, sentences)
-    yield from _of_lineage(run, sentences)
+    yield from _of_calls(run)
+    yield from _of_numbers(run)
+    yield from _of_statements(run)
+    yield from _of_lineage(run)
     yield from _of_code(run)
-    yield from _of_lacking(run, sentences)
-    yield from _of_hearing(trace, run)
+    yield from _of_lacking(run)
+    yield from _of_hearing(run)
 
 
-def _of_calls(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
-    calls = find_calls(trace, run.reading, run.segments, run.routine, len(run.steps))
+def _of_calls(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    calls = find_calls(run)
     yield "call misfits", calls.misfit
     yield "same call, other result", calls.other_result
     yield "other call, same result", calls.stale_result
@@ -67,58 +64,54 @@ def _of_calls(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, F
     yield "result is odd", calls.odd_result
 
 
-def _of_numbers(
-    trace: MessageActionTrace, run: Analysis, sentences: Sequence[Sentence]
-) -> Iterator[tuple[str, Floats]]:
-    reading, segments, n_steps = run.reading, run.segments, len(run.steps)
-    figures = find_figures(reading, segments, run.claims, n_steps)
+def _of_numbers(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    figures = find_figures(run)
     yield "unexplained numbers", figures.unexplained
     yield "a number nothing explains", (figures.unexplained > 0).astype(np.float64)
     yield "mistakable numbers", figures.mistakable
     yield "a mistakable number", (figures.mistakable > 0).astype(np.float64)
-    yield "a digit slips", slipped_digits(reading, segments, sentences, n_steps)
-    yield "numbers of others", numbers_of_others(trace, reading, segments, sentences, n_steps)
-    yield "a value of others", values_of_others(reading, segments, run.facts.given, sentences, n_steps)
+    yield "a digit slips", slipped_digits(run)
+    yield "numbers of others", numbers_of_others(run)
+    yield "a value of others", values_of_others(run)
 
 
-def _of_statements(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
-    reading, segments, n_steps = run.reading, run.segments, len(run.steps)
-    yield "ends on another answer", second_answers(reading, segments, run.facts.given, sentences, n_steps)
-    restating = find_restating(reading, segments, run.facts, sentences, n_steps)
+def _of_statements(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    yield "ends on another answer", second_answers(run)
+    restating = find_restating(run)
     yield "leaves out what the task gives", restating.omits
     yield "leaves out for good", restating.omits_for_good
     yield "leaves out names of the task", restating.omits_names
     yield "leaves out a name for good", restating.omits_names_for_good
     yield "turns a comparison round", restating.turns_round
     yield "rewords a rule", restating.rewords
-    corrections = find_corrections(reading, segments, run.facts.refuted, run.equations, n_steps)
+    corrections = find_corrections(run)
     yield "is refuted", corrections.refuted
     yield "refutes what is right", corrections.refutes_right
     yield "refutes what is wrong", corrections.refutes_wrong
     yield "a wrong sum stands", corrections.stands
-    picks = find_picks(reading, segments, sentences, n_steps)
+    picks = find_picks(run)
     yield "picks the right one", picks.right
     yield "picks a wrong one", picks.wrong
     yield "picks what was refused", picks.refused
 
 
-def _of_lineage(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
-    lineage = find_lineage(run, sentences)
+def _of_lineage(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    lineage = find_lineage(run)
     yield "carries the last answer", lineage.carries
     yield "works out the last answer", lineage.works_out
     yield "begins the last answer", lineage.begins
 
 
 def _of_code(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    code = find_code_checks(run.reading, run.segments, len(run.steps))
+    code = find_code_checks(run)
     yield "its code breaks", code.breaks
     yield "its code lacks a number", code.lacks_number
     yield "its code has a new number", code.new_number
-    yield "alters another's code", altered_code(run.reading, run.segments, len(run.steps))
+    yield "alters another's code", altered_code(run)
 
 
-def _of_lacking(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[str, Floats]]:
-    lacking = find_lacking(run.reading, run.segments, run.facts.given, sentences, run.decides)
+def _of_lacking(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    lacking = find_lacking(run)
     yield "lacks something", lacking.said.lacks
     yield "is the first to lack it", lacking.said.first
     yield "lacks what was said", lacking.said.known
@@ -132,8 +125,8 @@ def _of_lacking(run: Analysis, sentences: Sequence[Sentence]) -> Iterator[tuple[
     yield "drops what is only named later", lacking.named.drops
 
 
-def _of_hearing(trace: MessageActionTrace, run: Analysis) -> Iterator[tuple[str, Floats]]:
-    hearing = find_hearing(trace, run.steps, run.owner, int(run.agent.max(initial=-1)) + 1)
+def _of_hearing(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    hearing = find_hearing(run)
     yield "hears", hearing.hears
     yield "misses what it heard", hearing.misses
     yield "is heard", hearing.heard

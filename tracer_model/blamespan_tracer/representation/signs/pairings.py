@@ -10,15 +10,11 @@ Dims: N merged steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Set
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.claims import Segments
-from blamespan_tracer.representation.reading import Reading
-from blamespan_tracer.representation.sentences import Sentence
+from blamespan_tracer.representation.analysis import Analysis
 
 __all__ = ["numbers_of_others", "values_of_others"]
 
@@ -32,18 +28,17 @@ _MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
 up to which a tool ties them to each other."""
 
 
-def numbers_of_others(
-    trace: MessageActionTrace, reading: Reading, segments: Segments, sentences: Iterable[Sentence], n_steps: int
-) -> Floats:
+def numbers_of_others(run: Analysis) -> Floats:
     """Give the share of each step's numbers, of those said before, that stood beside other names only: (N,)."""
-    judged, strange = np.zeros((2, n_steps))
+    reading, segments = run.reading, run.segments
+    judged, strange = np.zeros((2, len(run.steps)))
     said_of: dict[int, list[frozenset[int]]] = defaultdict(list)
-    results = [step for step in trace.steps if step.kind == "tool_result" and step.inputs]
+    results = [step for step in run.trace.steps if step.kind == "tool_result" and step.inputs]
     asked_in = {step.index + 1: step.inputs[-1] + 1 for step in results}
     asked: dict[int, frozenset[int]] = defaultdict(frozenset)
     tied: dict[int, set[int]] = defaultdict(set)
     steps, is_call, is_result = segments.speaking_steps(), segments.is_call.tolist(), segments.is_result.tolist()
-    for sentence in sentences:
+    for sentence in run.sentences:
         place, owner = sentence.segment, steps[sentence.segment]
         names = frozenset(sentence.names) | asked[asked_in.get(place, -1)]
         numbers = [number for number in sentence.numbers if _is_long(reading.tokens[number])]
@@ -70,28 +65,18 @@ def _is_long(number: str) -> bool:
     return len(number.lstrip("-").replace(".", "")) >= _LEAST_DIGITS
 
 
-def values_of_others(
-    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence], n_steps: int
-) -> Floats:
-    """Tell which steps state a number of one thing, without a sum, that was only ever said of others: (N,).
-
-    Args:
-        reading: The run's tokens.
-        segments: What each segment is.
-        given: The tokens that name things, see `facts.Facts`.
-        sentences: Of the run, in order.
-        n_steps: N.
-    """
-    found = np.zeros(n_steps)
+def values_of_others(run: Analysis) -> Floats:
+    """Tell which steps state a number of one thing, without a sum, that was only ever said of others: (N,)."""
+    found = np.zeros(len(run.steps))
     said_of: dict[int, list[frozenset[int]]] = defaultdict(list)
-    steps = segments.speaking_steps()
-    for sentence in sentences:
+    steps, tokens = run.segments.speaking_steps(), run.reading.tokens
+    for sentence in run.sentences:
         if not sentence.numbers:
             continue
-        words = frozenset((sentence.words | sentence.names) & given)
+        words = frozenset((sentence.words | sentence.names) & run.facts.given)
         step = steps[sentence.segment]
         number = sentence.numbers[0] if len(sentence.numbers) == 1 else -1
-        if step >= 0 and number >= 0 and words and _is_long(reading.tokens[number]) and said_of[number]:
+        if step >= 0 and number >= 0 and words and _is_long(tokens[number]) and said_of[number]:
             found[step] = max(found[step], all(words - others and others - words for others in said_of[number]))
         for number in sentence.numbers:
             if len(said_of[number]) < _MAX_SOURCES:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.cues import STOP_WORDS
 from blamespan_tracer.representation.reading import Reading, is_number
 from blamespan_tracer.representation.sentences import Sentence
@@ -53,9 +53,10 @@ class Picks:
     refused: Floats
 
 
-def find_picks(reading: Reading, segments: Segments, sentences: Sequence[Sentence], n_steps: int) -> Picks:
+def find_picks(run: Analysis) -> Picks:
     """Hold every name that is picked against the values said until then."""
-    found = {name: np.zeros(n_steps) for name in Picks.__slots__}
+    reading, segments, sentences = run.reading, run.segments, run.sentences
+    found = {name: np.zeros(len(run.steps)) for name in Picks.__slots__}
     most, least = reading.known(_MOST), reading.known(_LEAST)
     if not most | least:
         return Picks(**found)

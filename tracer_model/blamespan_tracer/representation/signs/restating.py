@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.cues import STOP_WORDS
-from blamespan_tracer.representation.facts import Facts
 from blamespan_tracer.representation.reading import Reading
 from blamespan_tracer.representation.sentences import Sentence
 
@@ -65,20 +64,19 @@ class Restating:
     rewords: Floats
 
 
-def find_restating(
-    reading: Reading, segments: Segments, facts: Facts, sentences: Sequence[Sentence], n_steps: int
-) -> Restating:
+def find_restating(run: Analysis) -> Restating:
     """Hold what each step says against the task."""
-    of_task = [each for each in sentences if each.segment == 0][:_MOST_SENTENCES]
+    reading, n_steps = run.reading, len(run.steps)
+    of_task = [each for each in run.sentences if each.segment == 0][:_MOST_SENTENCES]
     said: dict[int, list[Sentence]] = defaultdict(list)
-    steps = segments.speaking_steps()
-    for each in sentences:
+    steps = run.segments.speaking_steps()
+    for each in run.sentences:
         if steps[each.segment] >= 0:
             said[steps[each.segment]].append(each)
     numbers = {each.numbers[0] for each in of_task if len(each.numbers) == 1 and len(each.words) >= _LEAST_WORDS}
     names = {name for each in of_task for name in each.names}
     more, less = reading.known(_MORE), reading.known(_LESS)
-    given = facts.given - more - less
+    given = run.facts.given - more - less
     turns = {step: _turns(own, of_task, given, more, less) for step, own in said.items()}
     passing = reading.known(STOP_WORDS | _FILLING)
     rewords = {step: _rewords(own, of_task, passing) for step, own in said.items()}

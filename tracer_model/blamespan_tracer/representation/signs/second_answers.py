@@ -5,13 +5,13 @@ Dims: N merged steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.reading import Reading, is_number
 from blamespan_tracer.representation.sentences import Sentence
 
@@ -20,26 +20,16 @@ __all__ = ["second_answers"]
 Floats = NDArray[np.float64]
 
 
-def second_answers(
-    reading: Reading, segments: Segments, given: Set[int], sentences: Iterable[Sentence], n_steps: int
-) -> Floats:
-    """Tell which steps state, last and of nothing in particular, what neither they nor anybody said before: (N,).
-
-    Args:
-        reading: The run's tokens.
-        segments: What each segment is.
-        given: The tokens that name things, see `facts.Facts`.
-        sentences: Of the run, in order.
-        n_steps: N.
-    """
-    found = np.zeros(n_steps)
+def second_answers(run: Analysis) -> Floats:
+    """Tell which steps state, last and of nothing in particular, what neither they nor anybody said before: (N,)."""
+    found = np.zeros(len(run.steps))
     known: set[int] = set()
-    steps = segments.speaking_steps()
-    for segment, group in groupby(sentences, lambda each: each.segment):
+    steps = run.segments.speaking_steps()
+    for segment, group in groupby(run.sentences, lambda each: each.segment):
         own = list(group)
         step = steps[segment]
         if step >= 0:
-            found[step] = max(found[step], _is_second(reading, own, given, known))
+            found[step] = max(found[step], _is_second(run.reading, own, run.facts.given, known))
         known.update(number for each in own for number in each.numbers)
     return found
 
