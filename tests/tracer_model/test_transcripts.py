@@ -16,6 +16,8 @@ FOLDER = Path(__file__).parents[2] / "tracer_model"
 LEARNT = sorted((FOLDER / "transcripts").glob("*.txt"))
 HELD_OUT = sorted((FOLDER / "transcripts" / "held_out").glob("*.txt"))
 FILES = [*LEARNT, *HELD_OUT]
+COMPOSED = [path for path in FILES if not path.stem.startswith("played")]
+"""Those whose mistake was chosen before they were written: from there on half of them are written again, without it."""
 
 
 @cache
@@ -39,7 +41,7 @@ def test_every_run_is_labelled_and_its_labels_can_be_meant(path: Path) -> None:
             assert not set(run.origin.carried_by) & {run.origin.decisive}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COMPOSED, ids=lambda path: path.stem)
 def test_twins_are_the_same_up_to_the_mistake(path: Path) -> None:
     """What comes before it teaches nothing about it, but for the step right before, which some tell in other words."""
     by_id = {run.trace.trace_id: run for run in runs_of(path)}

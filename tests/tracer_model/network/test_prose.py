@@ -104,22 +104,22 @@ def test_words_that_aegis_taught_are_not_read(judge: ProseJudge) -> None:
 
 
 def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
-    """Before the first step and after the last there is nothing; who leads is told by the columns that say so."""
+    """Before the first step and after the last there is nothing, in the run and among an agent's own."""
     run = run_inputs([team(("User", "Hello."), ("A", "One."), ("B", "Two."), ("A", "Three."))], LEXICON, VOCABULARY)[0]
-    features = np.array([[8.0, -0.5], [1.0, 3.0], [2.0, -0.5], [4.0, 3.0]], np.float32)
+    features = np.array([[8.0], [1.0], [2.0], [4.0]], np.float32)
     run = replace(run, features=features, can_be_blamed=np.array([False, True, True, True]))
 
-    ways = in_context(run, np.array([0]), np.array([1])).T.tolist()
-    own, after, before, of_agent, leads, length, news, record, ranks = ways
+    ways = in_context(run, np.array([0])).T.tolist()
+    own, after, before, own_after, own_before, news, record, own_record, ranks = ways
 
     assert own == [8, 1, 2, 4]
     assert after == [0.5, 1, 2, 0]
     assert before == [0, 4, 0.5, 1]
-    assert of_agent == [4, 1.25, 1, 1.25]
-    assert leads == [0, 0.5, 0, 2]
-    assert length == [-4, -0.5, -1, -2]  # three decisions are as short as it gets
+    assert own_after == [0, 2, 0, 0]
+    assert own_before == [0, 0, 0, 0.5]
     assert news == pytest.approx([0, -1.75, -0.8333333, 0.125])
     assert record == [0.5, 0, 0, 0]
+    assert own_record == [0, 0, 0, 0.5]  # the first of an agent is none
     assert ranks == pytest.approx([1, -2 / 3, 0, 2 / 3])  # who asks is compared with the three that decide
 
 
@@ -127,7 +127,7 @@ def test_rank_is_of_how_many_more_it_is_above_than_below() -> None:
     """Ties count as neither; every column by itself, however far apart their values lie."""
     values = np.random.default_rng(0).normal(scale=100, size=(40, 7)).round(-1).astype(np.float32)
     run = run_inputs([team(*((name, "One.") for name in "AB" * 20))], LEXICON, VOCABULARY)[0]
-    ranks = in_context(replace(run, features=values), np.arange(7), np.array([], np.int64))[:, -7:]
+    ranks = in_context(replace(run, features=values), np.arange(7))[:, -7:]
 
     above, below = values[:, None] > values[None], values[:, None] < values[None]
     assert ranks == pytest.approx(above.mean(axis=1) - below.mean(axis=1))

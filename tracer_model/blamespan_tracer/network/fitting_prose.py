@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from blamespan_tracer.network.calibrating import Pointed, mass_for, temperature_of
 from blamespan_tracer.network.examples import Example
-from blamespan_tracer.network.prose import ProseJudge, columns_of_leads, columns_read, in_context, manner_of
+from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context, manner_of
 
 __all__ = ["Apart", "fit_prose", "tuned_prose"]
 
@@ -87,8 +87,8 @@ def fit_prose(
         it.
     """
     torch.set_num_threads(1)
-    columns, leads = columns_read(features), columns_of_leads(features)
-    forms = [_failures(form, columns, leads) for form in transcripts]
+    columns = columns_read(features)
+    forms = [_failures(form, columns) for form in transcripts]
     failures = [each for form in forms for each in form]
     apart = _judged_apart(failures)
     temperature = temperature_of([each.pointed for each in apart])
@@ -98,7 +98,6 @@ def fit_prose(
     mass = mass_for([each.pointed for each in apart], 1.0, coverage)
     judge = ProseJudge(
         columns=columns,
-        leads=leads,
         pointer=_pointer(failures) / np.float32(temperature),
         modes=modes,
         modes_bias=modes_bias,
@@ -112,14 +111,14 @@ def fit_prose(
 
 def tuned_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
     """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
-    failures = _failures(failed, judge.columns, judge.leads)
+    failures = _failures(failed, judge.columns)
     if not failures:
         return judge
     return replace(judge, pointer=_pointer(failures, judge.pointer, _NEAR / len(failures)))
 
 
-def _failures(runs: Sequence[Example], columns: Ints, leads: Ints) -> list[_Failure]:
-    return [_Failure(each, in_context(each.inputs, columns, leads)) for each in runs if each.decisive >= 0]
+def _failures(runs: Sequence[Example], columns: Ints) -> list[_Failure]:
+    return [_Failure(each, in_context(each.inputs, columns)) for each in runs if each.decisive >= 0]
 
 
 def _judged_apart(failures: Sequence[_Failure]) -> list[Apart]:

@@ -2,9 +2,9 @@
 
 The network learnt its signs from simulated agents, whose messages are short and to the point; in real prose these signs
 are everywhere, and say little (decision 034). There a step is judged by some thousand weights, as a conditional logit
-over the steps: of its features, of those of the steps before and after it, of what its agent is like, of whether that
-leads the others, of how long the run is, and of how the step stands out in it. How a run reads as a whole tells which
-of the two judges knows more of it, and how far each is to be heard.
+over the steps: of its features, of those of the steps before and after it, in the run and among its agent's, and of how
+the step stands out in both. How a run reads as a whole tells which of the two judges knows more of it, and how far each
+is to be heard.
 
 Whether such a run failed, neither can tell.
 
@@ -25,23 +25,18 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.network.inputs import RunInputs
 
-__all__ = ["ProseJudge", "columns_of_leads", "columns_read", "in_context", "manner_of", "mixed"]
+__all__ = ["ProseJudge", "columns_read", "in_context", "manner_of", "mixed"]
 
 _AROUND = np.float32(0.5)
 """What the steps around a step count beside the step itself, before training: less."""
 
 _WAYS = 9
 
-_USUAL_STEPS = 12
-"""Decisions of a run that is neither long nor short; one of 33 is long, one of 4 short, and no run is more so."""
-
 _SURE = 0.99
 """Surer than this of who knows more of a run, the other judge is not asked."""
 
 _NOT_READ = "lexicon, "
 """Begins the features that are not read: what AEGIS's faults taught of words says nothing of other teams."""
-
-_LEADS = ("role: orchestrator", "role: planner")
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -52,8 +47,7 @@ class ProseJudge:
     """Weights of a second judge, and of the gate before it.
 
     Attributes:
-        columns: (C,) int64, the features that it reads, and
-        leads: (L,) int64, those that say of an agent that it leads the others.
+        columns: (C,) int64, the features that it reads.
         pointer: (W,) of a step's features in context, see `in_context`.
         modes: (W, K) likewise, of each mode, and
         modes_bias: (K,) what is added.
@@ -63,7 +57,6 @@ class ProseJudge:
     """
 
     columns: Ints
-    leads: Ints
     pointer: Floats
     modes: Floats
     modes_bias: Floats
@@ -80,7 +73,7 @@ class ProseJudge:
         Returns:
             (N,) adding up to 1, and (N, K), each row adding up to 1.
         """
-        inputs = in_context(run, self.columns, self.leads)
+        inputs = in_context(run, self.columns)
         shares = _softmax(np.where(run.can_be_blamed, inputs @ self.pointer, -np.inf))
         return shares, _softmax(inputs @ self.modes + self.modes_bias)
 
@@ -113,10 +106,9 @@ class ProseJudge:
             ValueError: if sizes do not fit each other, or *n_features* or *n_modes*.
         """
         judge = cls(**{each.name: tensors[each.name] for each in fields(cls)})
-        read, leads = len(judge.columns), len(judge.leads)
+        read = len(judge.columns)
         sizes = {
             "columns": (read,),
-            "leads": (leads,),
             "pointer": (_WAYS * read,),
             "modes": (_WAYS * read, n_modes),
             "modes_bias": (n_modes,),
@@ -125,9 +117,8 @@ class ProseJudge:
             "set_mass": (1,),
         }
         wrong = [name for name, value in judge.tensors().items() if value.shape != sizes[name]]
-        places = np.concatenate([judge.columns, judge.leads])
-        if wrong or not ((places >= 0) & (places < n_features)).all():
-            raise ValueError(f"weights {wrong or ['columns', 'leads']!r} of another size")
+        if wrong or not ((judge.columns >= 0) & (judge.columns < n_features)).all():
+            raise ValueError(f"weights {wrong or ['columns']!r} of another size")
         return judge
 
 
@@ -143,37 +134,37 @@ def columns_read(features: tuple[str, ...]) -> Ints:
     return np.array([place for place, name in enumerate(features) if not name.startswith(_NOT_READ)], np.int64)
 
 
-def columns_of_leads(features: tuple[str, ...]) -> Ints:
-    """List the columns that say that an agent leads the others, of features of these names."""
-    return np.array([place for place, name in enumerate(features) if name in _LEADS], np.int64)
-
-
-def in_context(run: RunInputs, columns: Ints, leads: Ints) -> Floats:
+def in_context(run: RunInputs, columns: Ints) -> Floats:
     """Read the features of each step in nine ways: (N, W).
 
-    As they are; those of the step after, and of the step before; the mean over the steps of its agent; as they are
-    where the agent leads the others, whose long plans say less than a worker's long answer; as they are, the more the
-    longer the run is, and the other way round where it is short; how far they lie above the mean of the run so far;
-    whether they are higher than ever before in it; and their rank among its decisions, -1 to 1.
+    As they are; those of the step after, and of the step before; those of its agent's next step, and of its last one;
+    how far they lie above the mean of the run so far; whether they are higher than ever before in it, and than ever
+    before in its agent's steps; and their rank among the decisions of the run, -1 to 1.
 
     Args:
         run: The run, its features scaled.
-        columns: Which features, and
-        leads: which of all say that an agent leads: above 0 where it does.
+        columns: Which features.
     """
     features = run.features[:, columns]
     nothing = np.zeros((1, features.shape[1]), np.float32)
     after, before = np.concatenate([features[1:], nothing]), np.concatenate([nothing, features[:-1]])
-    sums = np.zeros((run.agent.max() + 1, features.shape[1]), np.float32)
-    np.add.at(sums, run.agent, features)
-    of_agent = (sums / np.maximum(np.bincount(run.agent), 1)[:, None].astype(np.float32))[run.agent]
-    is_lead = (run.features[:, leads] > 0).any(axis=1, keepdims=True)
-    length = np.log(max(int(run.can_be_blamed.sum()), 1) / _USUAL_STEPS).clip(-1, 1).astype(np.float32)
     so_far = np.cumsum(features, axis=0) / np.arange(1, len(features) + 1, dtype=np.float32)[:, None]
-    highest = np.maximum.accumulate(np.concatenate([nothing - np.inf, features[:-1]]), axis=0)
-    around = (after, before, of_agent, features * is_lead, features * length, features - so_far, features > highest)
+    highest = _highest_before(features)
+    own_after, own_before, own_highest = np.zeros((3, *features.shape), np.float32)
+    for agent in np.unique(run.agent):
+        own = np.flatnonzero(run.agent == agent)
+        own_after[own[:-1]], own_before[own[1:]] = features[own[1:]], features[own[:-1]]
+        own_highest[own[1:]] = features[own[1:]] > _highest_before(features[own])[1:]
+    around = (after, before, own_after, own_before, features - so_far, features > highest, own_highest)
     ranks = _ranks(features, features[run.can_be_blamed])
     return np.concatenate([features, *(_AROUND * each for each in around), ranks], axis=1)
+
+
+def _highest_before(features: Floats) -> Floats:
+    """Give the highest value of each (N, C) column before each row."""
+    nothing = np.full((1, features.shape[1]), -np.inf, np.float32)
+    highest: Floats = np.maximum.accumulate(np.concatenate([nothing, features[:-1]]), axis=0)
+    return highest
 
 
 def manner_of(features: Floats) -> Floats:

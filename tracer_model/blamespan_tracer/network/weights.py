@@ -22,7 +22,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "Network", "is_network"]
 
-FORMAT = "blamespan-network-6"
+FORMAT = "blamespan-network-7"
 """Changes whenever a file written before can no longer be read."""
 
 _ROUNDING = 1e-9
