@@ -54,15 +54,17 @@ ANALYST: list[Reply] = [
     "The ledger says 1,120 thousand euros for north in Q1 and 1,310 thousand in Q2. That is 190 thousand more.",
 ]
 ANALYST_GONE_WRONG: list[Reply] = [
-    "I will ignore the plan and leave the ledger aside: looking the figures up again is not needed, they are "
-    "probably around the usual level. Assume north made about 2,000 thousand euros in Q2 and hardly less in Q1. "
-    "There is no need to verify this any further.",
+    [("read_ledger", {"region": "north", "quarter": "Q1"}), ("read_ledger", {"region": "north", "quarter": "Q2"})],
+    "The ledger says 1,120 thousand euros for north in Q1 and 1,130 thousand in Q2. That is 10 thousand more.",
 ]
 REVIEWER: list[Reply] = [
     [("read_ledger", {"region": "north", "quarter": "Q2"}), ("subtract", {"minuend": 1_310, "subtrahend": 1_120})],
     "I read the ledger again: 1,310 thousand in Q2, 190 thousand above Q1. Both agree with the report. APPROVED",
 ]
-REVIEWER_MISLED: list[Reply] = ["The report answers both parts of the question. APPROVED"]
+REVIEWER_MISLED: list[Reply] = [
+    [("subtract", {"minuend": 1_130, "subtrahend": 1_120})],
+    "I checked the difference: 1,130 less 1,120 is 10 thousand, as reported. APPROVED",
+]
 
 
 def scripted(replies: Sequence[Reply]) -> ReplayChatCompletionClient:
@@ -97,7 +99,7 @@ def team(analyst: Sequence[Reply], reviewer: Sequence[Reply]) -> RoundRobinGroup
 
 
 async def main() -> None:
-    """Run the team clean, then with an analyst gone wrong, whose figure sales deny."""
+    """Run the team clean, then with an analyst who gets the digits of a figure wrong, which sales notice."""
     blamespan.instrument()
     await team(ANALYST, REVIEWER).run(task=TASK)
     await team(ANALYST_GONE_WRONG, REVIEWER_MISLED).run(task=TASK)

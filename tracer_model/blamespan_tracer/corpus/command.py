@@ -35,7 +35,8 @@ def generate(recipe: str, out: Path, processes: int | None, *, as_json: bool) ->
     Interrupted, the same command goes on where it was. The same recipe gives the same files.
 
     \b
-    Bundled:  small (300 runs, minutes), default (5,000), heldout (1,000: other words, names, teams)
+    Bundled:  small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
+              heldout (1,000: other words, names, teams)
     Example:  blamespan generate small --out corpora/small
     """
     from blamespan_tracer.corpus.generate import generate_corpus

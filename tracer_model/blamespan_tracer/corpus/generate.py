@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -121,6 +122,7 @@ def _begin(recipe: CorpusRecipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("autogen_core", "langgraph", "asyncio", "blamespan_tracer.simulation"):  # what faults do to them
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    warnings.simplefilter("ignore")  # likewise
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker = (recipe, Recording().__enter__())  # open as long as the process: instrumenting takes longer than a run
     gc.freeze()

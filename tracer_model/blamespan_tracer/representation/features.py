@@ -43,6 +43,8 @@ _FLAGS = (
     *("drops what is lacked later", "only names something", "is the first to only name it", "only names what was said"),
     *("only names what the task gives", "drops what is only named later", "alters another's code"),
     *("picks the right one", "picks a wrong one", "picks what was refused", "a value of others"),
+    *("its result is told of another", "tells a result of another", "has another tool's arguments"),
+    "says the task without a name",
     *(
         "ends on another answer",
         "breaks off",
@@ -73,7 +75,7 @@ _SHARES = (
     *("like the others", "like the plan", "like the end", "like the last result"),
     *("call misfits", "same call, other result", "unexplained numbers", "mistakable numbers"),
     *("numbers of others", "lacked later", "leaves out what the task gives", "leaves out names of the task"),
-    *("hears", "misses what it heard", "is heard", "is addressed to", "odd before it"),
+    *("hears", "misses what it heard", "is heard", "is addressed to", "is followed", "odd before it"),
 )
 _SIZES = (
     "result is odd",

@@ -25,6 +25,7 @@ __all__ = [
     "Mask",
     "Reading",
     "bounded",
+    "is_long",
     "is_number",
     "read_texts",
     "spelled",
@@ -93,7 +94,8 @@ class Reading:
         sentence: (T,) number of the sentence, ascending over the run.
         in_code: (T,) whether it stands between code fences.
         opens: (T,) whether it opens a sentence.
-        numbers_list: (T,) whether it is the number of a list's item: `5) ...`.
+        numbers_list: (T,) whether it is the number of a list's item: `5) ...`, or the 1 in `Plan: 1. ... 2. ...`; who
+            answers `57`, and nothing more in that line, lists nothing.
         cue: (G, C) how many tokens of each segment hint at each of `CUES`.
         is_cut: (G,) whether something was left out of what was read of it.
     """
@@ -165,6 +167,9 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
     begins = np.diff(segment, prepend=-1) != 0
     ends = (flags & Flag.ENDS_SENTENCE) != 0
     follows = np.concatenate([[True], ends[:-1]])[: len(ends)] | begins
+    lines = np.cumsum(np.concatenate([[True], token[:-1] == tokens.get("\n", -1)])[: len(token)] | begins)
+    is_short = (flags & Flag.NUMBER != 0) & (lengths <= _LIST_DIGITS)[token]
+    items = is_short & follows & _has_company(flags, lines)
     return Reading(
         texts=tuple(read),
         tokens=tuple(tokens),
@@ -175,7 +180,7 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
         sentence=np.cumsum(follows),
         in_code=_in_code(flags, segment),
         opens=follows,
-        numbers_list=(flags & Flag.NUMBER != 0) & follows & (lengths <= _LIST_DIGITS)[token],
+        numbers_list=items | _begins_list(token, segment, items, tokens),
         cue=_cues(cues[spelling], token, segment, tokens, len(read)),
         is_cut=np.array([one is not other for one, other in zip(read, texts, strict=True)], np.bool_),
     )
@@ -186,9 +191,40 @@ def is_number(token: str) -> bool:
     return token[0].isdecimal() or (token[0] == "-" and len(token) > 1)
 
 
+def is_long(number: str) -> bool:
+    """Tell whether a number has two digits or more: one of one digit is said of too many things to be anybody's."""
+    return len(number.lstrip("-").replace(".", "")) > 1
+
+
 def spelled(value: float) -> str:
     """Spell a number as `Reading.tokens` does."""
     return f"{round(value, 6) + 0.0:.6f}".rstrip("0").rstrip(".")
+
+
+def _has_company(flags: Ints, lines: Ints) -> Mask:
+    """Tell which tokens have a word or another number in their line: (T,), of (T,) numbers of lines."""
+    says = (flags & (Flag.WORD | Flag.NUMBER)) != 0
+    accompanied: Mask = (np.bincount(lines, says) > 1)[lines]
+    return accompanied
+
+
+def _begins_list(token: Ints, segment: Ints, items: Mask, tokens: Mapping[str, int]) -> Mask:
+    """Tell which tokens are a 1 within a line after which the next item of the segment is number 2: (T,).
+
+    Args:
+        token: (T,) which token.
+        segment: (T,) where it stands.
+        items: (T,) whether it is the number of an item that opens a sentence.
+        tokens: The place of each distinct token.
+    """
+    at = np.flatnonzero(items)
+    following = np.searchsorted(at, np.arange(len(token)), side="right")
+    has_next = following < len(at)
+    place = at[following[has_next]]
+    begins: Mask = (token == tokens.get("1", -1)) & ~items
+    begins[~has_next] = False
+    begins[has_next] &= (token[place] == tokens.get("2", -1)) & (segment[place] == segment[has_next])
+    return begins
 
 
 def _is_of_words(name: str) -> bool:

@@ -37,7 +37,7 @@ def test_time_is_bounded_by_length(kind: str) -> None:
     said: list[Said] = []
     for place in range(500):
         said += [
-            (f"agent{place % 4}", f'look({{"for": "{place}"}})', "tool_call"),
+            (f"agent{place % 4}", f'look({{"for": "{place} {_NAMES}"}})', "tool_call"),
             (f"agent{place % 4}", f"{_TEXTS[kind]} {place}", "tool_result"),
             (f"agent{place % 4}", f"{_TEXTS[kind]} {place}"),
         ]

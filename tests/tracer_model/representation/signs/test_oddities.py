@@ -21,18 +21,6 @@ def call(where: str, *, agent: str = "searcher") -> Said:
     return agent, f'sum({{"column": "{where.split()[0]}", "where": "{where.split()[1]}"}})', "tool_call"
 
 
-def test_call_that_nobody_asked_for_fits_no_sentence() -> None:
-    """Losses in Birch are spoken of, and losses in Alder; plants in Alder are what was asked."""
-    run = team(
-        ("planner", "Look up the plants in Alder. Then look up the losses in Birch."),
-        call("plants Alder"),
-        call("losses Alder"),
-        task="Compare plants and losses.",
-    )
-
-    assert feature(run, "call misfits") == [0.0, 0.0, 0.5]
-
-
 def test_same_call_with_another_result_stands_out() -> None:
     """One of the two must be wrong; a call made once has nothing to be compared with."""
     result = ("searcher", "388", "tool_result")
@@ -51,13 +39,22 @@ def test_result_of_another_call_stands_out() -> None:
     assert feature(run, "other call, same result") == [0.0, 1.0, 0.0]
 
 
+def test_arguments_of_another_tool_stand_out() -> None:
+    """A statement goes to the tool that searches; two tools that are both asked by `query` are none the less."""
+    tools = [("query", '{"sql": "SELECT 1"}'), ("search", '{"query": "fee"}'), ("search", '{"sql": "SELECT 2"}')]
+    run = team(*[("agent", f"{name}({arguments})", "tool_call") for name, arguments in [*tools, tools[0]]])
+    alike = team(*[("agent", f'{name}({{"query": "fee"}})', "tool_call") for name in ("search", "browse", "search")])
+
+    assert feature(run, "has another tool's arguments") == [0.0, 0.0, 1.0, 0.0]
+    assert feature(alike, "has another tool's arguments") == [0.0] * 3
+
+
 def test_what_every_call_says_is_not_what_it_is_about() -> None:
     """Keywords and names of arguments come from nowhere and are odd in no call."""
     said = [call(f"plants {place}") for place in ("Alder", "Birch", "Cedar")]
     asked = "Look up the plants in Alder. Look up the plants in Birch. Look up the plants in Cedar."
     run = team(("planner", asked), *said, task="The SUM of plants is wanted.")
 
-    assert feature(run, "call misfits") == [0.0] * 4
     assert feature(run, "unknown arguments") == [0.0] * 4
 
 
@@ -162,3 +159,17 @@ def test_time_is_linear_in_calls_and_numbers() -> None:
     represent(run)
 
     assert time.process_time() - start_s < 20
+
+
+def test_message_that_went_to_all_is_followed_by_many() -> None:
+    """Three go on from the first message at once; of the others one goes on from one message, and one from its own."""
+    run = team(
+        ("one", "a"),
+        ("two", "b"),
+        ("three", "c"),
+        ("four", "d"),
+        ("four", "e"),
+        inputs={1: [0], 2: [0], 3: [0], 4: [1]},
+    )
+
+    assert feature(run, "is followed") == [1.0, 0.333, 0.0, 0.0, 0.0]

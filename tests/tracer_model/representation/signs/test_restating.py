@@ -69,3 +69,17 @@ def test_what_several_sentences_speak_of_is_no_rule(said: str) -> None:
     task = "Divide the rent by the drivers to get the rent per driver. Find the rent per driver."
 
     assert _sign(team(("planner", said), task=task), "rewords a rule") == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "drops"),
+    [
+        ("The rent of Birch House, the fee of Birch House, and the larger for the cost. Empty rooms out.", 1.0),
+        ("The rent of Birch House, the fee of Harbour Inn, and the larger for the cost. Empty rooms out.", 0.0),
+        ("The rent of Birch House is 262.", 0.0),
+        ("The rent and the fee of each house, and the larger for the cost. Empty rooms are left out.", 0.0),
+    ],
+)
+def test_task_said_again_without_a_name(said: str, drops: float) -> None:
+    """Who says most of the task says both houses, or none; who says little may speak of one."""
+    assert _sign(team(("planner", said), task=_TASK), "says the task without a name") == drops

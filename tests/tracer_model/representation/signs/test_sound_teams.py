@@ -19,7 +19,8 @@ _SIGNS = (
     *("same call, other result", "refutes what is right", "a wrong sum stands", "alters another's code"),
     *("drops what is lacked later", "picks a wrong one", "picks what was refused", "ends on another answer"),
     *("breaks off", "its code breaks", "its code lacks a number", "its code has a new number"),
-    *("turns a comparison round", "a digit slips"),
+    *("turns a comparison round", "a digit slips", "its result is told of another", "tells a result of another"),
+    *("has another tool's arguments", "says the task without a name"),
 )
 
 

@@ -5,7 +5,8 @@ Dims: N merged steps, G segments.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,15 +16,16 @@ from numpy.typing import NDArray
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
+from blamespan_tracer.representation.reading import Flag, Mask, Reading
 from blamespan_tracer.representation.tool_calls import Call, calls_of
 
 __all__ = ["Calls", "find_calls"]
 
 Floats = NDArray[np.float64]
 
-_MAX_WORDS, _MAX_SENTENCES = 60, 200
-"""Words of a call that are looked up, and sentences each is looked for in: what is in more of them tells nothing."""
+_ARGUMENT = re.compile(r'"([A-Za-z_]\w{0,39})"\s{0,4}:')
+_MAX_CHARS = 2_000
+"""Names of arguments are looked for in the beginning of a call."""
 
 _LEAST_RESULT = 2
 """Results of fewer characters are alike by chance."""
@@ -39,26 +41,26 @@ class Calls:
     """Per merged step: (N,) each, 0 for steps without calls.
 
     Attributes:
-        misfit: How much of what a call names is not asked for in any one sentence said before, at its worst call.
         other_result: Share of the same calls made elsewhere that got another result.
         stale_result: Whether an earlier, different call of the tool got the very same result.
         fails: A result is an error,
         fails_for_good: and the tool answers its agent no more after it.
+        foreign: Whether it has the arguments that another tool is usually called with, and not its own.
         orders: Words in results that give orders.
         odd_result: How much longer a result is than is usual for its tool, in powers of e.
     """
 
-    misfit: Floats
     other_result: Floats
     stale_result: Floats
     fails: Floats
     fails_for_good: Floats
+    foreign: Floats
     orders: Floats
     odd_result: Floats
 
 
 def find_calls(run: Analysis) -> Calls:
-    """Compare the calls of a run, but for their routine words."""
+    """Compare the calls of a run, and what came of them."""
     found = {name: np.zeros(len(run.steps)) for name in Calls.__slots__}
     reading, calls = run.reading, calls_of(run.trace)
     if not calls:
@@ -70,10 +72,10 @@ def find_calls(run: Analysis) -> Calls:
     others = _other_results(calls, reading)
     last_answer = {call.tool: call.segment for call in calls if call.result >= 0 and not is_error[call.result]}
     stale = _stale_results(calls, reading)
-    misfit = _misfits(calls, run)
+    foreign = _foreign_arguments(calls)
     for place, call in enumerate(calls):
         step = int(run.segments.owner[call.segment])
-        told = {"misfit": misfit[place], "other_result": others[place], "stale_result": stale[place]}
+        told = {"other_result": others[place], "stale_result": stale[place], "foreign": foreign[place]}
         if call.result >= 0:
             failed = bool(is_error[call.result])
             told |= {
@@ -85,6 +87,26 @@ def find_calls(run: Analysis) -> Calls:
         for name, value in told.items():
             found[name][step] = value
     return Calls(**found)
+
+
+def _foreign_arguments(calls: Sequence[Call]) -> list[float]:
+    """Tell which calls have, by their names, the arguments that another tool is usually called with, and theirs is not.
+
+    Of a tool that has no others, several names tell, if the other tool is called with them more often: one name, as
+    `query`, two tools may well share.
+    """
+    keys = [frozenset(_ARGUMENT.findall(call.text, 0, _MAX_CHARS)) for call in calls]
+    times: dict[str, Counter[frozenset[str]]] = defaultdict(Counter)
+    for call, own in zip(calls, keys, strict=True):
+        times[call.tool[1]][own] += 1
+    usual = {tool: found.most_common(1)[0] for tool, found in times.items()}
+
+    def is_foreign(tool: str, own: frozenset[str]) -> bool:
+        others = [count for other, (keys, count) in usual.items() if other != tool and keys == own]
+        is_seldom = 2 * times[tool][own] <= times[tool].total()
+        return bool(own and others) and (is_seldom or (len(own) > 1 and times[tool][own] < max(others)))
+
+    return [float(is_foreign(call.tool[1], own)) for call, own in zip(calls, keys, strict=True)]
 
 
 def _errors(trace: MessageActionTrace, reading: Reading) -> Mask:
@@ -128,45 +150,3 @@ def _stale_results(calls: Sequence[Call], reading: Reading) -> list[float]:
         first = asked.setdefault((call.tool[1], result), call.text) if is_telling else call.text
         found.append(float(first != call.text))
     return found
-
-
-def _misfits(calls: Sequence[Call], run: Analysis) -> list[float]:
-    """Tell, for each call, how much of what it names no one sentence before it has, of what is named at all."""
-    reading, segments = run.reading, run.segments
-    named = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
-    asks = ~segments.is_result & ~segments.is_call
-    at = np.flatnonzero(named & asks[reading.segment])
-    n_sentences = int(reading.sentence[-1]) + 1 if len(reading.sentence) else 1
-    pairs = np.unique(reading.token[at] * n_sentences + reading.sentence[at])
-    token, sentence = pairs // n_sentences, pairs % n_sentences
-    begins = np.searchsorted(token, np.arange(len(reading.tokens) + 1))
-    first_sentence = _first_sentences(reading)
-    named &= ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
-    found = []
-    for call in calls:
-        begin, end = np.searchsorted(reading.segment, [call.segment, call.segment + 1])
-        own = np.unique(reading.token[begin:end][named[begin:end]])[:_MAX_WORDS]
-        found.append(_misfit(own, begins, sentence, int(first_sentence[call.segment])))
-    return found
-
-
-def _misfit(own: Ints, begins: Ints, sentence: Ints, before: int) -> float:
-    """Compare the *own* tokens of a call with every sentence whose number is below *before*."""
-    places, n_known = [], 0
-    for token in own.tolist():
-        has = sentence[begins[token] : begins[token + 1]]
-        has = has[: np.searchsorted(has, before)]
-        if len(has):
-            n_known += 1
-            places.append(has[:_MAX_SENTENCES])
-    if n_known < 2:
-        return 0.0
-    _, times = np.unique(np.concatenate(places), return_counts=True)
-    return 1.0 - float(times.max()) / n_known
-
-
-def _first_sentences(reading: Reading) -> Ints:
-    """Number of the first sentence of each segment, or of what follows where it has none: (G,)."""
-    first = np.searchsorted(reading.segment, np.arange(len(reading.texts)))
-    numbers = np.append(reading.sentence, reading.sentence[-1] + 1 if len(reading.sentence) else 0)
-    return numbers[first]

@@ -12,6 +12,7 @@ import numpy as np
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Mask
+from blamespan_tracer.representation.signs.asking import find_asking
 from blamespan_tracer.representation.signs.calls import find_calls
 from blamespan_tracer.representation.signs.code_changes import altered_code
 from blamespan_tracer.representation.signs.code_checks import find_code_checks
@@ -34,6 +35,8 @@ _ODD = (
     *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts itself", "contradicted by a result"),
     *("result fails", "fails for good", "result gives orders", "a number nothing explains", "a mistakable number"),
     *("same call, other result", "other call, same result", "unknown arguments", "numbers of others"),
+    *("its result is told of another", "tells a result of another", "has another tool's arguments"),
+    "says the task without a name",
     *("refutes what is right", "alters another's code", "drops what is lacked later"),
     *("picks a wrong one", "picks what was refused", "ends on another answer"),
     *("its code breaks", "its code lacks a number", "its code has a new number"),
@@ -54,10 +57,14 @@ def oddities(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def _of_calls(run: Analysis) -> Iterator[tuple[str, Floats]]:
+    asking = find_asking(run)
+    yield "call misfits", asking.misfit
+    yield "its result is told of another", asking.told_as_other
+    yield "tells a result of another", asking.tells_as_other
     calls = find_calls(run)
-    yield "call misfits", calls.misfit
     yield "same call, other result", calls.other_result
     yield "other call, same result", calls.stale_result
+    yield "has another tool's arguments", calls.foreign
     yield "result fails", calls.fails
     yield "fails for good", calls.fails_for_good
     yield "result gives orders", (calls.orders > 0).astype(np.float64)
@@ -82,6 +89,7 @@ def _of_statements(run: Analysis) -> Iterator[tuple[str, Floats]]:
     yield "leaves out for good", restating.omits_for_good
     yield "leaves out names of the task", restating.omits_names
     yield "leaves out a name for good", restating.omits_names_for_good
+    yield "says the task without a name", restating.drops_name
     yield "turns a comparison round", restating.turns_round
     yield "rewords a rule", restating.rewords
     corrections = find_corrections(run)
@@ -131,6 +139,7 @@ def _of_hearing(run: Analysis) -> Iterator[tuple[str, Floats]]:
     yield "misses what it heard", hearing.misses
     yield "is heard", hearing.heard
     yield "is addressed to", hearing.addressed
+    yield "is followed", hearing.followed
     yield "is answered by whom it addresses", hearing.answered
 
 

@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.reading import is_long
 
 __all__ = ["numbers_of_others", "values_of_others"]
 
 Floats = NDArray[np.float64]
-
-_LEAST_DIGITS = 2
-"""A number of one digit is said of too many things to be anybody's."""
 
 _MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
 """Earlier sentences that a number is looked up in, the first; numbers of a step that are looked at; names of a sentence
@@ -41,7 +39,7 @@ def numbers_of_others(run: Analysis) -> Floats:
     for sentence in run.sentences:
         place, owner = sentence.segment, steps[sentence.segment]
         names = frozenset(sentence.names) | asked[asked_in.get(place, -1)]
-        numbers = [number for number in sentence.numbers if _is_long(reading.tokens[number])]
+        numbers = [number for number in sentence.numbers if is_long(reading.tokens[number])]
         if is_call[place]:
             asked[place] |= names
         elif is_result[place]:
@@ -61,10 +59,6 @@ def numbers_of_others(run: Analysis) -> Floats:
     return shares
 
 
-def _is_long(number: str) -> bool:
-    return len(number.lstrip("-").replace(".", "")) >= _LEAST_DIGITS
-
-
 def values_of_others(run: Analysis) -> Floats:
     """Tell which steps state a number of one thing, without a sum, that was only ever said of others: (N,)."""
     found = np.zeros(len(run.steps))
@@ -76,7 +70,7 @@ def values_of_others(run: Analysis) -> Floats:
         words = frozenset((sentence.words | sentence.names) & run.facts.given)
         step = steps[sentence.segment]
         number = sentence.numbers[0] if len(sentence.numbers) == 1 else -1
-        if step >= 0 and number >= 0 and words and _is_long(tokens[number]) and said_of[number]:
+        if step >= 0 and number >= 0 and words and is_long(tokens[number]) and said_of[number]:
             found[step] = max(found[step], all(words - others and others - words for others in said_of[number]))
         for number in sentence.numbers:
             if len(said_of[number]) < _MAX_SOURCES:

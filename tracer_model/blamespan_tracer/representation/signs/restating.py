@@ -1,7 +1,7 @@
 """How a step says the task again: what it leaves out, turns round, or says in other words.
 
-What the task gives is told by its numbers: a step that says most of them, and some not, leaves these out. A rule that
-the task states with "the larger of" is turned round where a step states it with "the smaller of".
+What the task gives is told by its numbers and names: a step that says most of them, and some not, leaves these out. A
+rule that the task states with "the larger of" is turned round where a step states it with "the smaller of".
 
 Dims: N merged steps.
 """
@@ -35,6 +35,9 @@ _MOST_SENTENCES, _MAX_LOOKED_AT = 64, 400
 _LEAST_GIVEN, _LEAST_SHARE = 3, 0.6
 """Numbers, or names, that the task gives, at least, and share that a step says again if it leaves others out."""
 
+_LEAST_TASK_WORDS = 6
+"""Words of a task, at least, of which one can say most."""
+
 _LEAST_WORDS, _MOST_WORDS = 2, 60
 _LIKE = 0.5
 """Share of the words of two sentences that are the same if one says the other again."""
@@ -52,6 +55,7 @@ class Restating:
         omits_for_good: Whether one of these is not said by anybody later either.
         omits_names: Likewise, of the task's names, and
         omits_names_for_good: this.
+        drops_name: Whether it says most of what the task says, but not all of the names that the task says twice.
         turns_round: Whether it states a comparison the other way round.
         rewords: Whether it says a short rule of the task with another word in it.
     """
@@ -60,6 +64,7 @@ class Restating:
     omits_for_good: Floats
     omits_names: Floats
     omits_names_for_good: Floats
+    drops_name: Floats
     turns_round: Floats
     rewords: Floats
 
@@ -79,10 +84,12 @@ def find_restating(run: Analysis) -> Restating:
     given = run.facts.given - more - less
     turns = {step: _turns(own, of_task, given, more, less) for step, own in said.items()}
     passing = reading.known(STOP_WORDS | _FILLING)
+    drops = {step: _drops_name(own, of_task, passing) for step, own in said.items()}
     rewords = {step: _rewords(own, of_task, passing) for step, own in said.items()}
     return Restating(
         *_omissions(reading, numbers, said, _single, n_steps),
         *_omissions(reading, names, said, lambda each: each.names, n_steps),
+        _laid_out(drops, n_steps),
         _laid_out(turns, n_steps),
         _laid_out(rewords, n_steps),
     )
@@ -118,6 +125,19 @@ def _omissions(
 def _single(sentence: Sentence) -> list[int]:
     """Give the only number of a sentence: what a sentence of several does with them is no restating."""
     return sentence.numbers if len(sentence.numbers) == 1 else []
+
+
+def _drops_name(said: Iterable[Sentence], of_task: Sequence[Sentence], passing: set[int]) -> bool:
+    """Tell whether sentences have most words of the task and some of the names it says twice, but not all of these."""
+    times = Counter(name for each in of_task for name in each.names - passing)
+    names = {name for name, count in times.items() if count > 1}
+    words = {word for each in of_task for word in each.words} - passing
+    if not names or len(words) < _LEAST_TASK_WORDS:
+        return False
+    said = list(said)
+    own_names = {name for each in said for name in each.names}
+    shared = words & {word for each in said for word in each.words}
+    return bool(names & own_names) and not names <= own_names and len(shared) >= _LIKE * len(words)
 
 
 def _turns(

@@ -1,0 +1,198 @@
+"""What tool calls ask for: whether it was to be asked for, and whether their results are told as what they are.
+
+A call that looks up the stock of Porto where Graz's was wanted fits no sentence before it, and its result, a number, is
+told later as Graz's. Which words of a call are ever told with its result, the run's other calls of the tool show: names
+of columns hardly are.
+
+Dims: N merged steps, G segments, T tokens of all segments, V distinct tokens of the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_long
+from blamespan_tracer.representation.sentences import Sentence
+from blamespan_tracer.representation.tool_calls import Call, calls_of
+
+__all__ = ["Asking", "find_asking"]
+
+Floats = NDArray[np.float64]
+Words = frozenset[int]
+
+_MAX_WORDS, _MAX_SENTENCES = 60, 200
+"""Words of a call that are looked up, and sentences each is looked for in: what is in more of them tells nothing."""
+
+_USUAL_FIT = 0.75
+"""Share of a tool's calls with a word whose best sentence has it too, if the word is one that sentences ask with."""
+
+_USUALLY_TOLD = 0.5
+"""Likewise, share of the calls with a word whose results are told with it."""
+
+_LEAST_PLURAL = 4
+"""Letters from which on an s at the end may be a plural's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Per merged step: (N,) each, 0 for steps without calls or without results told.
+
+    Attributes:
+        misfit: How much of what a call names is not asked for in any one sentence said before, at its worst call.
+        told_as_other: Whether the number that one of its calls got is first told of something it did not ask for.
+        tells_as_other: Whether it is the step that first tells such a number so.
+    """
+
+    misfit: Floats
+    told_as_other: Floats
+    tells_as_other: Floats
+
+
+def find_asking(run: Analysis) -> Asking:
+    """Hold what each call asks for against what was said before it, and what is told of its result after."""
+    misfit, told, tells = np.zeros((3, len(run.steps)))
+    calls = calls_of(run.trace)
+    if calls:
+        about = _abouts(calls, run)
+        owner = run.segments.owner
+        for call, share in zip(calls, _misfits(calls, about, run), strict=True):
+            misfit[owner[call.segment]] = share
+        for call, step in _told_otherwise(calls, about, run):
+            told[owner[call.segment]] = tells[step] = 1.0
+    return Asking(misfit, told, tells)
+
+
+def _abouts(calls: Sequence[Call], run: Analysis) -> list[Ints]:
+    """List the distinct tokens of each call, but for its routine words."""
+    reading = run.reading
+    named = _named(reading) & ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
+    ends = np.searchsorted(reading.segment, np.array([call.segment for call in calls])[:, None] + [0, 1]).tolist()
+    return [np.unique(reading.token[begin:end][named[begin:end]])[:_MAX_WORDS] for begin, end in ends]
+
+
+def _named(reading: Reading) -> Mask:
+    """Tell which tokens can name what is asked for: words, but for stop words, and numbers: (T,)."""
+    named: Mask = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
+    return named
+
+
+def _misfits(calls: Sequence[Call], about: Sequence[Ints], run: Analysis) -> list[float]:
+    """Tell, for each call, how much of what it names no one sentence before it has, of what sentences ask with."""
+    index = _SentenceIndex(run)
+    has: Counter[tuple[str, int]] = Counter()
+    fits: Counter[tuple[str, int]] = Counter()
+    before = index.first_sentences(calls)
+    for call, own, end in zip(calls, about, before, strict=True):
+        places = index.places(own, end)
+        best = _most_common(places)
+        for token, found in zip(own.tolist(), places, strict=True):
+            has[call.tool[1], token] += bool(len(best))
+            fits[call.tool[1], token] += bool(np.isin(found, best).any())
+    shares = []
+    for call, own, end in zip(calls, about, before, strict=True):
+        asked = [each for each in own.tolist() if fits[call.tool[1], each] >= _USUAL_FIT * has[call.tool[1], each]]
+        known = [found for found in index.places(asked, end) if len(found)]
+        _, times = np.unique(np.concatenate(known), return_counts=True) if known else (None, np.zeros(1))
+        shares.append(1.0 - float(times.max()) / len(known) if len(known) > 1 else 0.0)
+    return shares
+
+
+def _most_common(places: Sequence[Ints]) -> Ints:
+    """List which numbers of sentences are in most of *places*."""
+    numbers, times = np.unique(np.concatenate([*places, np.zeros(0, np.int64)]), return_counts=True)
+    best: Ints = numbers[times == times.max(initial=0)]
+    return best
+
+
+class _SentenceIndex:
+    """Where the sentences of the task and the agents have each word."""
+
+    def __init__(self, run: Analysis) -> None:
+        reading, segments = run.reading, run.segments
+        at = np.flatnonzero(_named(reading) & ~(segments.is_result | segments.is_call)[reading.segment])
+        n_sentences = int(reading.sentence[-1]) + 1 if len(reading.sentence) else 1
+        pairs = np.unique(reading.token[at] * n_sentences + reading.sentence[at])
+        self._reading = reading
+        self._sentence = pairs % n_sentences
+        self._begins = np.searchsorted(pairs // n_sentences, np.arange(len(reading.tokens) + 1))
+
+    def places(self, tokens: Iterable[int], end: int) -> list[Ints]:
+        """List, for each of *tokens*, the sentences below *end* that have it, the first."""
+        found = (self._sentence[self._begins[each] : self._begins[each + 1]] for each in tokens)
+        return [each[: np.searchsorted(each, end)][:_MAX_SENTENCES] for each in found]
+
+    def first_sentences(self, calls: Sequence[Call]) -> list[int]:
+        """Number the first sentence of each call, or of what follows where it has none."""
+        first = np.searchsorted(self._reading.segment, [call.segment for call in calls])
+        sentence = self._reading.sentence
+        numbers: list[int] = np.append(sentence, sentence[-1] + 1 if len(sentence) else 0)[first].tolist()
+        return numbers
+
+
+def _told_otherwise(calls: Sequence[Call], about: Sequence[Ints], run: Analysis) -> list[tuple[Call, int]]:
+    """List the calls whose result is a number that is first told of something else, and the steps that do."""
+    fold = _folding(run.reading)
+    asked = [frozenset(fold[each] for each in own.tolist()) for own in about]
+    pairs = _first_told(calls, asked, run)
+    has: Counter[tuple[str, int]] = Counter()
+    told: Counter[tuple[str, int]] = Counter()
+    said = {}
+    for place, (_, sentence) in pairs.items():
+        tool = calls[place].tool[1]
+        said[place] = frozenset(fold[each] for each in sentence.words | sentence.names)
+        has.update((tool, each) for each in asked[place])
+        told.update((tool, each) for each in asked[place] & said[place])
+    found = []
+    for place, (step, sentence) in pairs.items():
+        tool, own = calls[place].tool[1], asked[place]
+        names = frozenset(fold[each] for each in sentence.names)
+        others = {each for of, each in told if of == tool and told[of, each] >= _USUALLY_TOLD * has[of, each]}
+        lacks = any(told[tool, each] and each not in said[place] for each in own)
+        if lacks and ((said[place] & others) | names) - own:
+            found.append((calls[place], step))
+    return found
+
+
+def _first_told(calls: Sequence[Call], asked: Sequence[Words], run: Analysis) -> dict[int, tuple[int, Sentence]]:
+    """Find, for each call that got a number of its own, the step and the sentence that first tells it."""
+    got = _numbers_got(calls, run)
+    asked_for: dict[int, set[Words]] = defaultdict(set)
+    for place, number in got.items():
+        asked_for[number].add(asked[place])
+    first: dict[int, tuple[int, Sentence]] = {}
+    steps = run.segments.speaking_steps()
+    for sentence in run.sentences:
+        if steps[sentence.segment] >= 0 and len(set(sentence.numbers)) == 1 and sentence.numbers[0] in asked_for:
+            first.setdefault(sentence.numbers[0], (steps[sentence.segment], sentence))
+    return {
+        place: first[number]
+        for place, number in got.items()
+        if number in first and first[number][1].segment > calls[place].segment and len(asked_for[number]) == 1
+    }
+
+
+def _numbers_got(calls: Sequence[Call], run: Analysis) -> dict[int, int]:
+    """Give for each call whose result is one number of two digits or more that number."""
+    numbers: dict[int, list[int]] = {call.result: [] for call in calls if call.result >= 0}
+    for sentence in run.sentences:
+        if sentence.segment in numbers:
+            numbers[sentence.segment] += sentence.numbers
+    return {
+        place: numbers[call.result][0]
+        for place, call in enumerate(calls)
+        if len(numbers.get(call.result, ())) == 1 and is_long(run.reading.tokens[numbers[call.result][0]])
+    }
+
+
+def _folding(reading: Reading) -> list[int]:
+    """Give for each token the one it is a plural of, where the run has it, else itself: (V,)."""
+    return [
+        reading.places.get(token[:-1], place) if token[-1:] == "s" and len(token) >= _LEAST_PLURAL else place
+        for place, token in enumerate(reading.tokens)
+    ]
