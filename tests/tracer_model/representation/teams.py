@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
+from blamespan_tracer.representation import STEP_FEATURES, represent
 
 Said = tuple[str, str] | tuple[str, str, StepKind]
 
@@ -36,3 +37,8 @@ def team(
     names = dict.fromkeys([*(each[0] for each in said), *silent])
     agents = tuple(Agent(name, (roles or {}).get(name, "agent")) for name in names)
     return MessageActionTrace(f"{1:032x}", task, tuple(steps), agents)
+
+
+def feature(trace: MessageActionTrace, name: str) -> list[float]:
+    """One column of a run's features, rounded."""
+    return [round(float(value), 3) for value in represent(trace).features[:, STEP_FEATURES.index(name)]]

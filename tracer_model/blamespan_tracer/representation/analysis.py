@@ -19,7 +19,7 @@ from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_te
 from blamespan_tracer.representation.repetition import Repetition, find_repetition
 from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.similarity import Similarity, find_similarity
-from blamespan_tracer.representation.tool_calls import routine_words
+from blamespan_tracer.representation.tool_calls import Call, calls_of, routine_words
 
 __all__ = ["Analysis", "added", "analyse"]
 
@@ -47,6 +47,7 @@ class Analysis:
         agent: (N,) labels.
         decides: (N,) which steps can be blamed.
         labels: (V,) which tokens are names of agents.
+        calls: The tool calls, in order.
         routine: What calls say whatever they are about, see `tool_calls.routine_words`.
     """
 
@@ -68,6 +69,7 @@ class Analysis:
     agent: Ints
     decides: Mask
     labels: Mask
+    calls: list[Call]
     routine: Ints
 
     @cached_property
@@ -97,6 +99,7 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
     said = np.flatnonzero(segments.is_said & ~segments.is_call).tolist()
     sums_of = {place: equations(reading.texts[place]) for place in said}
     sums, wrong_sums = _counted(sums_of, segments, len(steps))
+    calls = calls_of(trace)
     plans = np.array([any(step.kind == "plan" for step in merged.said) for merged in steps], np.bool_) & decides
     return Analysis(
         trace=trace,
@@ -117,7 +120,8 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
         agent=agent,
         decides=decides,
         labels=named >= 0,
-        routine=routine_words(trace, reading),
+        calls=calls,
+        routine=routine_words(calls, reading),
     )
 
 

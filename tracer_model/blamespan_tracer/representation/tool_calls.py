@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,13 +42,12 @@ def calls_of(trace: MessageActionTrace) -> list[Call]:
     ]
 
 
-def routine_words(trace: MessageActionTrace, reading: Reading) -> Ints:
+def routine_words(calls: Sequence[Call], reading: Reading) -> Ints:
     """List what every call of a tool says, its name and its arguments' names: nothing that a call is about.
 
     Returns:
         Ascending, a segment's number times the number of distinct tokens, plus a token that is routine there.
     """
-    calls = calls_of(trace)
     by_tool: dict[str, list[int]] = defaultdict(list)
     for call in calls:
         by_tool[call.tool[1]].append(call.segment)

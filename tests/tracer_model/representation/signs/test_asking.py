@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import Said, team
+from tests.tracer_model.representation.teams import Said, feature, team
 
 _WANTED = "Look up the plants in Alder. Look up the losses in Birch. Look up the plants in Cedar."
-
-
-def feature(trace: MessageActionTrace, name: str) -> list[float]:
-    """One column of a run's features, rounded."""
-    return [round(float(value), 3) for value in represent(trace).features[:, STEP_FEATURES.index(name)]]
 
 
 def look(column: str, field: str, result: str) -> list[Said]:

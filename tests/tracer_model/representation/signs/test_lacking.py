@@ -6,16 +6,10 @@ import time
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import Said, team
+from blamespan_tracer.representation import represent
+from tests.tracer_model.representation.teams import Said, feature, team
 
 _TASK = "The cost is the rent of the house and the fee of the house together. What is the cost?"
-
-
-def feature(run: MessageActionTrace, name: str) -> list[float]:
-    """One column of a run's features, rounded."""
-    return [round(float(value), 3) for value in represent(run).features[:, STEP_FEATURES.index(name)]]
 
 
 @pytest.mark.parametrize(

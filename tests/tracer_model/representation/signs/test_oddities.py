@@ -6,19 +6,25 @@ import time
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import Said, team
-
-
-def feature(trace: MessageActionTrace, name: str) -> list[float]:
-    """One column of a run's features, rounded."""
-    return [round(float(value), 3) for value in represent(trace).features[:, STEP_FEATURES.index(name)]]
+from blamespan_tracer.representation import represent
+from tests.tracer_model.representation.teams import Said, feature, team
 
 
 def call(where: str, *, agent: str = "searcher") -> Said:
     """Look the sum of a column up."""
     return agent, f'sum({{"column": "{where.split()[0]}", "where": "{where.split()[1]}"}})', "tool_call"
+
+
+def test_call_that_nobody_asked_for_fits_no_sentence() -> None:
+    """Losses in Birch are spoken of, and losses in Alder; plants in Alder are what was asked."""
+    run = team(
+        ("planner", "Look up the plants in Alder. Then look up the losses in Birch."),
+        call("plants Alder"),
+        call("losses Alder"),
+        task="Compare plants and losses.",
+    )
+
+    assert feature(run, "call misfits") == [0.0, 0.0, 0.5]
 
 
 def test_same_call_with_another_result_stands_out() -> None:
@@ -55,6 +61,7 @@ def test_what_every_call_says_is_not_what_it_is_about() -> None:
     asked = "Look up the plants in Alder. Look up the plants in Birch. Look up the plants in Cedar."
     run = team(("planner", asked), *said, task="The SUM of plants is wanted.")
 
+    assert feature(run, "call misfits") == [0.0] * 4
     assert feature(run, "unknown arguments") == [0.0] * 4
 
 

@@ -10,7 +10,7 @@ Dims: N merged steps, G segments, T tokens of all segments, V distinct tokens of
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_long
 from blamespan_tracer.representation.sentences import Sentence
-from blamespan_tracer.representation.tool_calls import Call, calls_of
+from blamespan_tracer.representation.tool_calls import Call
 
 __all__ = ["Asking", "find_asking"]
 
@@ -57,23 +57,23 @@ class Asking:
 def find_asking(run: Analysis) -> Asking:
     """Hold what each call asks for against what was said before it, and what is told of its result after."""
     misfit, told, tells = np.zeros((3, len(run.steps)))
-    calls = calls_of(run.trace)
-    if calls:
-        about = _abouts(calls, run)
+    if run.calls:
+        named = _named(run.reading)
+        about = _abouts(run, named)
         owner = run.segments.owner
-        for call, share in zip(calls, _misfits(calls, about, run), strict=True):
+        for call, share in zip(run.calls, _misfits(run, about, _SentenceIndex(run, named)), strict=True):
             misfit[owner[call.segment]] = share
-        for call, step in _told_otherwise(calls, about, run):
+        for call, step in _told_otherwise(run, about):
             told[owner[call.segment]] = tells[step] = 1.0
     return Asking(misfit, told, tells)
 
 
-def _abouts(calls: Sequence[Call], run: Analysis) -> list[Ints]:
-    """List the distinct tokens of each call, but for its routine words."""
+def _abouts(run: Analysis, named: Mask) -> list[Ints]:
+    """List the distinct tokens of each call that are *named*, but for its routine words."""
     reading = run.reading
-    named = _named(reading) & ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
-    ends = np.searchsorted(reading.segment, np.array([call.segment for call in calls])[:, None] + [0, 1]).tolist()
-    return [np.unique(reading.token[begin:end][named[begin:end]])[:_MAX_WORDS] for begin, end in ends]
+    kept = named & ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
+    ends = np.searchsorted(reading.segment, np.array([call.segment for call in run.calls])[:, None] + [0, 1]).tolist()
+    return [np.unique(reading.token[begin:end][kept[begin:end]])[:_MAX_WORDS] for begin, end in ends]
 
 
 def _named(reading: Reading) -> Mask:
@@ -82,49 +82,50 @@ def _named(reading: Reading) -> Mask:
     return named
 
 
-def _misfits(calls: Sequence[Call], about: Sequence[Ints], run: Analysis) -> list[float]:
+def _misfits(run: Analysis, about: Sequence[Ints], index: _SentenceIndex) -> list[float]:
     """Tell, for each call, how much of what it names no one sentence before it has, of what sentences ask with."""
-    index = _SentenceIndex(run)
     has: Counter[tuple[str, int]] = Counter()
     fits: Counter[tuple[str, int]] = Counter()
-    before = index.first_sentences(calls)
-    for call, own, end in zip(calls, about, before, strict=True):
-        places = index.places(own, end)
-        best = _most_common(places)
+    before = [index.places(own, end) for own, end in zip(about, index.first_sentences(run.calls), strict=True)]
+    for call, own, places in zip(run.calls, about, before, strict=True):
+        best, _ = _most_common(places)
         for token, found in zip(own.tolist(), places, strict=True):
             has[call.tool[1], token] += bool(len(best))
             fits[call.tool[1], token] += bool(np.isin(found, best).any())
     shares = []
-    for call, own, end in zip(calls, about, before, strict=True):
-        asked = [each for each in own.tolist() if fits[call.tool[1], each] >= _USUAL_FIT * has[call.tool[1], each]]
-        known = [found for found in index.places(asked, end) if len(found)]
-        _, times = np.unique(np.concatenate(known), return_counts=True) if known else (None, np.zeros(1))
-        shares.append(1.0 - float(times.max()) / len(known) if len(known) > 1 else 0.0)
+    for call, own, places in zip(run.calls, about, before, strict=True):
+        known = [
+            found
+            for token, found in zip(own.tolist(), places, strict=True)
+            if len(found) and fits[call.tool[1], token] >= _USUAL_FIT * has[call.tool[1], token]
+        ]
+        _, most = _most_common(known)
+        shares.append(1.0 - most / len(known) if len(known) > 1 else 0.0)
     return shares
 
 
-def _most_common(places: Sequence[Ints]) -> Ints:
-    """List which numbers of sentences are in most of *places*."""
+def _most_common(places: Sequence[Ints]) -> tuple[Ints, int]:
+    """List which numbers of sentences are in most of *places*, and say in how many."""
     numbers, times = np.unique(np.concatenate([*places, np.zeros(0, np.int64)]), return_counts=True)
-    best: Ints = numbers[times == times.max(initial=0)]
-    return best
+    most = int(times.max(initial=0))
+    return numbers[times == most], most
 
 
 class _SentenceIndex:
-    """Where the sentences of the task and the agents have each word."""
+    """Where the sentences of the task and the agents have each token that is *named*."""
 
-    def __init__(self, run: Analysis) -> None:
+    def __init__(self, run: Analysis, named: Mask) -> None:
         reading, segments = run.reading, run.segments
-        at = np.flatnonzero(_named(reading) & ~(segments.is_result | segments.is_call)[reading.segment])
+        at = np.flatnonzero(named & ~(segments.is_result | segments.is_call)[reading.segment])
         n_sentences = int(reading.sentence[-1]) + 1 if len(reading.sentence) else 1
         pairs = np.unique(reading.token[at] * n_sentences + reading.sentence[at])
         self._reading = reading
         self._sentence = pairs % n_sentences
         self._begins = np.searchsorted(pairs // n_sentences, np.arange(len(reading.tokens) + 1))
 
-    def places(self, tokens: Iterable[int], end: int) -> list[Ints]:
+    def places(self, tokens: Ints, end: int) -> list[Ints]:
         """List, for each of *tokens*, the sentences below *end* that have it, the first."""
-        found = (self._sentence[self._begins[each] : self._begins[each + 1]] for each in tokens)
+        found = (self._sentence[self._begins[each] : self._begins[each + 1]] for each in tokens.tolist())
         return [each[: np.searchsorted(each, end)][:_MAX_SENTENCES] for each in found]
 
     def first_sentences(self, calls: Sequence[Call]) -> list[int]:
@@ -135,33 +136,36 @@ class _SentenceIndex:
         return numbers
 
 
-def _told_otherwise(calls: Sequence[Call], about: Sequence[Ints], run: Analysis) -> list[tuple[Call, int]]:
+def _told_otherwise(run: Analysis, about: Sequence[Ints]) -> list[tuple[Call, int]]:
     """List the calls whose result is a number that is first told of something else, and the steps that do."""
     fold = _folding(run.reading)
     asked = [frozenset(fold[each] for each in own.tolist()) for own in about]
-    pairs = _first_told(calls, asked, run)
-    has: Counter[tuple[str, int]] = Counter()
-    told: Counter[tuple[str, int]] = Counter()
+    pairs = _first_told(run, asked)
+    has: dict[str, Counter[int]] = defaultdict(Counter)
+    told: dict[str, Counter[int]] = defaultdict(Counter)
     said = {}
     for place, (_, sentence) in pairs.items():
-        tool = calls[place].tool[1]
+        tool = run.calls[place].tool[1]
         said[place] = frozenset(fold[each] for each in sentence.words | sentence.names)
-        has.update((tool, each) for each in asked[place])
-        told.update((tool, each) for each in asked[place] & said[place])
+        has[tool].update(asked[place])
+        told[tool].update(asked[place] & said[place])
+    usual = {
+        tool: {each for each, times in counts.items() if times >= _USUALLY_TOLD * has[tool][each]}
+        for tool, counts in told.items()
+    }
     found = []
     for place, (step, sentence) in pairs.items():
-        tool, own = calls[place].tool[1], asked[place]
+        call, own = run.calls[place], asked[place]
         names = frozenset(fold[each] for each in sentence.names)
-        others = {each for of, each in told if of == tool and told[of, each] >= _USUALLY_TOLD * has[of, each]}
-        lacks = any(told[tool, each] and each not in said[place] for each in own)
-        if lacks and ((said[place] & others) | names) - own:
-            found.append((calls[place], step))
+        lacks = any(told[call.tool[1]][each] for each in own - said[place])
+        if lacks and ((said[place] & usual[call.tool[1]]) | names) - own:
+            found.append((call, step))
     return found
 
 
-def _first_told(calls: Sequence[Call], asked: Sequence[Words], run: Analysis) -> dict[int, tuple[int, Sentence]]:
+def _first_told(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[int, Sentence]]:
     """Find, for each call that got a number of its own, the step and the sentence that first tells it."""
-    got = _numbers_got(calls, run)
+    got = _numbers_got(run)
     asked_for: dict[int, set[Words]] = defaultdict(set)
     for place, number in got.items():
         asked_for[number].add(asked[place])
@@ -173,19 +177,19 @@ def _first_told(calls: Sequence[Call], asked: Sequence[Words], run: Analysis) ->
     return {
         place: first[number]
         for place, number in got.items()
-        if number in first and first[number][1].segment > calls[place].segment and len(asked_for[number]) == 1
+        if number in first and first[number][1].segment > run.calls[place].segment and len(asked_for[number]) == 1
     }
 
 
-def _numbers_got(calls: Sequence[Call], run: Analysis) -> dict[int, int]:
+def _numbers_got(run: Analysis) -> dict[int, int]:
     """Give for each call whose result is one number of two digits or more that number."""
-    numbers: dict[int, list[int]] = {call.result: [] for call in calls if call.result >= 0}
+    numbers: dict[int, list[int]] = {call.result: [] for call in run.calls if call.result >= 0}
     for sentence in run.sentences:
         if sentence.segment in numbers:
             numbers[sentence.segment] += sentence.numbers
     return {
         place: numbers[call.result][0]
-        for place, call in enumerate(calls)
+        for place, call in enumerate(run.calls)
         if len(numbers.get(call.result, ())) == 1 and is_long(run.reading.tokens[numbers[call.result][0]])
     }
 

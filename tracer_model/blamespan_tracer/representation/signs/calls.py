@@ -17,7 +17,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Mask, Reading
-from blamespan_tracer.representation.tool_calls import Call, calls_of
+from blamespan_tracer.representation.tool_calls import Call
 
 __all__ = ["Calls", "find_calls"]
 
@@ -62,7 +62,7 @@ class Calls:
 def find_calls(run: Analysis) -> Calls:
     """Compare the calls of a run, and what came of them."""
     found = {name: np.zeros(len(run.steps)) for name in Calls.__slots__}
-    reading, calls = run.reading, calls_of(run.trace)
+    reading, calls = run.reading, run.calls
     if not calls:
         return Calls(**found)
     is_error = _errors(run.trace, reading)
@@ -99,12 +99,19 @@ def _foreign_arguments(calls: Sequence[Call]) -> list[float]:
     times: dict[str, Counter[frozenset[str]]] = defaultdict(Counter)
     for call, own in zip(calls, keys, strict=True):
         times[call.tool[1]][own] += 1
-    usual = {tool: found.most_common(1)[0] for tool, found in times.items()}
+    made = Counter(call.tool[1] for call in calls)
+    usual_of: dict[frozenset[str], dict[str, int]] = defaultdict(dict)
+    for tool, found in times.items():
+        own, count = found.most_common(1)[0]
+        usual_of[own][tool] = count
+    ranked = {own: sorted(counts, key=lambda tool: -counts[tool])[:2] for own, counts in usual_of.items()}
 
     def is_foreign(tool: str, own: frozenset[str]) -> bool:
-        others = [count for other, (keys, count) in usual.items() if other != tool and keys == own]
-        is_seldom = 2 * times[tool][own] <= times[tool].total()
-        return bool(own and others) and (is_seldom or (len(own) > 1 and times[tool][own] < max(others)))
+        other = next((each for each in ranked.get(own, ()) if each != tool), None)
+        if not own or other is None:
+            return False
+        is_seldom = 2 * times[tool][own] <= made[tool]
+        return is_seldom or (len(own) > 1 and times[tool][own] < usual_of[own][other])
 
     return [float(is_foreign(call.tool[1], own)) for call, own in zip(calls, keys, strict=True)]
 

@@ -84,7 +84,7 @@ def find_restating(run: Analysis) -> Restating:
     given = run.facts.given - more - less
     turns = {step: _turns(own, of_task, given, more, less) for step, own in said.items()}
     passing = reading.known(STOP_WORDS | _FILLING)
-    drops = {step: _drops_name(own, of_task, passing) for step, own in said.items()}
+    drops = _name_drops(said, of_task, passing)
     rewords = {step: _rewords(own, of_task, passing) for step, own in said.items()}
     return Restating(
         *_omissions(reading, numbers, said, _single, n_steps),
@@ -127,17 +127,19 @@ def _single(sentence: Sentence) -> list[int]:
     return sentence.numbers if len(sentence.numbers) == 1 else []
 
 
-def _drops_name(said: Iterable[Sentence], of_task: Sequence[Sentence], passing: set[int]) -> bool:
-    """Tell whether sentences have most words of the task and some of the names it says twice, but not all of these."""
+def _name_drops(
+    said: Mapping[int, Sequence[Sentence]], of_task: Sequence[Sentence], passing: set[int]
+) -> dict[int, bool]:
+    """Tell which steps have most words of the task and some of the names it says twice, but not all of these."""
     times = Counter(name for each in of_task for name in each.names - passing)
     names = {name for name, count in times.items() if count > 1}
     words = {word for each in of_task for word in each.words} - passing
-    if not names or len(words) < _LEAST_TASK_WORDS:
-        return False
-    said = list(said)
-    own_names = {name for each in said for name in each.names}
-    shared = words & {word for each in said for word in each.words}
-    return bool(names & own_names) and not names <= own_names and len(shared) >= _LIKE * len(words)
+    found = {}
+    for step, own in said.items() if names and len(words) >= _LEAST_TASK_WORDS else ():
+        own_names = {name for each in own for name in each.names}
+        shared = words & {word for each in own for word in each.words}
+        found[step] = bool(names & own_names) and not names <= own_names and len(shared) >= _LIKE * len(words)
+    return found
 
 
 def _turns(
