@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from blamespan.analysis.showing.modes import modes_page
 from blamespan.cli import cli
+from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from tests.constructs import PAGE, constructs, page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,16 +30,25 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [link for link in links if "://" not in link and not (document.parent / link).exists()] == []
 
 
-def test_commands_of_the_readme_exist() -> None:
-    """Every `blamespan` command and option the README shows is one that the program has."""
-    text = (ROOT / "README.md").read_text()
-    shown = set(re.findall(r"blamespan (analyze|collect|demo|evaluate|train)\b", text))
+def test_commands_that_documents_name_exist() -> None:
+    """Every `blamespan` command in a code block or a code span of a document is one that the program has."""
+    named = {
+        (document.name, name)
+        for document in DOCUMENTS
+        for name in re.findall(
+            r"(?:^|`|\$ |^    )blamespan ([a-z]+)\b(?! [a-z]+ [a-z]+ [a-z]+)", document.read_text(), re.MULTILINE
+        )
+    }
+    offered = set(cli.list_commands(click.Context(cli)))
 
-    assert shown == {"analyze", "collect", "demo", "evaluate", "train"}
-    for command in shown:
-        assert CliRunner().invoke(cli, [command, "--help"]).exit_code == 0
-    help_text = CliRunner().invoke(cli, ["collect", "--help"]).output
-    assert all(option in help_text for option in re.findall(r"blamespan collect (--[a-z-]+)", text))
+    assert {(document, name) for document, name in named if name not in offered} == set()
+
+
+def test_readme_is_short() -> None:
+    """A newcomer reads it whole: the rest has its own documents."""
+    text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+
+    assert len(text.split()) <= 700
 
 
 def test_scripts_of_the_readme_exist() -> None:
@@ -104,6 +117,16 @@ def test_scripts_that_documents_name_can_be_run(document: Path) -> None:
 
     assert {name for name in named if not os.access(ROOT / name, os.X_OK)} == set()
     assert {name for name in benches if not (ROOT / name).exists()} == set()
+
+
+def test_error_modes_are_as_the_taxonomy_says() -> None:
+    """docs/error-modes.md lists every mode, and the command prints each of them."""
+    printed = CliRunner().invoke(cli, ["modes", "--json"]).stdout.splitlines()
+
+    assert (ROOT / "docs" / "error-modes.md").read_text() == modes_page()
+    assert {json.loads(line)["code"] for line in printed} == {
+        str(mode) for taxonomy in (MAST, AEGIS, EXTENSION) for mode in taxonomy.values()
+    }
 
 
 def test_versions_of_peers_fit_ours() -> None:

@@ -2,28 +2,81 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan_collector.delivering.destinations import destinations
+from blamespan_collector.delivering.sinks import Refused, Remote, Sink
 from blamespan_collector.journal import FolderLock, JournalReader
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.settings import DEFAULT_PAGE, Address, CannotListen, CollectorSettings
 
-__all__ = ["problems"]
+__all__ = ["Checked", "check"]
+
+_OPTIONAL = frozenset({"logs", "metrics"})
+"""What many backends of traces do not take, each in its own way."""
 
 
-def problems(settings: CollectorSettings) -> list[str]:
-    """Say what would keep a collector with *settings* from starting or working; nothing where it would."""
-    found: list[str] = []
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of trying everything.
+
+    Attributes:
+        addresses: `NAME = URL` for each backend and kind, in order.
+        answers: What backends answered that is in order.
+        problems: What would keep a collector from starting or working.
+    """
+
+    addresses: Sequence[str]
+    answers: Sequence[str]
+    problems: Sequence[str]
+
+
+def check(settings: CollectorSettings) -> Checked:
+    """Try what a start with *settings* would need, and send every backend a request with nothing in it."""
+    problems: list[str] = []
     for attempt in _attempts(settings):
         try:
             attempt()
         except BlamespanError as error:
-            found.append(str(error))
-    return found
+            problems.append(str(error))
+    sinks: Sequence[Sink] = ()
+    try:
+        sinks = destinations(settings)
+    except BlamespanError as error:
+        problems.append(str(error))
+    addresses, answers, failures = asyncio.run(_ask(sinks))
+    return Checked(addresses, answers, [*problems, *failures])
+
+
+async def _ask(sinks: Sequence[Sink]) -> tuple[list[str], list[str], list[str]]:
+    """Ask every backend for every kind, all at the same time."""
+    asked = [
+        (sink, kind, url)
+        for sink in sinks
+        if isinstance(sink, Remote)
+        for kind, url in sorted(sink.addresses().items())
+    ]
+    results = await asyncio.gather(*(sink.probe(kind) for sink, kind, _ in asked), return_exceptions=True)
+    await asyncio.gather(*(sink.close() for sink in sinks), return_exceptions=True)
+    addresses, answers, problems = [], [], []
+    for (_, kind, url), result in zip(asked, results, strict=True):
+        addresses.append(f"{kind} to {url}")
+        if isinstance(result, Refused) and kind in _OPTIONAL:
+            answers.append(f"{url} takes no {kind}, which are set aside where they come: {result}")
+        elif isinstance(result, BaseException):
+            problems.append(f"{url} does not take {kind}: {_described(result)}")
+        else:
+            answers.append(f"{url} took an empty request of {kind}: {result}")
+    return addresses, answers, problems
+
+
+def _described(error: BaseException) -> str:
+    return str(error) if isinstance(error, BlamespanError) else f"{type(error).__name__}: {error}"
 
 
 def _attempts(settings: CollectorSettings) -> Iterator[Callable[[], object]]:
@@ -41,7 +94,6 @@ def _attempts(settings: CollectorSettings) -> Iterator[Callable[[], object]]:
     for path in (settings.forward_ca, settings.forward_cert, settings.forward_key):
         yield lambda path=path: _read(path)  # type: ignore[misc]  # bound now
     yield lambda: _journal(settings)
-    yield lambda: destinations(settings)
 
 
 def _listen(flag: str, address: Address) -> None:

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from blamespan.cores import keep_to_one_thread
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import plugins, require
+from blamespan.selection import time_of
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
-from blamespan_collector.options import options, settings_of, shown
+from blamespan_collector.options import SectionedHelp, folder_of, folder_options, options, settings_of, shown
 
 if TYPE_CHECKING:
-    from blamespan_collector.service import Service
+    from blamespan_collector.delivering.resending import Resend
+    from blamespan_collector.service import Ended, Service
     from blamespan_collector.settings import CollectorSettings
 
 __all__ = ["collect"]
 
 
-@click.command()
+@click.group(cls=SectionedHelp, invoke_without_command=True)
+@click.pass_context
 @click.option("--check", is_flag=True, help="Check the settings, files, addresses and tracer; print them; exit.")
 @options
-def collect(*, check: bool, **chosen: Any) -> None:  # every option that `options` makes
+def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  # every option that `options` makes
     """Receive OTLP spans, say who failed, and pass them on.
 
     What is acknowledged is in the journal: it survives a crash, and a backend that is down. Traces are held
@@ -34,6 +42,9 @@ def collect(*, check: bool, **chosen: Any) -> None:  # every option that `option
 
     Example:  blamespan collect --forward http://localhost:14318
     """
+    if context.invoked_subcommand is not None:
+        context.obj = chosen
+        return
     settings = settings_of(chosen)
     for package in ("grpc", "httpx", "jinja2", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
         require(package, "collector")
@@ -46,14 +57,119 @@ def collect(*, check: bool, **chosen: Any) -> None:  # every option that `option
     from blamespan_collector.service import serve
 
     ended = asyncio.run(serve(settings, lambda service: announce(settings.log_format, _ready(service))))
-    if ended.is_all_delivered:
-        announce(settings.log_format, "everything that was acknowledged is delivered")
-    else:
-        announce(
-            settings.log_format,
+    announce(settings.log_format, _last_words(ended, settings))
+
+
+@collect.command("resend")
+@folder_options
+@click.option("--since", metavar="TIME", help="What was delivered since: 30s or 5m ago, or 2026-11-21T08:00:00Z.")
+@click.option("--aside", is_flag=True, help="What was set aside, as a sink refused it or broke on it.")
+@click.option(
+    "--partial", is_flag=True, help="With --aside: also requests that a sink took a part of; some come twice."
+)
+@click.option("--sink", metavar="NAME", help="Only to this sink: its name, or a part of it that no other has.")
+@click.option(
+    "--to", metavar="NAME", help="With --aside --sink: send it to this sink instead, as after an address changed."
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.pass_context
+def resend_command(
+    context: click.Context,
+    /,
+    *,
+    since: str | None,
+    aside: bool,
+    partial: bool,
+    sink: str | None,
+    to: str | None,
+    dry_run: bool,
+    as_json: bool,
+    **folder: Any,
+) -> None:
+    """Send again what was set aside, or what was delivered lately and a backend has lost.
+
+    Backends that acknowledge before they persist lose their last seconds when they are killed. What a collector
+    delivered is kept for --keep-delivered-s, and goes out again as the same bytes, in order, to the sinks that may have
+    lost it; the file and the store of runs have it. A collector that runs on the journal begins within a second, else
+    the next one does. Without --since or --aside it tells what there is.
+
+    Example:  blamespan collect resend --since 30s
+    """
+    from blamespan_collector.delivering.resending import is_running, resend
+
+    before = context.parent.obj if context.parent is not None and context.parent.obj else {}
+    is_given = context.get_parameter_source("journal") is not ParameterSource.DEFAULT
+    journal = folder_of(folder if is_given or not before else before)
+    if to is not None and not (aside and sink):
+        raise ConfigError("--to needs --aside and --sink: it says who gets what that sink set aside")
+    is_asked = since is not None or aside
+    now = datetime.now(UTC)
+    since_s = time_of(f"{since}s" if since and since.isdigit() else since, now).timestamp() if since else None
+    results = resend(
+        journal,
+        since_s=since_s if is_asked else 0.0,
+        aside=aside or not is_asked,
+        partial=partial,
+        sink=sink,
+        to=to,
+        dry_run=dry_run or not is_asked,
+    )
+    running = is_running(journal)
+    if as_json:
+        document = {
+            "journal": str(journal),
+            "is_running": running,
+            "is_dry_run": dry_run or not is_asked,
+            "results": [asdict(result) for result in results],
+        }
+        click.echo(json.dumps(document, indent=2))
+        return
+    for line in _table(results):
+        click.echo(line)
+    if not is_asked:
+        click.echo("Nothing is sent. Send with --aside or --since 30s", err=True)
+    elif not dry_run and any(result.is_enqueued for result in results):
+        begins = "now" if running else f"when a collector with --journal {journal} starts"
+        click.echo(f"blamespan: it is sent {begins}", err=True)
+
+
+def _table(results: Sequence[Resend]) -> Iterator[str]:
+    """Yield a line for each thing that is sent again, and for each that is not, with the reason."""
+    rows = [
+        (str(result.spans), result.kind, result.origin, result.sink, result.note or "")
+        for result in results
+        if result.spans or result.is_enqueued
+    ]
+    if not rows:
+        yield "nothing to send again"
+        yield from sorted({_printable(f"{result.sink}: {result.note}") for result in results if result.note})
+        return
+    lines: list[tuple[str, ...]] = [("number", "kind", "origin", "sink", ""), *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for number, kind, origin, name, note in lines:
+        text = f"{number:>{widths[0]}}  {kind:<{widths[1]}}  {origin:<{widths[2]}}  {name:<{widths[3]}}  {note}"
+        yield _printable(text).rstrip()
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _last_words(ended: Ended, settings: CollectorSettings) -> str:
+    """Say in one line what became of what was acknowledged."""
+    parts = []
+    if not ended.is_all_delivered:
+        parts.append(
             f"{ended.spans_waiting or 'some'} deliveries of spans wait in {settings.journal}; "
-            "they go on when a collector with this --journal starts again",
+            "they go on when a collector with this --journal starts again"
         )
+    if ended.spans_set_aside or ended.records_set_aside:
+        numbers = ((ended.spans_set_aside, "spans"), (ended.records_set_aside, "records"))
+        what = " and ".join(f"{number} {noun}" for number, noun in numbers if number)
+        rest = "; everything else that was acknowledged is delivered" if ended.is_all_delivered else ""
+        parts.append(f"{what} were set aside: blamespan collect resend --aside --journal {settings.journal}{rest}")
+    return "; ".join(parts) or "everything that was acknowledged is delivered"
 
 
 def _ready(service: Service) -> str:
@@ -71,11 +187,16 @@ def _check_tracer(name: str) -> None:
 
 def _check(settings: CollectorSettings) -> None:
     """Try everything that a start tries and print the settings that count; ends with 1 where one fails."""
-    from blamespan_collector.checks import problems
+    from blamespan_collector.checks import check
 
     for name, value in shown(settings):
         click.echo(f"{name} = {value}")
-    found = problems(settings)
+    checked = check(settings)
+    for address in checked.addresses:
+        click.echo(address)
+    for answer in checked.answers:
+        click.echo(answer, err=True)
+    found = list(checked.problems)
     try:
         identity = load_tracer(settings.tracer).identity
         click.echo(f"tracer loaded: {identity.name}/{identity.version}", err=True)

@@ -14,11 +14,13 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -29,6 +31,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.util import types
 
 from blamespan import conventions as words
+from blamespan.errors import ConfigError
 from blamespan.guard import guard
 from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
 from blamespan.runs import is_step
@@ -36,21 +39,34 @@ from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
+from blamespan_collector.delivering.encoded import encode, pieces
+from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
-from blamespan_collector.judging.annotator import Annotator, Verdict
+from blamespan_collector.judging.annotator import Annotator, Verdict, digest_of
+from blamespan_collector.local_runs import LocalRuns, embedded_store, stored_spans
+from blamespan_collector.run_notices import RunNotices, is_quiet, shown_id
 from blamespan_collector.settings import Limits
 
-__all__ = ["EmbeddedProcessor"]
+__all__ = ["EmbeddedProcessor", "embedded_processor"]
 
 _logger = logging.getLogger("blamespan")
 
-_SHUTDOWN_S = 30.0
+_EXIT_S = 10.0
+"""How long the end of the program waits for what is held, unless `BLAMESPAN_EXIT_S` says otherwise."""
+_MAX_INBOX = 10_000
+"""Starts and ends of spans that the first thread has not read yet; it reads about 20,000 a second."""
+_MAX_INBOX_BYTES = 32 * 1024 * 1024
+"""What those take in memory at most."""
+_IMPORTING_S = 5.0
+"""How long a fork waits at most for a thread of ours that imports."""
+_FIRST_BATCHES = 4
+"""By then what verdicts need is imported: tracer, dialects, store."""
 _BATCH_SPANS = 512
 _BATCH_BYTES = 3 * 1024 * 1024
 """Spans and their bytes per export call: as the SDK's own processor, and below gRPC's 4 MiB."""
 _BATCH_TRACES = 32
 _MAX_TRACES = 10_000
-_MAX_BYTES = 128 * 1024 * 1024
+_MAX_BYTES = 80 * 1024 * 1024
 """Held in the program's memory at most, unless told otherwise."""
 _TELL_EVERY_S = 10.0
 
@@ -63,6 +79,12 @@ class _Started:
 
 
 @dataclass(frozen=True, slots=True)
+class _Ended:
+    span: ReadableSpan
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Flush:
     """Let everything go, then say so; the last one ends the threads."""
 
@@ -71,16 +93,90 @@ class _Flush:
 
 
 _Result = TypeVar("_Result")
-_Inbox: TypeAlias = "queue.SimpleQueue[Span | ReadableSpan | _Started | _Flush]"
 _Outbox: TypeAlias = "queue.SimpleQueue[Part[OurSpan] | _Flush | None]"
+
+
+class _Inbox:
+    """What the first thread has not read yet. Reentrant, so a span that a finalizer ends cannot deadlock."""
+
+    def __init__(self) -> None:
+        self._items: queue.SimpleQueue[_Started | _Ended | _Flush] = queue.SimpleQueue()
+        self._lock = threading.RLock()
+        self._held_bytes = 0
+
+    def __len__(self) -> int:
+        return self._items.qsize()
+
+    def has_room_for(self, item: _Started | _Ended) -> bool:
+        """Check whether *item* is within both bounds; a span of any size is where no other one waits."""
+        if len(self) >= _MAX_INBOX:
+            return False
+        held_bytes = self._held_bytes
+        return not (isinstance(item, _Ended) and held_bytes and held_bytes + item.held_bytes > _MAX_INBOX_BYTES)
+
+    def put(self, item: _Started | _Ended | _Flush) -> None:
+        """Add *item*."""
+        if isinstance(item, _Ended):
+            self._count(item.held_bytes)
+        self._items.put(item)
+
+    def get(self, *, timeout_s: float | None) -> _Started | _Ended | _Flush:
+        """Take the next item; wait for it at most *timeout_s*, for ever if None.
+
+        Raises:
+            queue.Empty: if none came.
+        """
+        item = (
+            self._items.get_nowait() if timeout_s is not None and timeout_s <= 0 else self._items.get(timeout=timeout_s)
+        )
+        if isinstance(item, _Ended):
+            self._count(-item.held_bytes)
+        return item
+
+    def _count(self, held_bytes: int) -> None:
+        with self._lock:
+            self._held_bytes += held_bytes
+
+
+def embedded_processor(
+    exporter: SpanExporter, *, tracer_name: str = DEFAULT_TRACER, page: bool = False, quiet: bool | None = None
+) -> EmbeddedProcessor:
+    """Make the processor of `instrument(embedded=True)`.
+
+    Args:
+        exporter: Gets the annotated spans.
+        tracer_name: As for `EmbeddedProcessor`.
+        page: Whether to serve the page of kept runs from this process.
+        quiet: Whether nothing is written to stderr; as `BLAMESPAN_QUIET` says if None.
+
+    Raises:
+        ConfigError: if there is a page to serve and no store.
+    """
+    path = embedded_store()
+    address = ""
+    if page:
+        from blamespan_collector.page.serving import serve_in_background
+
+        address = serve_in_background(path)
+    notices = None
+    if not (is_quiet() if quiet is None else quiet):
+        if address:
+            notices = RunNotices(lambda trace_id: f"{address}/run/{trace_id}", address)
+        elif path is not None:
+            notices = RunNotices(lambda trace_id: f"blamespan show {shown_id(trace_id)}", "blamespan open")
+        else:
+            notices = RunNotices(lambda _: "", "")
+    kept = LocalRuns(path) if path is not None else None
+    return EmbeddedProcessor(exporter, tracer_name=tracer_name, kept=kept, notices=notices)
 
 
 class EmbeddedProcessor(SpanProcessor):
     """Holds the spans of a trace until all that started have ended, annotates them, exports them once.
 
     Add it to a `TracerProvider` in place of a `BatchSpanProcessor`. It never raises into the program. What
-    is held is bounded by *limits*; past it, and where the exporter cannot keep up, spans go on without a
-    verdict, and only where twice that much waits are they dropped, with an error in the log.
+    is held is bounded by *limits*, as memory: past it spans of runs that go on leave without a verdict; where
+    twice that waits for the exporter, they are dropped, with an error in the log. So thrice that is held at most, and
+    32 MiB of spans that are not read yet.
 
     Args:
         exporter: Gets the annotated spans.
@@ -90,6 +186,8 @@ class EmbeddedProcessor(SpanProcessor):
             runs' spans say so.
         limits: How long to wait and how much to hold; `BLAMESPAN_QUIET_S` and so on by default. Here a
             trace is complete at once, without a quiet time, unless one is set.
+        kept: Where runs are kept on this machine; None: nowhere.
+        notices: What is written about them; None: nothing.
     """
 
     def __init__(
@@ -99,11 +197,17 @@ class EmbeddedProcessor(SpanProcessor):
         tracer: Tracer | None = None,
         tracer_name: str = DEFAULT_TRACER,
         limits: Limits | None = None,
+        kept: LocalRuns | None = None,
+        notices: RunNotices | None = None,
     ) -> None:
         self._exporter = exporter
+        self._kept = kept
+        self._notices = notices
         self._load: Callable[[], Tracer] = (
             (lambda: tracer) if tracer is not None else (lambda: load_tracer(tracer_name))
         )
+        self._exit_s = _exit_s()
+        self._dropped_unread = 0
         self._limits = limits or Limits.of_environment(quiet_s=0.0, max_traces=_MAX_TRACES, max_bytes=_MAX_BYTES)
         self._is_shut_down = False
         self._lock = threading.Lock()
@@ -115,9 +219,15 @@ class EmbeddedProcessor(SpanProcessor):
     def _renew(self) -> None:
         """Begin with nothing held and no threads: at first, and in a forked child."""
         self._lock = threading.Lock()
-        self._inbox: _Inbox = queue.SimpleQueue()
+        self._inbox = _Inbox()
         self._outbox: _Outbox = queue.SimpleQueue()
         self._worker: _Worker | None = None
+
+    def _renew_in_child(self) -> None:
+        """Begin anew in a forked child: what the parent holds, keeps and counts is the parent's."""
+        self._kept = self._kept.renewed() if self._kept is not None else None
+        self._notices = self._notices.renewed() if self._notices is not None else None
+        self._renew()
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span has begun."""
@@ -132,7 +242,7 @@ class EmbeddedProcessor(SpanProcessor):
         with guard("embedded: hold a span"):
             context = span.get_span_context()
             if context is not None and context.trace_flags.sampled and not self._is_shut_down:
-                self._put(span)
+                self._put(_Ended(span, _held_bytes(span)))
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Annotate and export what is held, also traces that are not complete; their later spans get no verdict.
@@ -145,27 +255,43 @@ class EmbeddedProcessor(SpanProcessor):
         return False
 
     def shutdown(self) -> None:
-        """Annotate and export what is held, within 30 s, and shut the exporter down. A second call does nothing."""
+        """Annotate and export what is held, within `BLAMESPAN_EXIT_S`, and shut the exporter down; once."""
         with guard("embedded: shut down"):
             with self._lock:
                 if self._is_shut_down:
                     return
                 self._is_shut_down = True
-            if not self._flush(_SHUTDOWN_S, is_last=True):
-                _logger.error("spans were held for more than %g s at shutdown and are lost", _SHUTDOWN_S)
+            give_up = getattr(self._exporter, "give_up", None)
+            if give_up is not None:
+                _attempt("end", self._exporter, give_up)
+            is_done = self._flush(self._exit_s, is_last=True)
+            if not is_done:
+                _logger.error("spans were held for more than %g s at shutdown and are lost", self._exit_s)
             _attempt("shut down", self._exporter, self._exporter.shutdown)
+            if is_done and self._kept is not None:
+                self._kept.close()
+            if self._notices is not None:
+                self._notices.sum_up(is_alone=_is_absent(self._exporter))
 
-    def _put(self, item: ReadableSpan | _Started | _Flush) -> None:
+    def _put(self, item: _Started | _Ended) -> None:
         if self._worker is None:
             self._start()
-        self._inbox.put(item)  # reentrant, so a span that a finalizer ends cannot deadlock
+        if not self._inbox.has_room_for(item):
+            self._dropped_unread += 1
+            if self._dropped_unread.bit_count() == 1:  # the 1st, 2nd, 4th, 8th, ...
+                _logger.error(
+                    "%d spans dropped so far: the program makes them faster than they are read", self._dropped_unread
+                )
+            return
+        self._inbox.put(item)
 
     def _start(self) -> None:
         if not self._lock.acquire(blocking=False):
             return  # another thread is at it; the item waits in the queue
         try:
             if self._worker is None:
-                self._worker = _Worker(self._inbox, self._outbox, self._exporter, Annotator(self._load), self._limits)
+                going_out = _GoingOut(self._exporter, self._load, self._kept, self._notices)
+                self._worker = _Worker(self._inbox, self._outbox, going_out, self._limits)
         finally:
             self._lock.release()
 
@@ -180,18 +306,16 @@ class EmbeddedProcessor(SpanProcessor):
 class _Worker:
     """The two threads and what they hold."""
 
-    def __init__(
-        self, inbox: _Inbox, outbox: _Outbox, exporter: SpanExporter, annotator: Annotator, limits: Limits
-    ) -> None:
+    def __init__(self, inbox: _Inbox, outbox: _Outbox, going_out: _GoingOut, limits: Limits) -> None:
         self._inbox = inbox
         self._outbox = outbox
-        self._exporter = exporter
-        self._annotator = annotator
+        self._going_out = going_out
         self._limits = limits
         self._assembler: Assembler[OurSpan] = Assembler(limits, RecentTraces(), sees_starts=True)
         self._waiting_lock = threading.Lock()
         self._waiting_bytes = 0
         self._saw_step = False
+        self._batches = 0
         self._dropped = 0
         self._tell_after_s = 0.0
         for name, run in (("blamespan-assemble", self._assemble), ("blamespan-annotate", self._annotate)):
@@ -205,7 +329,7 @@ class _Worker:
                 now_s = time.monotonic()
                 if isinstance(item, _Started):
                     self._release(self._assembler.start(item.trace_id, item.span_id, item.parent_id, now_s))
-                elif isinstance(item, ReadableSpan):
+                elif isinstance(item, _Ended):
                     self._release(self._assembler.add([self._arrival(item)], now_s))
                 self._release(self._assembler.due(now_s))
             if isinstance(item, _Flush):
@@ -214,22 +338,20 @@ class _Worker:
                 self._outbox.put(item)
                 is_last = item.is_last
 
-    def _next(self) -> Span | ReadableSpan | _Started | _Flush | None:
+    def _next(self) -> _Started | _Ended | _Flush | None:
         due_s = self._assembler.next_due_s()
         wait_s = None if due_s is None else due_s - time.monotonic()
         try:
-            if wait_s is not None and wait_s <= 0:
-                return self._inbox.get_nowait()
-            return self._inbox.get(timeout=wait_s)
+            return self._inbox.get(timeout_s=wait_s)
         except queue.Empty:
             return None
 
-    def _arrival(self, span: ReadableSpan) -> Arrival[OurSpan]:
-        ours = span_from_sdk(span)
+    def _arrival(self, ended: _Ended) -> Arrival[OurSpan]:
+        ours = span_from_sdk(ended.span)
         if not self._saw_step and is_step(ours):
             self._saw_step = True
             self._outbox.put(None)  # a sign to load the tracer while the run goes on
-        return Arrival(bytes.fromhex(ours.trace_id), [_key(ours)], ours, _size_bytes(span))
+        return Arrival(bytes.fromhex(ours.trace_id), [_key(ours)], ours, ended.held_bytes)
 
     def _release(self, parts: Sequence[Part[OurSpan]]) -> None:
         for part in parts:
@@ -253,16 +375,21 @@ class _Worker:
         is_last = False
         while not is_last:
             parts, other = self._next_parts()
-            with guard("embedded: annotate and export"):
-                self._export(parts)
+            with guard("embedded: annotate and export"), self._may_import():
+                self._going_out.send(parts)
+            self._batches += bool(parts)
             with self._waiting_lock:
                 self._waiting_bytes -= sum(part.size_bytes for part in parts)
             if other is None:
-                self._annotator.warm_up()
+                with self._may_import():
+                    self._going_out.warm_up()
             if isinstance(other, _Flush):
-                _attempt("flush", self._exporter, self._exporter.force_flush)
+                self._going_out.flush()
                 is_last = other.is_last
                 other.done.set()
+
+    def _may_import(self) -> AbstractContextManager[None]:
+        return _importing if self._batches < _FIRST_BATCHES else nullcontext()
 
     def _next_parts(self) -> tuple[list[Part[OurSpan]], Part[OurSpan] | _Flush | None]:
         """Take parts until one batch is full, none is left, or something else comes; give that, too."""
@@ -278,22 +405,147 @@ class _Worker:
                 break
         return parts, item
 
-    def _export(self, parts: Sequence[Part[OurSpan]]) -> None:
-        if not parts:
-            return
+
+class _GoingOut:
+    """What becomes of spans that are let go: judged, kept on this machine, exported. For one thread.
+
+    Spans that come after their run went out go out as they are. Where one of them says how the run ended, or ends it,
+    the run is judged again, and a verdict that is news is a span of its own.
+    """
+
+    def __init__(
+        self, exporter: SpanExporter, load: Callable[[], Tracer], kept: LocalRuns | None, notices: RunNotices | None
+    ) -> None:
+        self._exporter = exporter
+        self._annotator = Annotator(load, self._spans_of)
+        self._kept = kept
+        self._notices = notices
+        self._exported = ExportedRuns()
+
+    def warm_up(self) -> None:
+        """Load the tracer."""
+        self._annotator.warm_up()
+
+    def flush(self) -> None:
+        """Have the exporter send what it holds."""
+        _attempt("flush", self._exporter, self._exporter.force_flush)
+
+    def send(self, parts: Sequence[Part[OurSpan]]) -> None:
+        """Judge, keep and export *parts*."""
+        parts, late = _joined(parts)
         # Here nothing is kept to be judged later: what grew too old is judged as far as it came
         chosen = [part for part in parts if part.is_worth_a_verdict or part.reason == "aged"]
         verdicts = dict(zip(map(id, chosen), self._annotator.attribute([part.items for part in chosen]), strict=True))
-        spans = [
-            span
-            for part in parts
-            for span in verdicts.get(id(part), Verdict()).on(part.items, is_complete=part.reason == "complete")
-        ]
+        spans: list[OurSpan] = []
+        for part in parts:
+            verdict = verdicts.get(id(part), Verdict())
+            spans += self._kept_as_judged(part, verdict)
+        for part in late:
+            spans += self._judged_again(part)
+        self._export(spans)
+
+    def _kept_as_judged(self, part: Part[OurSpan], verdict: Verdict) -> Sequence[OurSpan]:
+        """Write a verdict on the spans of a part, and remember them if agents took part."""
+        is_complete = part.reason == "complete"
+        spans = verdict.on(part.items, is_complete=is_complete)
+        if verdict.runs or verdict.reason is not None:
+            digests = frozenset(map(digest_of, verdict.runs))
+            self._keep(part.trace_id, spans, digests=digests, revision=0, is_complete=is_complete)
+            self._tell(verdict)
+        return [*spans, *self._on_earlier_parts(verdict)]
+
+    def _on_earlier_parts(self, verdict: Verdict) -> Sequence[OurSpan]:
+        """Return what the verdict on a run that went on says in the traces of its earlier parts, kept there, too."""
+        spans = verdict.on_earlier_parts()
+        for span in spans:
+            trace_id = bytes.fromhex(span.trace_id)
+            before = self._exported.get(trace_id)
+            if before is not None:
+                self._keep(trace_id, [span], digests=before.digests, revision=before.revision + 1, is_complete=True)
+        return spans
+
+    def _spans_of(self, trace_id: str) -> Sequence[OurSpan]:
+        """Return the spans of a trace that went out of late, or is kept on this machine."""
+        exported = self._exported.get(bytes.fromhex(trace_id))
+        if exported is not None:
+            return exported.spans()
+        return stored_spans(self._kept.path, trace_id) if self._kept is not None else ()
+
+    def _judged_again(self, part: Part[OurSpan]) -> Sequence[OurSpan]:
+        """Return late spans, and beside them a verdict on the whole run if they change it."""
+        before = self._exported.get(part.trace_id)
+        if before is None:
+            return part.items
+        is_complete = before.is_complete or part.is_complete
+        if not any(_changes_verdict(span) for span in part.items):
+            self._keep(
+                *(part.trace_id, part.items),
+                digests=before.digests,
+                revision=before.revision,
+                is_complete=is_complete,
+            )
+            return part.items
+        revision = before.revision + 1
+        [verdict] = self._annotator.attribute([[*before.spans(), *part.items]], revision=revision)
+        digests = frozenset(map(digest_of, verdict.runs))
+        news = Verdict([item for item in verdict.runs if digest_of(item) not in before.digests])
+        made = news.beside(is_complete=is_complete)
+        self._keep(
+            *(part.trace_id, [*part.items, *made]),
+            digests=digests or before.digests,
+            revision=revision if made else before.revision,
+            is_complete=is_complete,
+        )
+        self._tell(verdict)
+        return [*part.items, *made, *self._on_earlier_parts(news)]
+
+    def _keep(
+        self, trace_id: bytes, spans: Sequence[OurSpan], *, digests: frozenset[bytes], revision: int, is_complete: bool
+    ) -> None:
+        payloads = [payload for _, payload in pieces(encode(spans), _BATCH_BYTES)]
+        self._exported.put(trace_id, payloads, digests=digests, revision=revision, is_complete=is_complete)
+        if self._kept is not None:
+            self._kept.keep(payloads)
+
+    def _tell(self, verdict: Verdict) -> None:
+        if self._notices is not None:
+            with guard("embedded: write about a run"):
+                for item in verdict.runs:
+                    self._notices.note_run(item)
+
+    def _export(self, spans: Sequence[OurSpan]) -> None:
         for batch in _batches(spans):
             with suppress_instrumentation():
                 result = _attempt("export to", self._exporter, partial(self._exporter.export, batch))
-            if result is not SpanExportResult.SUCCESS:
+            if result is not SpanExportResult.SUCCESS and not _is_absent(self._exporter):
                 _logger.error("%d spans were not taken by %s", len(batch), type(self._exporter).__name__)
+
+
+def _joined(parts: Sequence[Part[OurSpan]]) -> tuple[list[Part[OurSpan]], list[Part[OurSpan]]]:
+    """Put late spans to the run that goes out with them; return what goes out, and what is late nevertheless."""
+    joined: dict[bytes, Part[OurSpan]] = {}
+    others: list[Part[OurSpan]] = []
+    late: list[Part[OurSpan]] = []
+    for part in parts:
+        before = joined.get(part.trace_id)
+        if part.reason != "late":
+            if before is not None:
+                others.append(before)  # another run of the same trace
+            joined[part.trace_id] = part
+        elif before is not None:
+            joined[part.trace_id] = replace(before, items=(*before.items, *part.items))
+        else:
+            late.append(part)
+    return [*others, *joined.values()], late
+
+
+def _changes_verdict(span: OurSpan) -> bool:
+    """Check whether a late span says how its run ended, or that it has."""
+    return words.RUN_OUTCOME in span.attributes or span.attributes.get(words.RUN_COMPLETE) is True
+
+
+def _is_absent(exporter: SpanExporter) -> bool:
+    return bool(getattr(exporter, "is_absent", False))
 
 
 def _attempt(what: str, exporter: SpanExporter, call: Callable[[], _Result]) -> _Result | None:
@@ -325,7 +577,7 @@ def _key(span: OurSpan) -> SpanKey:
 
 
 def _size_bytes(span: ReadableSpan) -> int:
-    """Estimate what a span takes on the wire and about in memory."""
+    """Estimate what a span takes on the wire."""
     owners = (span.attributes, *(event.attributes for event in span.events), *(link.attributes for link in span.links))
     return 300 + sum(map(_attributes_bytes, owners))
 
@@ -342,8 +594,71 @@ def _value_bytes(value: object) -> int:
     return 8
 
 
+_SPAN_BYTES = 3_000
+_OWNER_BYTES = 400
+_ATTRIBUTE_BYTES = 100
+"""What an SDK span and our own record of it take in memory beside its texts: measured, see test_embedded_memory.py."""
+
+
+def _held_bytes(span: ReadableSpan) -> int:
+    """Estimate what a span takes in memory while it is held."""
+    owners = [span.attributes, *(event.attributes for event in span.events), *(link.attributes for link in span.links)]
+    values = [value for attributes in owners for value in (attributes or {}).values()]
+    own = _SPAN_BYTES + _OWNER_BYTES * (len(owners) - 1) + _ATTRIBUTE_BYTES * len(values)
+    return own + sum(map(_value_held_bytes, values))
+
+
+def _value_held_bytes(value: object) -> int:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return sys.getsizeof(value) + sum(map(sys.getsizeof, value))
+    return sys.getsizeof(value)
+
+
+def _exit_s() -> float:
+    given = os.environ.get("BLAMESPAN_EXIT_S", "").strip()
+    try:
+        seconds = float(given) if given else _EXIT_S
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e6:
+        raise ConfigError(
+            f"BLAMESPAN_EXIT_S must be a number of seconds, got {given!r}. Set it like BLAMESPAN_EXIT_S=10"
+        )
+    return seconds
+
+
+class _Importing:
+    """Holds back a fork while a thread of ours imports: a child would wait for that module for ever."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_held = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._renew)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def _hold(self) -> None:
+        self._is_held = self._lock.acquire(timeout=_IMPORTING_S)
+
+    def _release(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._lock.release()
+
+    def _renew(self) -> None:
+        self._lock, self._is_held = threading.Lock(), False
+
+
+_importing = _Importing()
+
+
 def _after_fork(processor: weakref.ref[EmbeddedProcessor]) -> None:
     """Start afresh in a forked child: what the parent holds, the parent exports."""
     this = processor()
     if this is not None:
-        this._renew()
+        this._renew_in_child()

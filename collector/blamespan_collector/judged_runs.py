@@ -16,6 +16,8 @@ from blamespan.rebuild import rebuild_run
 from blamespan.recorded import RecordedRun
 from blamespan.runs import Run, split_runs
 from blamespan.spans import Span
+from blamespan.trace import MessageActionTrace
+from blamespan_collector.local_runs import local_stores
 from blamespan_collector.options import local_store
 from blamespan_collector.store import RunQuery, RunStore
 
@@ -32,13 +34,14 @@ def judged_runs(store: Path | None = None) -> tuple[Path, Iterator[Judged]]:
     """Open a store: its path, and its runs, the last to start first, each with the verdict on its spans if it has one.
 
     Args:
-        store: The file; None for the one of this user's collector on the usual ports, or `BLAMESPAN_STORE`.
+        store: The file; None for `BLAMESPAN_STORE`, else that of this user's embedded programs, else of the collector
+            on the usual ports.
 
     Raises:
         StoreUnavailable: if there is none, or it cannot be read now.
         StoreMismatch: if it is of another version or damaged.
     """
-    path = store or local_store()
+    path = store or next(iter(local_stores()), local_store())
     found = RunStore(path)
     found.search(RunQuery(limit=1))
     return path, _judged(found)
@@ -69,13 +72,18 @@ def runs_of(source: str, spans: Sequence[Span]) -> Iterator[Judged]:
             trace = rebuild_run(run)
         except (BlamespanError, ValueError):
             continue  # the page says why; there is nothing to show here
-        yield RecordedRun(source, trace), verdict_of(run)
+        yield RecordedRun(source, trace), verdict_of(run, trace)
 
 
-def verdict_of(run: Run) -> Attribution | None:
-    """Read the verdict on a run's spans; one that contradicts itself, as only others can write it, is none."""
+def verdict_of(run: Run, trace: MessageActionTrace) -> Attribution | None:
+    """Read the verdict on a run's spans; one that contradicts itself, as only others can write it, is none.
+
+    Args:
+        run: The run.
+        trace: The run, rebuilt.
+    """
     try:
-        verdict = read_verdict(run)
+        verdict = read_verdict(run, trace)
     except ValueError as error:
         _logger.info("the verdict on trace %s cannot be read: %s", run.spans[0].trace_id, error)
         return None

@@ -41,17 +41,27 @@ _HISTOGRAMS = {
     "verdict_delay_s": ("blamespan_verdict_delay_seconds", "Time from the end of a run to its first verdict.", ()),
     "blame_share": ("blamespan_blame_share", "Share of the blame on the most blamed agent, of runs found failed.", ()),
     "failure_score": ("blamespan_failure_score", "How likely runs failed, by their verdict.", ("outcome",)),
+    "unaided_score": (
+        "blamespan_failure_unaided_score",
+        "How likely runs failed, by a verdict that is not told how they ended.",
+        ("outcome",),
+    ),
 }
 """What a worker calls them: name, help and labels."""
 _COUNT_HELP = {
     "revisions": "Verdicts that came after the spans had gone on, or replaced another.",
-    "segments_damaged": "Segments of the journal that could not be read and were moved aside.",
-    "spans_lost": "Acknowledged spans that cannot be delivered: their segment of the journal is damaged or gone.",
+    "entries_damaged": "Acknowledged parts of requests that cannot be read, because their bytes on disk are damaged.",
+    "segments_damaged": "Segments of the journal with damaged bytes; everything else in them goes on.",
+    "spans_resent": "Spans sent again as somebody asked.",
+    "spans_lost": "Acknowledged spans that cannot be delivered, because their bytes on disk are damaged or gone.",
     "traces_not_attributed": "Traces that went on without a verdict because something broke.",
     "traces_past_deadline": "Traces that went on before their verdict, which follows as a revision.",
 }
 _GAUGE_HELP = {
     "journal_lag_s": "How far the worker is behind what was acknowledged.",
+    "kept_bytes": "What was delivered and is kept to be sent again.",
+    "set_aside_records": "Log records, metrics and verdicts that are set aside now.",
+    "set_aside_spans": "Spans that are set aside now.",
     "open_traces": "Traces that wait for their end.",
     "queue_age_s": "Age of the oldest thing that waits for a sink.",
     "journal_bytes": "Size of the journal's folder.",

@@ -19,11 +19,12 @@ def monitor_routes(metrics: Metrics, not_ready: Callable[[], str | None], tokens
     """Build the routes.
 
     `/healthz` answers while the process lives, and tells counts. `/readyz` answers 503 where requests would
-    be refused. Neither asks for a token, as probes have none; `/metrics` does, as it names agents.
+    be refused, or where they are taken but nothing can be delivered. Neither asks for a token, as probes have
+    none; `/metrics` does, as it names agents.
 
     Args:
         metrics: What is told.
-        not_ready: Why requests would be refused now; None where they would be taken.
+        not_ready: Why requests would be refused now, or nothing is delivered; None where all is well.
         tokens: Who may read the metrics.
     """
 

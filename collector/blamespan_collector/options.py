@@ -20,7 +20,7 @@ from blamespan.errors import ConfigError
 from blamespan_collector.receiving.tokens import read_tokens
 from blamespan_collector.settings import DEFAULT_PAGE, Address, CollectorSettings, Limits
 
-__all__ = ["local_store", "options", "settings_of", "shown"]
+__all__ = ["SectionedHelp", "folder_of", "folder_options", "local_store", "options", "settings_of", "shown"]
 
 _Command = Callable[..., None]
 _PATHS = frozenset(
@@ -39,7 +39,43 @@ _PATHS = frozenset(
 _SHOWN_DEFAULTS = {"journal": "a folder of this user's", "store": "in the journal's folder"}
 _STORE = Path("store") / "runs.db"
 """The store's place in the journal's folder."""
+_FOLDER = ("journal", "grpc", "http")
+"""What says where the journal is: without the first, the two others."""
 _ADDRESSES = frozenset(("grpc", "http", "monitor", "page"))
+
+
+_SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Where spans come in": ("grpc", "http", "http_hosts", "tls_cert", "tls_key", "tls_client_ca", "token_file"),
+    "Where they go": ("forward", "headers", "forward_ca", "forward_cert", "forward_key", "max_forward_bytes", "out"),
+    "Where verdicts go beside them": ("evaluations", "phoenix", "langfuse"),
+    "Runs to look at": ("page", "page_hosts", "store", "store_max_age_s", "store_max_bytes"),
+    "Verdicts": ("tracer", "tracer_processes", "deadline_s"),
+    "When a trace is complete, and how much is held": ("quiet_s", "idle_s", "max_age_s", "max_traces", "max_bytes"),
+    "The journal": (
+        *("journal", "journal_sync", "max_journal_bytes", "keep_delivered_s", "keep_delivered_bytes", "drain_s"),
+    ),
+    "Limits on requests": ("max_request_bytes", "max_request_spans", "max_span_attributes"),
+    "Watching the collector": ("monitor", "log_format", "log_level", "self_tracing"),
+}
+"""The settings by what they are about, as the help lists them."""
+
+
+class SectionedHelp(click.Group):
+    """A command whose help lists its options in sections, and says of their variables once what holds of each."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options: first those of no section, then each section."""
+        records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
+        sections = {"Options": [name for name in records if not any(name in names for names in _SECTIONS.values())]}
+        for title, names in (sections | dict(_SECTIONS)).items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := records.get(name)) is not None])
+        with formatter.section("Variables"):
+            formatter.write_text(
+                "Every option has one: that of --quiet-s is BLAMESPAN_QUIET_S. A flag wins over its variable, that "
+                "over the file, that over the default."
+            )
+        self.format_commands(ctx, formatter)
 
 
 class _Several(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
@@ -62,10 +98,13 @@ def options(command: _Command) -> _Command:
     """Give *command* an option for every setting, and `--config`."""
     for setting in reversed(list(_settings())):
         command = _option(setting)(command)
+    return _config_option(command)
+
+
+def _config_option(command: _Command) -> _Command:
     return click.option(
         "--config",
         envvar="BLAMESPAN_CONFIG",
-        show_envvar=True,
         metavar="FILE",
         type=click.Path(),
         is_eager=True,
@@ -73,6 +112,25 @@ def options(command: _Command) -> _Command:
         callback=_read_file,
         help="TOML file with the settings below under the same names.",
     )(command)
+
+
+def folder_options(command: _Command) -> _Command:
+    """Give *command* the options that say which collector's folder is meant, and `--config`."""
+    for setting in reversed(list(_settings())):
+        if setting.name in _FOLDER:
+            command = _option(setting)(command)
+    return _config_option(command)
+
+
+def folder_of(chosen: Mapping[str, Any]) -> Path:
+    """Return the journal's folder by what `folder_options` were given.
+
+    Raises:
+        ConfigError: if one is wrong.
+    """
+    if chosen["journal"]:
+        return Path(chosen["journal"]).expanduser()
+    return _default_journal(*(Address.parse(chosen[name] or "none") for name in ("grpc", "http")))
 
 
 def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
@@ -149,7 +207,6 @@ def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
         _flag(setting),
         setting.name,
         envvar=f"BLAMESPAN_{_flag(setting).removeprefix('--').replace('-', '_').upper()}",
-        show_envvar=True,
         show_default=shown_default,
         default=default,
         multiple=is_several,

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from blamespan._version import __version__
+from blamespan_collector.delivering.addresses import signal_url
 
 __all__ = ["OwnSpans"]
 
@@ -22,14 +23,14 @@ class OwnSpans:
     """Sends spans about our own work, one request in a hundred, to a backend that is not ourselves.
 
     Args:
-        url: Of an OTLP/HTTP backend, without `/v1/traces`.
+        url: Of an OTLP/HTTP backend, read as those of `--forward` are.
         sampled: Share of requests, 0..1.
     """
 
     def __init__(self, url: str, *, sampled: float = _SAMPLED) -> None:
         resource = Resource.create({"service.name": "blamespan-collector", "service.version": __version__})
         self._provider = TracerProvider(resource=resource, sampler=TraceIdRatioBased(sampled))
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces")))
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(signal_url(url, "traces"))))
         self._tracer = self._provider.get_tracer("blamespan.collector", __version__)
 
     def record(self, name: str, start_ns: int, attributes: Mapping[str, str | int]) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.applications import Starlette
 
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan_collector.hosts import HostChecked, plain_refusal
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.journal import FolderLock, JournalFull, JournalWriter
 from blamespan_collector.metrics import Metrics
@@ -55,11 +56,15 @@ class Ended:
         spans_received: Spans acknowledged since the start.
         spans_waiting: Spans that are ready for a sink and did not reach it; each sink that lacks one counts.
         is_all_delivered: Whether nothing waits in the journal for the next start.
+        spans_set_aside: Spans that sinks refused for good, as far as they are kept.
+        records_set_aside: Likewise log records, metrics and verdicts.
     """
 
     spans_received: int
     spans_waiting: int
     is_all_delivered: bool
+    spans_set_aside: int = 0
+    records_set_aside: int = 0
 
 
 class Service:
@@ -145,9 +150,12 @@ class Service:
 
     def _ended(self) -> Ended:
         gauges = self._supervisor.last_words.get("gauges", {})
+        set_aside = [int(gauges.get(name, 0)) for name in ("set_aside_spans", "set_aside_records")]
         waiting = [gauges.get(name, 1) for name in ("spans_waiting", "open_traces", "traces_waiting")]
         is_all_delivered = self._supervisor.ended_in_order and not any(waiting)
-        return Ended(self._intake.counts.spans_received, int(gauges.get("spans_waiting", 0)), is_all_delivered)
+        return Ended(
+            self._intake.counts.spans_received, int(gauges.get("spans_waiting", 0)), is_all_delivered, *set_aside
+        )
 
     def _listen(self, tls: ServerTls | None, tokens: Tokens) -> dict[str, _Server]:
         settings = self._settings
@@ -158,11 +166,18 @@ class Service:
             )
         if settings.monitor:
             app = Starlette(routes=monitor_routes(self._metrics, self._not_ready, Tokens()))
+            app.add_middleware(HostChecked, address=settings.monitor, names=settings.http_hosts, refuse=plain_refusal)
             servers["monitor"] = HttpServer(app, settings.monitor, flag="--monitor", what="monitoring")
         if settings.http:
             routes = [] if settings.monitor else monitor_routes(self._metrics, self._not_ready, tokens)
             servers["http"] = HttpReceiver(
-                self._intake, settings.http, settings.max_request_bytes, tls=tls, tokens=tokens, routes=routes
+                self._intake,
+                settings.http,
+                settings.max_request_bytes,
+                tls=tls,
+                tokens=tokens,
+                routes=routes,
+                hosts=settings.http_hosts,
             )
         page = _page(settings)
         if page is not None:
@@ -188,7 +203,7 @@ class Service:
 
     def _not_ready(self) -> str | None:
         busy = self._intake.busy()
-        return self._supervisor.failed if busy is None else str(busy)
+        return self._supervisor.trouble if busy is None else str(busy)
 
 
 async def serve(settings: CollectorSettings, on_ready: Callable[[Service], None]) -> Ended:
@@ -245,7 +260,7 @@ def _page(settings: CollectorSettings) -> HttpServer | None:
     if settings.page is None or settings.store is None:
         return None
     store = RunStore(settings.store)
-    app = page_application(store, settings.page, settings.page_hosts, jaeger_routes(store))
+    app = page_application(store, settings.page, settings.page_hosts, jaeger_routes(store), settings.jaeger_ui)
     try:
         return HttpServer(app, settings.page, flag="--page", what="the page")
     except CannotListen as error:

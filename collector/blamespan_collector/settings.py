@@ -20,6 +20,8 @@ DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 MAX_FORWARD_BYTES = 4 * 1024 * 1024 - 64 * 1024
 """gRPC servers take 4 MiB unless told otherwise; the rest is for headers."""
 
+_MAY_BE_ZERO = ("drain_s", "keep_delivered_s", "keep_delivered_bytes")
+
 Sync: TypeAlias = Literal["full", "normal"]
 """When something is acknowledged: once it survives a power cut, or once it survives our end."""
 LogFormat: TypeAlias = Literal["text", "json"]
@@ -44,8 +46,8 @@ class Limits:
             model thinks or a person is asked, nothing comes.
         max_age_s: Seconds after its first span at which any trace is let go.
         max_traces: Traces held at most.
-        max_bytes: Bytes held at most, as the spans came. Embedded, they take 4 times that in memory with contents
-            of 10 KB, 9 times with contents of 100 bytes (measured); `blamespan collect` holds them on disk.
+        max_bytes: Bytes held at most: as the spans came for `blamespan collect`, which holds them on disk; as they
+            are in memory for the embedded mode.
 
     Raises:
         ConfigError: if one is not positive.
@@ -136,6 +138,14 @@ class CollectorSettings:
     http: Address | None = field(
         default=Address("127.0.0.1", 4318), metadata=_told("HOST:PORT", "OTLP/HTTP; `none`: off.")
     )
+    http_hosts: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "flag": "--http-host",
+            "metavar": "NAME",
+            "help": "Further name that OTLP/HTTP and the monitor are asked for by. May be given again.",
+        },
+    )
     monitor: Address | None = field(
         default=None,
         metadata=_told("HOST:PORT", "Own address of /healthz, /readyz and /metrics; `none`: on the one of OTLP/HTTP."),
@@ -153,7 +163,11 @@ class CollectorSettings:
 
     forward: tuple[str, ...] = field(
         default=(),
-        metadata=_told("URL", "Backend: http(s)://HOST:PORT[/PATH] or grpc(s)://HOST:PORT. May be given again."),
+        metadata=_told(
+            "URL",
+            "Backend: grpc(s)://HOST:PORT or http(s)://HOST:PORT[/PATH]. /v1/traces is appended to a base URL; a path "
+            "whose last part is traces is used as it is. May be given again.",
+        ),
     )
     headers: tuple[tuple[str, str], ...] = field(
         default=(),
@@ -199,6 +213,20 @@ class CollectorSettings:
             "metavar": "NAME",
             "help": "Further name that the page is asked for by, as behind a proxy. May be given again.",
         },
+    )
+    jaeger_ui: str | None = field(
+        default=None,
+        metadata=_told("URL", "Where people reach Jaeger's UI: the page links each run to its trace there."),
+    )
+    keep_delivered_s: float = field(
+        default=300.0,
+        metadata=_told(
+            "SECONDS", "How long what a backend took is kept for `blamespan collect resend`; 0: not at all."
+        ),
+    )
+    keep_delivered_bytes: int = field(
+        default=256 * 1024 * 1024,
+        metadata=_told("BYTES", "Most of that, and an eighth of --max-journal-bytes; 0: nothing is kept."),
     )
     max_forward_bytes: int = field(
         default=MAX_FORWARD_BYTES, metadata=_told("BYTES", "Largest request sent to a backend.")
@@ -255,7 +283,7 @@ class CollectorSettings:
         for setting in fields(self):
             value = getattr(self, setting.name)
             if isinstance(value, int | float):
-                _check_positive(setting.name, value, setting.default, may_be_zero=setting.name == "drain_s")
+                _check_positive(setting.name, value, setting.default, may_be_zero=setting.name in _MAY_BE_ZERO)
         self._check_choice("journal_sync", self.journal_sync, get_args(Sync))
         self._check_choice("log_format", self.log_format, get_args(LogFormat))
         self._check_choice("log_level", self.log_level, get_args(LogLevel))

@@ -12,6 +12,7 @@ Messages are small dicts. Worker to intake, each second and when something chang
      "blame": [[agent, mode, number]],  since its start
      "runs": [[outcome, verdict, tracer, number]],
      "histograms": {name: [[labels, [[upper, cumulative number]], sum]]},
+     "died": str,                       what it broke on, as the last thing it says
      "failed": str,                     why it gives up and another start cannot help
      "misused": bool}                   whether that is because it was told something wrong
 
@@ -28,10 +29,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, TypeAlias
 
+from blamespan.annotate import cut
 from blamespan_collector.journal import Position, has_room
 from blamespan_collector.logs import configure_logs
 from blamespan_collector.settings import CollectorSettings
@@ -47,12 +50,19 @@ NO_ROOM = 75
 """Exit code of a worker that ended for want of disk: the next one begins as soon as there is some."""
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
 _LOOK_FOR_ROOM_S = 1.0
+_LOOK_FOR_ROOM_AT_MOST_S = 4.0
+"""Then the next worker begins without: what is set aside in the state is enough where it could be set aside."""
 _STEADY_S = 60.0
 """A worker that lived this long is started again at once."""
+_LOOP_DEATHS = 3
+"""Workers that died one after the other, none of them steady, after which this is told to who asks whether we work."""
+_CALM_S = 10.0
+"""A worker that lived this long, and twice as long as any of those before it, ends that."""
 _SILENCE_S = 120.0
 """A worker that says nothing for this long hangs, and is ended: it speaks every second."""
 _NICENESS = 5
 _WAKE_EVERY_S = 0.02
+_MAX_DIED_BYTES = 300
 _END_S = 0.5
 """How long past its time a worker that was told to stop may take: `docker stop` kills us after 10 s."""
 
@@ -79,6 +89,9 @@ class Supervisor:
         self._keeping: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()
+        self._short_lives_s: list[float] = []
+        self._began_s = 0.0
+        self._died = ""
         self.restarts = 0
         """How often a worker died and another took its place."""
         self.waits_for_room = False
@@ -98,6 +111,28 @@ class Supervisor:
     def is_ready(self) -> bool:
         """Tell whether a worker is at work."""
         return bool(self.last.get("ready"))
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is delivered now, for who asks; None where something is, or soon will be."""
+        if self.failed is not None:
+            return self.failed
+        if self.waits_for_room:
+            return "the disk of the journal is full: the worker starts when there is room"
+        if self.last.get("is_stuck"):
+            return (
+                "the disk of the journal has no room for what is to be delivered: a sink that takes nothing holds up "
+                "the others, or a trace is larger than the room set aside. It goes on when there is room"
+            )
+        if len(self._short_lives_s) < _LOOP_DEATHS:
+            return None
+        calm_s = min(_STEADY_S, max(_CALM_S, 2 * max(self._short_lives_s)))
+        if self.is_ready and time.monotonic() - self._began_s > calm_s:
+            return None
+        return (
+            f"the worker died {len(self._short_lives_s)} times, one after the other, {self._died}. "
+            "What was acknowledged is in the journal, and what comes is still taken. The log says more"
+        )
 
     async def start(self) -> None:
         """Start the worker and keep it running."""
@@ -137,26 +172,39 @@ class Supervisor:
     async def _keep(self) -> None:
         delay_s = _FIRST_DELAY_S
         while not self._stop.is_set() and self.failed is None:
-            began_s = time.monotonic()
+            self._began_s = time.monotonic()
             self._worker = _Worker(self._settings, self._hear, self._work)
             await self._watch(self._worker)
             self.last = {}
             if self._stop.is_set() or self.failed is not None:
                 break
             self.restarts += 1
+            self._note_death(self._worker, time.monotonic() - self._began_s)
             if self._worker.exit_code == NO_ROOM or not await asyncio.to_thread(has_room, self._settings.journal):
                 await self._until_room()
                 continue
-            delay_s = _FIRST_DELAY_S if time.monotonic() - began_s > _STEADY_S else min(2 * delay_s, _LONGEST_DELAY_S)
+            delay_s = min(2 * delay_s, _LONGEST_DELAY_S) if self._short_lives_s else _FIRST_DELAY_S
             _logger.error("the worker ended with code %s; another starts in %g s", self._worker.exit_code, delay_s)
             await asyncio.sleep(delay_s)
 
+    def _note_death(self, worker: _Worker, lived_s: float) -> None:
+        if worker.exit_code == NO_ROOM:
+            return  # it is told by itself, and ends when there is room
+        if lived_s > _STEADY_S:
+            self._short_lives_s.clear()
+        else:
+            self._short_lives_s.append(lived_s)
+        self._died = f"the last with code {worker.exit_code}"
+        if died := worker.last.get("died"):
+            self._died += f" ({died})"
+
     async def _until_room(self) -> None:
-        """Wait for room on the journal's disk, so that work goes on soon after there is some."""
-        _logger.error("the worker ended for want of disk; another starts when there is some")
+        """Wait a little for room on the journal's disk, so that work goes on soon after there is some."""
+        _logger.error("the worker ended for want of disk; another starts when there is some, or in a few seconds")
         self.waits_for_room = True
         self._heard.set()
-        while not self._stop.is_set():
+        until_s = time.monotonic() + _LOOK_FOR_ROOM_AT_MOST_S
+        while not self._stop.is_set() and time.monotonic() < until_s:
             await asyncio.sleep(_LOOK_FOR_ROOM_S)
             if await asyncio.to_thread(has_room, self._settings.journal):
                 break
@@ -271,8 +319,18 @@ def _enter(
         os.nice(_NICENESS)
     from blamespan_collector.worker.main import run_worker  # only here: the parent needs none of it
 
+    code = 0
     try:
         (work or run_worker)(settings, link)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException as error:
+        code = 1
+        _logger.exception("the worker broke")
+        with suppress(OSError, ValueError):
+            link.send({"ready": False, "died": cut(f"{type(error).__name__}: {error}", _MAX_DIED_BYTES)})
     finally:
         logging.shutdown()
-    os._exit(0)  # threads of a tracer or of gRPC must not keep us
+    # Threads of a tracer or of gRPC must not keep us, and those inside SQLite must not lose their connections to the
+    # interpreter's own end
+    os._exit(code)

@@ -23,7 +23,9 @@ __all__ = [
     "annotate",
     "cut",
     "is_verdict",
+    "is_verdict_word",
     "read_verdict",
+    "received_word",
     "step_numbers",
     "verdict_attributes",
     "verdict_span",
@@ -32,6 +34,8 @@ __all__ = [
 
 
 _NO_ID_YET = "f" * 16
+_FAMILIES = ("blamespan.blame.", "blamespan.error.", "blamespan.failure.", "blamespan.tracer.")
+"""What all keys under them say belongs to a verdict."""
 _WRITTEN = frozenset(
     {
         words.ABSTAINED,
@@ -47,6 +51,8 @@ _WRITTEN = frozenset(
         words.ERROR_TAXONOMY,
         words.EVIDENCE,
         words.FAILURE_SCORE,
+        words.FAILURE_UNAIDED_SCORE,
+        words.PARTIAL,
         words.REVISION,
         words.TRACER_NAME,
         words.TRACER_VERSION,
@@ -80,6 +86,16 @@ def without_verdict(span: Span) -> Span:
     if is_verdict(span) or not any(key in _WRITTEN for key in span.attributes):
         return span
     return replace(span, attributes={key: value for key, value in span.attributes.items() if key not in _WRITTEN})
+
+
+def is_verdict_word(key: str) -> bool:
+    """Tell whether an attribute's key is one that only a verdict has."""
+    return key.startswith(_FAMILIES) or key in _WRITTEN
+
+
+def received_word(key: str) -> str:
+    """Return the key under which a verdict's word is kept that somebody else sent."""
+    return words.RECEIVED + key.removeprefix("blamespan.")
 
 
 def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attributes]:
@@ -137,13 +153,17 @@ def is_verdict(span: Span) -> bool:
     return span.scope.name == words.VERDICT_SCOPE and words.TRACER_NAME in span.attributes
 
 
-def read_verdict(run: Run) -> Attribution | None:
+def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attribution | None:
     """Read the verdict that `annotate` wrote on a run's spans; None where there is none.
 
     What the wire does not carry is not guessed: the agents and suspects come back, modes only of
     suspects, and scores as rounded there.
+
+    Args:
+        run: The run.
+        trace: The run as rebuilt, where that was done already.
     """
-    trace = rebuild_run(run)
+    trace = trace or rebuild_run(run)
     spans = {span.span_id: span for span in run.spans}
     said = [span for span in run.spans if words.TRACER_NAME in span.attributes and not is_verdict(span)]
     if not said:
@@ -167,7 +187,13 @@ def read_verdict(run: Run) -> Attribution | None:
             if (quote := spans[step.span_id].text(words.EVIDENCE))
         ],
     )
-    return replace(verdict, revision=revision, step_set=tuple(sorted(step.index for step in suspects)))
+    is_told = words.FAILURE_UNAIDED_SCORE in said[0].attributes
+    return replace(
+        verdict,
+        revision=revision,
+        step_set=tuple(sorted(step.index for step in suspects)),
+        unaided_score=_number(said[0], words.FAILURE_UNAIDED_SCORE) if is_told else None,
+    )
 
 
 def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
@@ -210,6 +236,8 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
     if attribution.abstained is not None:
         return found | {words.ABSTAINED: cut(attribution.abstained)}
     found[words.FAILURE_SCORE] = _rounded(attribution.failure_score)
+    if attribution.unaided_score is not None:
+        found[words.FAILURE_UNAIDED_SCORE] = _rounded(attribution.unaided_score)
     if attribution.decisive_step is not None:
         decisive = attribution.steps[attribution.decisive_step]
         found |= {

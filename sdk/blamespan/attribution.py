@@ -69,6 +69,8 @@ class Attribution:
     Attributes:
         trace_id: The run's trace.
         failure_score: How likely the run failed by an agent's fault, 0..1.
+        unaided_score: The same without being told how the run ended, so that it can be held against ends that are
+            known; None where the tracer does not say.
         steps: One share per step, in step order.
         decisive_step: Index of the step that decided the failure; None after an abstention.
         agents: Ranked, most to blame first. An agent's score is the sum of its steps' shares.
@@ -93,6 +95,7 @@ class Attribution:
     tracer: TracerIdentity
     revision: int = 0
     abstained: str | None = None
+    unaided_score: float | None = None
 
     @classmethod
     def of(
@@ -105,6 +108,7 @@ class Attribution:
         modes: Sequence[ModeBlame] = (),
         evidence: Sequence[Evidence] = (),
         coverage: float = 0.8,
+        unaided_score: float | None = None,
     ) -> Attribution:
         """Build a verdict from one non-negative number per step.
 
@@ -119,6 +123,8 @@ class Attribution:
             modes: In any order.
             evidence: In any order.
             coverage: Share of the blame that `step_set` must hold, 0..1.
+            unaided_score: What *failure_score* is without being told how the run ended, 0..1. Of a run of which nobody
+                knows that, it is *failure_score*.
 
         Raises:
             ValueError: if the shares do not fit the trace, are negative or all zero, or blame what
@@ -142,6 +148,7 @@ class Attribution:
             coverage=coverage,
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)),
             tracer=tracer,
+            unaided_score=failure_score if unaided_score is None and trace.outcome == "unknown" else unaided_score,
         )
 
     @property

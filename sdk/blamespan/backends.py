@@ -92,6 +92,7 @@ class Writer(Protocol):
     Attributes:
         written: Runs whose verdicts were taken.
         failed: Runs whose verdicts were not; each was told to whoever opened it.
+        note: What whoever wrote verdicts should know of the back end, or empty; may be missing.
     """
 
     written: int

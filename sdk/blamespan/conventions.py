@@ -1,8 +1,10 @@
 """The words on the wire: every span name, attribute key and value blamespan reads or writes.
 
-The primary dialect is OpenTelemetry's GenAI semantic conventions; their keys are re-exported here from
-`opentelemetry-semantic-conventions`, so that the rest of the code has one place to look. Keys that the
-conventions lack start with `blamespan.`.
+The primary dialect is OpenTelemetry's GenAI semantic conventions, v0.1.0 of `semantic-conventions-genai`; their keys
+are re-exported here from `opentelemetry-semantic-conventions`, so that the rest of the code has one place to look. Keys
+that the conventions lack start with `blamespan.`. What v0.1.0 took away (`WORKFLOW_NAME`, `HOSTED_AGENT_ID` on spans of
+agents that run in the program, `finish_reason` within messages) is read, from other libraries and from recordings of
+earlier versions, and no longer written.
 """
 
 from typing import Final
@@ -13,17 +15,22 @@ from opentelemetry.semconv.attributes import error_attributes as _error
 OPERATION: Final = _gen_ai.GEN_AI_OPERATION_NAME
 """What a span does: one of the `OPERATION_*` values. Jaeger >= 2.20 draws its GenAI view from it."""
 AGENT_NAME: Final = _gen_ai.GEN_AI_AGENT_NAME
-"""Who acted. On tool and model spans: the agent on whose behalf."""
-AGENT_ID: Final = _gen_ai.GEN_AI_AGENT_ID
+"""Who acted; on a run's span the team or graph. On tool and model spans: the agent on whose behalf."""
+AGENT_ID: Final = "blamespan.agent.id"
 """The framework's own identifier of the agent instance."""
+HOSTED_AGENT_ID: Final = _gen_ai.GEN_AI_AGENT_ID
+"""What `AGENT_ID` was written as before v0.1.0, which keeps it for agents that a provider hosts. Read only."""
 AGENT_DESCRIPTION: Final = _gen_ai.GEN_AI_AGENT_DESCRIPTION
 """What the agent says of itself."""
 CONVERSATION_ID: Final = _gen_ai.GEN_AI_CONVERSATION_ID
 """The team, thread or session this run belongs to; equal across runs that continue each other."""
 WORKFLOW_NAME: Final = _gen_ai.GEN_AI_WORKFLOW_NAME
-"""The team or graph."""
+"""The team or graph, before v0.1.0 put that in `AGENT_NAME`. Read only."""
 INPUT_MESSAGES: Final = _gen_ai.GEN_AI_INPUT_MESSAGES
 """JSON of the messages received; on agent spans only those new since the agent last spoke."""
+SYSTEM_INSTRUCTIONS: Final = _gen_ai.GEN_AI_SYSTEM_INSTRUCTIONS
+"""JSON of the parts of instructions that a model is given apart from its messages. Our integrations record instructions
+as messages, because both frameworks send them so."""
 OUTPUT_MESSAGES: Final = _gen_ai.GEN_AI_OUTPUT_MESSAGES
 """JSON of the messages produced."""
 TOOL_NAME: Final = _gen_ai.GEN_AI_TOOL_NAME
@@ -47,6 +54,10 @@ OPERATION_WORKFLOW: Final = _Operations.INVOKE_WORKFLOW.value
 OPERATION_AGENT: Final = _Operations.INVOKE_AGENT.value
 OPERATION_TOOL: Final = _Operations.EXECUTE_TOOL.value
 OPERATION_CHAT: Final = _Operations.CHAT.value
+MODEL_OPERATIONS: Final = frozenset(
+    {OPERATION_CHAT, _Operations.TEXT_COMPLETION.value, _Operations.GENERATE_CONTENT.value}
+)
+"""What the span of a model call does."""
 
 # --- a run and its steps -----------------------------------------------------------------------------
 
@@ -54,6 +65,14 @@ RUN_COMPLETE: Final = "blamespan.run.complete"
 """bool, on the run's span: true when the run ended in order (also when it ended with an error)."""
 RUN_AGENTS: Final = "blamespan.run.agents"
 """JSON `[{"name", "role", "id"?, "description"?}]`, on the run's span: who takes part, speaking or not."""
+RUN_TASK: Final = "blamespan.run.task"
+"""str, on the run's span: what was asked first, where the run goes on from another; its input is the answer alone."""
+RUN_INTERRUPTED: Final = "blamespan.run.interrupted"
+"""bool, true, on the run's span: it waits for somebody outside. The run that goes on from there links to this one."""
+RUN_JUDGED_AFTER: Final = "blamespan.run.judged_after"
+"""list of str, on the run's span: trace ids of the earlier parts of this run that its verdict was made with."""
+LINK_RELATION: Final = "blamespan.link.relation"
+"""str, on the run's link to an earlier run: `continues`, or `forks` where the program named a checkpoint."""
 RUN_OUTCOME: Final = "blamespan.run.outcome"
 """`succeeded` or `failed`, on the run's span, where somebody knows; absent otherwise. Said after the run had ended, it
 stands on a span of its own below the run's, which has no operation; what was said last counts."""
@@ -69,6 +88,8 @@ STEP_KIND: Final = "blamespan.step.kind"
 """One of `blamespan.trace.StepKind`."""
 STEP_CONTENT: Final = "blamespan.step.content"
 """str: the step's text, only where it cannot be read off the standard attributes; empty where contents are off."""
+STEP_INPUT: Final = "blamespan.step.input"
+"""str: what the step was given that none before it says, only where it cannot be read off the standard attributes."""
 STEP_RESULT_CONTENT: Final = "blamespan.step.result_content"
 """str, on a tool span: the answer's text, only where it cannot be read off the standard attributes."""
 MESSAGE_ID: Final = "blamespan.message.id"
@@ -109,6 +130,9 @@ EVIDENCE: Final = "blamespan.evidence"
 """str: the words in the step that speak for the blame."""
 FAILURE_SCORE: Final = "blamespan.failure.score"
 """float 0..1, on the run's span: how likely the run failed by an agent's fault."""
+FAILURE_UNAIDED_SCORE: Final = "blamespan.failure.unaided_score"
+"""float 0..1, on the run's span: the same without being told how the run ended (`blamespan.run.outcome`), so that it
+can be held against ends that are known. Not there where the tracer does not say."""
 BLAME_AGENT: Final = "blamespan.blame.agent"
 BLAME_STEP: Final = "blamespan.blame.step"
 BLAME_SPAN_ID: Final = "blamespan.blame.span_id"
@@ -128,6 +152,10 @@ ABSTAINED: Final = "blamespan.abstained"
 
 PARTIAL: Final = "blamespan.partial"
 """bool, true where the verdict stands on a run whose end had not come when waiting for it ended."""
+
+RECEIVED: Final = "blamespan.received."
+"""Prefix under which the collector keeps what senders say in the words of a verdict: `blamespan.received.blame.score`
+was sent as `blamespan.blame.score`. Without the prefix stands only what this collector says itself."""
 
 MAX_ATTRIBUTION_BYTES: Final = 2_047
 """Longest value blamespan writes after attribution: Tempo cuts attribute values at 2,048 bytes."""

@@ -13,6 +13,7 @@ from blamespan.errors import MalformedTrace
 from blamespan.messages import Message, dump_messages
 from blamespan.rebuild import OWNED_KEYS, step_content
 from blamespan.spans import Scope, Span, SpanLink
+from blamespan.step_inputs import input_texts
 from blamespan.trace import Agent, AttributeValue, MessageActionTrace, Step
 
 __all__ = ["emit", "run_span_id"]
@@ -34,14 +35,14 @@ def emit(trace: MessageActionTrace) -> list[Span]:
     """
     answers = {step.span_id: step for step in trace.steps if step.kind == "tool_result"}
     spans = [_run_span(trace)]
-    emitted: set[str] = set()
+    emitted: dict[str, Step] = {}
     for step in trace.steps:
         if step.span_id in emitted:
             continue  # the result of a call: it stands on the call's span
-        emitted.add(step.span_id)
+        emitted[step.span_id] = step
         answer = answers.get(step.span_id) if step.kind == "tool_call" else None
         spans.append(_step_span(trace, step, answer, spans[0].span_id))
-    return spans
+    return _with_explicit_inputs(trace, spans, list(emitted.values()))
 
 
 def run_span_id(trace_id: str) -> str:
@@ -147,6 +148,21 @@ def _with_explicit_content(span: Span, step: Step, answer: Step | None) -> Span:
     if answer is not None and step_content(span, "tool_result") != answer.content:
         span = replace(span, attributes={**span.attributes, words.STEP_RESULT_CONTENT: answer.content})
     return span
+
+
+def _with_explicit_inputs(trace: MessageActionTrace, spans: list[Span], steps: list[Step]) -> list[Span]:
+    """Add what a step was given itself wherever reading the spans back would give another text."""
+    own = [(span, step.index, step.agent, step.content) for span, step in zip(spans[1:], steps, strict=True)]
+    read = input_texts(spans, own, [trace.task])
+    return [
+        spans[0],
+        *(
+            span.with_attributes({words.STEP_INPUT: step.input_text})
+            if read.get(step.index, "") != step.input_text
+            else span
+            for span, step in zip(spans[1:], steps, strict=True)
+        ),
+    ]
 
 
 def _link(trace: MessageActionTrace, index: int) -> SpanLink:

@@ -10,6 +10,8 @@ import codecs
 import gzip
 import io
 import lzma
+import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +21,17 @@ from typing import Final
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.reading import has_read
 
-__all__ = ["MAX_LINE_BYTES", "ZSTD_MAGIC", "head_of", "open_bytes", "read_bytes", "read_errors", "read_lines", "unzstd"]
+__all__ = [
+    "MAX_LINE_BYTES",
+    "ZSTD_MAGIC",
+    "check_is_file",
+    "head_of",
+    "open_bytes",
+    "read_bytes",
+    "read_errors",
+    "read_lines",
+    "unzstd",
+]
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line or document is refused: reading it as JSON would take ten times its size in memory."""
@@ -28,6 +40,9 @@ ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
+
+_OF_THE_KERNEL = ("/proc/", "/sys/")
+"""Files below look like files, and some of them never end."""
 
 _HEAD_BYTES = 65_536
 """How much of a file an importer sees when it decides whether the file is its own."""
@@ -46,6 +61,33 @@ _MARKS = (
 """Byte order marks, the longer before those that begin alike."""
 
 
+def check_is_file(path: Path) -> None:
+    """Check that *path* is a file with an end: no device, pipe, socket or folder.
+
+    Raises:
+        UnreadableInput: if it is something else.
+        OSError: if it cannot be asked for.
+    """
+    mode = path.stat().st_mode
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+    if stat.S_ISREG(mode) and not os.path.realpath(path).startswith(_OF_THE_KERNEL):
+        return
+    raise UnreadableInput(
+        f"expected a file, got {str(path)!r}, which is {kind}. Write what it holds to a file and give that, or pipe it "
+        "in and give -"
+    )
+
+
+_KINDS = (
+    (stat.S_ISREG, "a view into the system"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
 def open_bytes(path: Path) -> io.BufferedIOBase:
     """Open *path* for reading, decompressing gzip, xz and Zstandard; Unicode text comes as UTF-8 without a mark.
 
@@ -53,6 +95,7 @@ def open_bytes(path: Path) -> io.BufferedIOBase:
         UnreadableInput: if the file cannot be opened, or needs a package that is not installed.
     """
     try:
+        check_is_file(path)
         with path.open("rb") as raw:
             magic = raw.read(len(_XZ_MAGIC))
         return _as_utf8(_decompressed(path, magic))
@@ -201,16 +244,28 @@ def _buffered(raw: io.RawIOBase) -> io.BufferedReader:
 
 
 class _File(io.FileIO):
-    """A file that tells how far it has been read."""
+    """A file as long as it was when it was opened, that tells how far it has been read.
+
+    A file that is written to while it is read might otherwise never end.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")
         self._path = path
+        self._size = os.fstat(self.fileno()).st_size
 
     def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]  # typeshed: any buffer
-        count = super().readinto(buffer)
+        count = super().readinto(memoryview(buffer)[: max(0, self._size - self.tell())])
         has_read(self._path, self.tell())
         return count
+
+    def readall(self) -> bytes:
+        """Read to the end, by `readinto`: the method of `FileIO` would read on past it."""
+        pieces = []
+        buffer = memoryview(bytearray(1 << 20))
+        while count := self.readinto(buffer):
+            pieces.append(bytes(buffer[:count]))
+        return b"".join(pieces)
 
 
 class _Gzip(gzip.GzipFile):

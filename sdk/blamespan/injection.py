@@ -42,6 +42,7 @@ from blamespan.boundaries import (
 )
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.fault_labels import FaultLabels
+from blamespan.forking import renewed_after_fork
 from blamespan.plugins import load_entry, load_plugin, plugins
 
 __all__ = ["PLAN_VARIABLE", "Injection", "active", "inject", "inject_from_environment"]
@@ -118,11 +119,15 @@ class Injection:
         self._everywhere = everywhere
         self._written: WeakKeyDictionary[RunScope, Counter[int]] = WeakKeyDictionary()
         self._seen: list[Counter[str]] = [Counter() for _ in self._faults]
-        self._lock = threading.Lock()
+        self._renew_lock()
+        renewed_after_fork(self, Injection._renew_lock)
         self._is_open = False
         self.applied: list[Applied] = []
         self.is_blocking = any(hasattr(interceptor, "trouble") for _, interceptor in self._faults)
         self.loose = RunScope()
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         if self._labels_path is not None:
@@ -356,6 +361,12 @@ class _Installed:
         self._open: set[Injection] = set()
         self._hooks: list[Hooks] = []
         self._lock = threading.Lock()
+        renewed_after_fork(self, _Installed._renew)
+
+    def _renew(self) -> None:
+        """Begin with a free lock in a forked child, and without hooks that another thread was putting or taking."""
+        self._lock = threading.Lock()
+        self._remove_unused()
 
     def add(self, injection: Injection) -> None:
         with self._lock:
@@ -366,8 +377,12 @@ class _Installed:
     def discard(self, injection: Injection) -> None:
         with self._lock:
             self._open.discard(injection)
-            while not self._open and self._hooks:
-                self._hooks.pop().remove()
+            self._remove_unused()
+
+    def _remove_unused(self) -> None:
+        while not self._open and self._hooks:
+            self._hooks[-1].remove()
+            self._hooks.pop()
 
     def _install(self) -> None:
         missing: list[MissingExtra] = []
@@ -377,8 +392,8 @@ class _Installed:
             except MissingExtra as error:
                 missing.append(error)
                 continue
-            hooks.install()
             self._hooks.append(hooks)
+            hooks.install()
         if not self._hooks:
             raise MissingExtra(
                 "injection needs a framework to inject into, got none installed. Install one with: "

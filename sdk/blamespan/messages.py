@@ -1,7 +1,7 @@
 """GenAI message JSON: what `gen_ai.input.messages` and `gen_ai.output.messages` hold.
 
 Source: OpenTelemetry GenAI semantic conventions, message schema: a list of
-`{"role", "name"?, "parts": [{"type", ...}], "finish_reason"?}`.
+`{"role", "name"?, "parts": [{"type", ...}]}`. A `finish_reason` beside them is deprecated since v0.1.0 and read only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 from blamespan.json_text import parse_json
 from blamespan.trace import AttributeValue
 
-__all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of"]
+__all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of", "texts_of"]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Part: TypeAlias = Mapping[str, Any]  # the schema is open: any JSON object with a "type"
@@ -62,19 +62,40 @@ def text_of(value: AttributeValue) -> str:
     return "\n".join(texts)
 
 
+def texts_of(value: AttributeValue) -> list[list[str]]:
+    """Read the texts of each message, or of a list of parts, that an attribute holds; calls of tools are left out.
+
+    A value that is neither is one message of one plain text, as in `text_of`.
+    """
+    found = _objects(value)
+    if found is not None:
+        messages = [message["parts"] for message in found]
+    else:
+        parts = _parts_alone(value)
+        if parts is None:
+            text = text_of(value)
+            return [[text]] if text else []
+        messages = [parts]
+    texts = [[_part_text(part) for part in parts if part.get("type") != "tool_call"] for parts in messages]
+    return [[text for text in message if text] for message in texts if any(message)]
+
+
+def _parts_alone(value: AttributeValue) -> Sequence[Part] | None:
+    """Read a list of parts without a message around them, as `gen_ai.system_instructions` holds it."""
+    document = _listed(value)
+    if document is None:
+        return None
+    return document if all(isinstance(part, _OBJECT) and "type" in part for part in document) else None
+
+
 _OBJECT, _LIST, _TEXT = (dict, Mapping), (list, tuple, Sequence), (str, bytes)
 """What JSON's types are in Python, the commonest first: asking an abstract class takes ten times as long."""
 
 
 def _objects(value: AttributeValue) -> Sequence[Mapping[str, Any]] | None:
     """Read an attribute as a list of objects that each have a list of objects as `parts`; None where it is none."""
-    document: Any = value
-    if isinstance(value, str):
-        try:
-            document = parse_json(value)
-        except ValueError:
-            return None
-    if not isinstance(document, _LIST) or isinstance(document, _TEXT):
+    document = _listed(value)
+    if document is None:
         return None
     for item in document:
         parts = item.get("parts") if isinstance(item, _OBJECT) else None
@@ -84,6 +105,16 @@ def _objects(value: AttributeValue) -> Sequence[Mapping[str, Any]] | None:
             if not isinstance(part, _OBJECT):
                 return None
     return cast("Sequence[Mapping[str, Any]]", document)
+
+
+def _listed(value: AttributeValue) -> Sequence[Any] | None:
+    document: Any = value
+    if isinstance(value, str):
+        try:
+            document = parse_json(value)
+        except ValueError:
+            return None
+    return document if isinstance(document, _LIST) and not isinstance(document, _TEXT) else None
 
 
 def _part_text(part: Part) -> str:

@@ -13,30 +13,33 @@ from blamespan.errors import ConfigError, MissingExtra
 
 __all__ = ["load_entry", "load_plugin", "missing_extra", "plugins", "require"]
 
-_EXTRA_OF_PACKAGE = {
-    "accelerate": "llm",
-    "autogen_agentchat": "autogen",
-    "autogen_core": "autogen",
-    "datasets": "llm",
-    "grpc": "collector",
-    "httpx": "collector",
-    "jinja2": "collector",
-    "langchain_core": "langgraph",
-    "langgraph": "langgraph",
-    "markupsafe": "collector",
-    "peft": "llm",
-    "array_api_compat": "model",
-    "numpy": "model",
-    "re2": "model",
-    "safetensors": "model",
-    "starlette": "collector",
-    "tokenizers": "llm",
-    "torch": "train",
-    "transformers": "llm",
-    "trl": "llm",
-    "uvicorn": "collector",
+_PACKAGES_OF_EXTRA = {
+    "autogen": ("autogen_agentchat", "autogen_core"),
+    "langgraph": ("langchain_core", "langgraph"),
+    "collector": (
+        *(
+            "google.rpc",
+            "grpc",
+            "h11",
+            "httpx",
+            "jinja2",
+            "markdown_it",
+            "markupsafe",
+            "opentelemetry.exporter.otlp.proto.grpc",
+        ),
+        *("orjson", "platformdirs", "prometheus_client", "starlette", "uvicorn"),
+    ),
+    "demo": ("autogen_ext",),
+    "importers": ("ormsgpack", "pyarrow", "zstandard"),
+    "llm": ("accelerate", "datasets", "peft", "tokenizers", "transformers", "trl"),
+    "mcp": ("mcp",),
+    "model": ("array_api_compat", "numpy", "re2", "safetensors"),
+    "ray": ("ray",),
+    "remote": ("fsspec",),
+    "train": ("torch",),
 }
-"""Which extra brings a package that an entry point may fail to import."""
+"""Which packages that we import an extra brings; `tests/sdk/test_package.py` holds it complete."""
+_EXTRA_OF_PACKAGE = {package: extra for extra, packages in _PACKAGES_OF_EXTRA.items() for package in packages}
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:
@@ -104,8 +107,10 @@ def missing_extra(error: ModuleNotFoundError, who: str) -> MissingExtra | None:
         error: What the import raised.
         who: What needs the package, for the message.
     """
-    package = (error.name or "").partition(".")[0]
-    return _missing(package, _EXTRA_OF_PACKAGE[package], who) if package in _EXTRA_OF_PACKAGE else None
+    levels = (error.name or "").split(".")
+    names = [".".join(levels[:count]) for count in range(len(levels), 0, -1)]
+    package = next((name for name in names if name in _EXTRA_OF_PACKAGE), None)
+    return None if package is None else _missing(package, _EXTRA_OF_PACKAGE[package], who)
 
 
 def require(package: str, extra: str) -> None:

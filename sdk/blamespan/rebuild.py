@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from blamespan import conventions as words
 from blamespan.errors import NoAgentSteps
 from blamespan.json_text import parse_json
-from blamespan.messages import text_of
+from blamespan.messages import text_of, texts_of
+from blamespan.older import in_current_form
 from blamespan.runs import Run, is_told_step, split_runs
 from blamespan.spans import Span
+from blamespan.step_inputs import input_texts
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, Usage
 
 __all__ = ["OWNED_KEYS", "outcome_of", "rebuild", "rebuild_run", "step_content"]
@@ -37,6 +39,7 @@ OWNED_KEYS = frozenset(
         words.STEP_RESULT_INDEX,
         words.STEP_KIND,
         words.STEP_CONTENT,
+        words.STEP_INPUT,
         words.STEP_RESULT_CONTENT,
         words.MESSAGE_SENDER,
         words.MESSAGE_RECIPIENTS,
@@ -72,7 +75,7 @@ def rebuild(spans: Iterable[Span]) -> MessageActionTrace:
 
 def rebuild_run(run: Run) -> MessageActionTrace:
     """Rebuild one run as `blamespan.runs.split_runs` gave it."""
-    spans = run.spans if run.meanings is None else run.meanings
+    spans = in_current_form(run.spans if run.meanings is None else run.meanings)
     root_id = run.root.span_id if run.root else None
     root = next((span for span in spans if span.span_id == root_id), None)
     drafts = _ordered([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
@@ -82,9 +85,13 @@ def rebuild_run(run: Run) -> MessageActionTrace:
     steps = tuple(
         _step(draft, index, places.inputs(draft, index, own_clock), usage) for index, draft in enumerate(drafts)
     )
+    task = _task(run, root)
+    given = input_texts(spans, _of_own_span(drafts, steps), [task, *_task_parts(root)] if task else [])
+    if given:
+        steps = tuple([replace(s, input_text=given[s.index]) if s.index in given else s for s in steps])
     return MessageActionTrace(
         trace_id=spans[0].trace_id,
-        task=_task(run, root),
+        task=task,
         steps=steps,
         agents=_agents(root, steps, drafts),
         outcome=outcome_of(root, spans),
@@ -244,14 +251,29 @@ def _task(run: Run, root: Span | None) -> str:
     """Read what the run was asked to do; a step of our own that stands as root says so of itself, not of a run."""
     if root is None or (is_told_step(root) and run.meanings is None):
         return ""
-    return text_of(root.attributes.get(words.INPUT_MESSAGES))
+    return root.text(words.RUN_TASK) or text_of(root.attributes.get(words.INPUT_MESSAGES))
+
+
+def _task_parts(root: Span | None) -> list[str]:
+    value = root.attributes.get(words.INPUT_MESSAGES) if root is not None else None
+    return [] if value is None else [text for message in texts_of(value) for text in message]
+
+
+def _of_own_span(drafts: Sequence[_Draft], steps: Sequence[Step]) -> list[tuple[Span, int, str, str]]:
+    """List the steps but for the answers that stand on the spans of their calls, as `input_texts` takes them."""
+    return [
+        (draft.span, step.index, step.agent, step.content)
+        for draft, step in zip(drafts, steps, strict=True)
+        if not _is_pair_result(draft.span, draft.kind)
+    ]
 
 
 def _agents(root: Span | None, steps: Sequence[Step], drafts: Sequence[_Draft]) -> tuple[Agent, ...]:
     found = {agent.name: agent for agent in _announced(root)}
     for step, draft in zip(steps, drafts, strict=True):
         if step.agent not in found:
-            id_, description = draft.span.text(words.AGENT_ID), draft.span.text(words.AGENT_DESCRIPTION)
+            id_ = draft.span.text(words.AGENT_ID) or draft.span.text(words.HOSTED_AGENT_ID)
+            description = draft.span.text(words.AGENT_DESCRIPTION)
             found[step.agent] = Agent(step.agent, "agent", id_, description)
     return tuple(found.values())
 

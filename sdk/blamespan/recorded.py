@@ -72,6 +72,8 @@ class RecordedRun:
         root_id: Id of the span that stands for the run itself, where its source has one.
         spans: What its source tells of the run, model calls and other programs' spans among it; empty where that is
             no spans, or nobody asked for them.
+        waits: Whether it waits for an answer from outside, so that it is not judged yet.
+        earlier: The parts of the run before it, the first one first, as far as its source has them.
     """
 
     source: str
@@ -80,6 +82,8 @@ class RecordedRun:
     origin: Origin | None = None
     root_id: str | None = None
     spans: tuple[Span, ...] = field(default=(), repr=False)
+    waits: bool = False
+    earlier: tuple[MessageActionTrace, ...] = field(default=(), repr=False)
 
 
 class Importer(Protocol):

@@ -1,7 +1,7 @@
 """Saying how a run ended, where the program knows: `blamespan.record_outcome("failed", reason="expected 36")`.
 
-Integrations tell of each outermost run that begins (`run_begins`) and take what is said of it; nothing else of a run is
-known here, and nothing of a run is kept but what it takes to write on its trace.
+Integrations tell of each outermost run that begins (`run_begins`) and ends (`run_ends`). `blamespan.recent_runs` knows
+which run a call is about; nothing of a run is kept but what it takes to find it and to write on its trace.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-import threading
-from collections import OrderedDict
-from contextvars import ContextVar
-from typing import Final, Literal, Protocol, cast
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
@@ -20,135 +18,146 @@ from opentelemetry.sdk.environment_variables import OTEL_SDK_DISABLED
 
 from blamespan.errors import ConfigError
 from blamespan.guard import guard
+from blamespan.recent_runs import MOST_RUNS, OutcomeTaker, RecentRun, RecentRuns
 
 __all__ = ["OutcomeTaker", "record_outcome", "run_begins", "run_ends"]
 
 _log = logging.getLogger("blamespan")
 _RUN_KEY = otel_context.create_key("blamespan-outcome")
-_latest: ContextVar[OutcomeTaker | None] = ContextVar("blamespan-latest-run", default=None)
-_MOST_REMEMBERED: Final = 1_000
-"""Traces whose runs can be named by their id; of more, the latest."""
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
+_MOST_NAMED: Final = 5
+"""Runs that a warning lists."""
+
+_runs = RecentRuns()
 
 
-class OutcomeTaker(Protocol):
-    """A run that can be told how it ended, at work or over."""
+def record_outcome(
+    outcome: Literal["succeeded", "failed"], reason: str = "", *, result: object = None, trace_id: str | None = None
+) -> bool:
+    """Record how a run ended: what a program or its user knows of the answer, though every span says OK.
 
-    def take(self, outcome: Literal["succeeded", "failed"], reason: str) -> None:
-        """Write it on the run's trace."""
-        ...
-
-
-def record_outcome(outcome: Literal["succeeded", "failed"], reason: str = "", *, trace_id: str | None = None) -> bool:
-    """Say how a run ended: what a program or its user knows of the answer, though every span says OK.
-
-    It concerns the run that it is called in (a tool, a node, an agent), whose teams within teams are parts of it;
-    outside of one the run that began or ended last in this thread or asyncio task; or that of *trace_id*. Said again,
-    the last counts. Tracers know it, and the collector judges again what it has sent on already.
+    It concerns the run that it is called in (a tool, a node, an agent), whose teams within teams are parts of it.
+    Outside of a run it concerns the one that began or ended last here: in this asyncio task or a task that this one
+    waited for, in this thread or an event loop that this thread ran. Where runs were under way side by side,
+    *result* or *trace_id* says which one. The last of several outcomes counts. Tracers know it, and what has been
+    judged already is judged again.
 
     Args:
         outcome: `succeeded` or `failed`.
         reason: Why, for people; recorded as contents are: masked, cut, or withheld.
-        trace_id: 32 hex digits: a run of this process, among its latest 1,000 traces, however long ago it ended.
+        result: What the run returned: AutoGen's `TaskResult`, a LangGraph output, state or state snapshot, or a copy
+            of it; the `config` of a LangGraph thread; or a trace id. It is recognized, not recorded.
+        trace_id: 32 hex digits: a run of this process, among its latest 1,000, however long ago it ended.
 
     Returns:
-        Whether there is such a run. Where not, nothing is recorded and a warning on the logger `blamespan` says why.
+        Whether it was recorded. Where not, a warning on the logger `blamespan` says why, and lists the runs that
+        could be meant.
 
     Raises:
-        ConfigError: if *outcome* or *trace_id* is none, or *reason* no text.
+        ConfigError: if *outcome* or *trace_id* is none, *reason* is no text, or both *result* and *trace_id* are given.
     """
     if outcome not in ("succeeded", "failed"):
         raise ConfigError(f"expected the outcome 'succeeded' or 'failed', got {outcome!r}. Not known? Say nothing")
     if not isinstance(reason, str):
         raise ConfigError(f"expected a reason as text, got {reason!r}. Say it like reason='expected 36, got 35'")
+    if result is not None and trace_id is not None:
+        raise ConfigError("expected result= or trace_id=, got both. Leave one out")
+    if isinstance(result, str) and _TRACE_ID.fullmatch(result):
+        result, trace_id = None, result
     if trace_id is not None and not (isinstance(trace_id, str) and _TRACE_ID.fullmatch(trace_id)):
         raise ConfigError(
             f"expected a trace id of 32 hex digits, got {trace_id!r}. "
             "Write it like format(span.get_span_context().trace_id, '032x')"
         )
-    found = _runs.of(trace_id.lower()) if trace_id is not None else _here()
-    if len(found) != 1:
-        _say_why(trace_id, is_several=len(found) > 1)
-        return False
     with guard("record an outcome"):
-        found[0].take(outcome, reason)
-    return True
+        runs = _meant(result, trace_id)
+        if len(runs) != 1:
+            _warn(runs, result, trace_id)
+            return False
+        runs[0].taker.take(outcome, reason)
+        runs[0].is_told = True
+        return True
+    return False
 
 
-def run_begins(taker: OutcomeTaker, trace_id: int, context: Context, *, begins_trace: bool) -> Context:
-    """Learn of a run's beginning, if it is no part of another; gives the context that what it does is called in.
+def run_begins(
+    taker: OutcomeTaker,
+    trace_id: int,
+    context: Context,
+    *,
+    begins_trace: bool,
+    name: str = "",
+    conversation_id: str | None = None,
+) -> Context:
+    """Note that a run begins, if it is no part of another; return the context that what it does is called in.
 
     Args:
         taker: The run.
         trace_id: Its trace; 0 where it is not recorded.
         context: Where it begins.
         begins_trace: Whether it is its trace's first span: no other run of that trace came before.
+        name: Of its team or graph.
+        conversation_id: Equal for runs that continue each other.
     """
     if otel_context.get_value(_RUN_KEY, context) is not None:
         return context
-    _latest.set(taker)
-    if trace_id:
-        _runs.add(f"{trace_id:032x}", taker, begins_trace=begins_trace)
-    return otel_context.set_value(_RUN_KEY, taker, context)
+    written = f"{trace_id:032x}" if trace_id else ""
+    run = _runs.begin(taker, written, name=name, conversation_id=conversation_id, begins_trace=begins_trace)
+    return otel_context.set_value(_RUN_KEY, run, context)
 
 
-def run_ends(taker: OutcomeTaker, context: Context) -> None:
-    """Learn of a run's end: where it was awaited, what is said next is said of it.
+def run_ends(taker: OutcomeTaker, context: Context, *, agents: Iterable[str] = (), result: object = None) -> None:
+    """Note that a run ends here: an outcome recorded next is that of this run.
 
     Args:
         taker: The run.
-        context: As `run_begins` gave it.
+        context: As `run_begins` returned it.
+        agents: Names of who took part.
+        result: What it returns.
     """
-    if context.get(_RUN_KEY) is taker:
-        _latest.set(taker)
+    run = context.get(_RUN_KEY)
+    if isinstance(run, RecentRun) and run.taker is taker:
+        with guard("note the end of a run"):
+            _runs.end(run, agents=agents, result=result)
 
 
-class _Runs:
-    """The latest runs, by trace id."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[str, list[OutcomeTaker]] = OrderedDict()
-
-    def add(self, trace_id: str, taker: OutcomeTaker, *, begins_trace: bool) -> None:
-        """Remember a run; of a trace that has several, two. Deterministic ids may come again, for another trace."""
-        with self._lock:
-            others = [] if begins_trace else self._found.get(trace_id, [])
-            self._found[trace_id] = [*others[:1], taker]
-            self._found.move_to_end(trace_id)
-            while len(self._found) > _MOST_REMEMBERED:
-                self._found.popitem(last=False)
-
-    def of(self, trace_id: str) -> list[OutcomeTaker]:
-        """List the run of a trace, two where it has several."""
-        with self._lock:
-            return list(self._found.get(trace_id, ()))
+def _meant(result: object, trace_id: str | None) -> Sequence[RecentRun]:
+    if trace_id is not None:
+        return _runs.of_trace(trace_id.lower())
+    if result is not None:
+        return _runs.of_result(result)
+    around = otel_context.get_value(_RUN_KEY)
+    return [around] if isinstance(around, RecentRun) else _runs.here()
 
 
-_runs = _Runs()
-
-
-def _here() -> list[OutcomeTaker]:
-    """Find the run around, or the last one: none or one."""
-    taker = otel_context.get_value(_RUN_KEY) or _latest.get()
-    return [cast(OutcomeTaker, taker)] if taker is not None else []
-
-
-def _say_why(trace_id: str | None, *, is_several: bool) -> None:
+def _warn(runs: Sequence[RecentRun], result: object, trace_id: str | None) -> None:
+    """Log why no outcome is recorded, and which runs could be meant."""
     if os.environ.get(OTEL_SDK_DISABLED, "").strip().lower() == "true":
         return
-    if trace_id is None:
-        _log.warning(
-            "expected record_outcome() in or after a run, got no recorded run in this thread or asyncio task: nothing "
-            "is recorded. Call blamespan.instrument() before the run, and this where the run is awaited, or with "
-            "trace_id="
+    if trace_id is not None:
+        expected = (
+            f"expected the trace id of one run among the latest {MOST_RUNS:,} of this process, got {trace_id!r} with"
         )
-        return
-    said, advice = "none", "Say it in the process that ran it"
-    if is_several:
-        said, advice = "several runs", "Say it within each run, or right after it"
-    _log.warning(
-        "expected the trace id of one run among the latest %d traces of this process, got %r with %s: nothing is "
-        "recorded. %s",
-        *(_MOST_REMEMBERED, trace_id, said, advice),
-    )
+        if runs:
+            _log_runs(f"{expected} several runs", runs, "Name one with result=, or call this within the run")
+        else:
+            _log.warning("%s none: nothing is recorded. Call this in the process that ran it", expected)
+    elif result is not None:
+        got = f"expected the result of one recorded run, got a {type(result).__name__} that"
+        if runs:
+            _log_runs(f"{got} {len(runs)} runs returned", runs, "Name one with trace_id=")
+        else:
+            latest = _runs.latest(_MOST_NAMED)
+            _log_runs(f"{got} no run returned", latest, "Give what it returned, unchanged, or trace_id=")
+    elif runs:
+        expected = f"expected record_outcome() after one run, got {len(runs)} runs that could be meant"
+        _log_runs(expected, runs, "Name one with result= (what it returned) or trace_id=")
+    else:
+        got = "expected record_outcome() in or after a run, got no recorded run in this thread or asyncio task"
+        advice = "Call blamespan.instrument() before the run, and this where the run is awaited, or give result="
+        _log_runs(got, _runs.latest(_MOST_NAMED), advice)
+
+
+def _log_runs(problem: str, runs: Sequence[RecentRun], advice: str) -> None:
+    named = "; ".join(str(run) for run in runs[-_MOST_NAMED:])
+    _log.warning("%s: nothing is recorded. %s%s", problem, advice, f". Runs: {named}" if named else "")

@@ -11,9 +11,10 @@ from blamespan.errors import ConfigError
 from blamespan.recorded import RecordedRun
 from blamespan.trace import AttributeValue, MessageActionTrace
 
-__all__ = ["RUN_WORDS", "Selection", "nanoseconds_of", "time_of"]
+__all__ = ["RUN_WORDS", "Selection", "is_named", "nanoseconds_of", "time_of"]
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])")
+_RUN_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 RUN_WORDS = ("agent", "outcome", "trace_id")
@@ -101,3 +102,10 @@ def _values(trace: MessageActionTrace, key: str) -> set[str]:
 def _text(value: AttributeValue) -> str:
     """Write a value as people type it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_named(which: str, number: int, trace: MessageActionTrace) -> bool:
+    """Check whether `--run` *which* names a run of a source: by its *number*, from 1, or by how its trace id begins."""
+    if _RUN_NUMBER.fullmatch(which):
+        return int(which) == number
+    return trace.trace_id.startswith(which.lower())

@@ -11,7 +11,7 @@ from typing import Any
 from blamespan import conventions
 from blamespan.errors import ConfigError
 
-__all__ = ["CAPTURE_CONTENT", "CONTENT_ARGUMENTS", "ContentSettings", "Mask"]
+__all__ = ["CAPTURE_CONTENT", "CONTENT_ARGUMENTS", "ContentSettings", "Mask", "links_checkpoints"]
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The standard variable that says whether contents may be recorded.
@@ -84,6 +84,15 @@ class ContentSettings:
         return cls.of(**{name: arguments[name] for name in CONTENT_ARGUMENTS if name in arguments})
 
 
+def links_checkpoints(argument: bool | None) -> bool:
+    """Return whether runs are noted in LangGraph's checkpoints: the argument, else its variable, else no.
+
+    Raises:
+        ConfigError: if either is wrong.
+    """
+    return _switch("link_checkpoints", argument, "BLAMESPAN_LINK_CHECKPOINTS", default=False)
+
+
 def _max_bytes(argument: int | None) -> int:
     name = "BLAMESPAN_MAX_CONTENT_BYTES"
     variable = os.environ.get(name, "").strip()
@@ -108,7 +117,7 @@ def _capture(argument: bool | None) -> bool:
     return _MODES.get(said.lower(), False)
 
 
-def _switch(name: str, argument: bool | None, variable: str) -> bool:
+def _switch(name: str, argument: bool | None, variable: str, *, default: bool = True) -> bool:
     if argument is not None:
         if not isinstance(argument, bool):
             raise ConfigError(f"{name} must be True or False, got {argument!r}. Leave it out to have {variable} decide")
@@ -116,7 +125,7 @@ def _switch(name: str, argument: bool | None, variable: str) -> bool:
     said = os.environ.get(variable, "").strip()
     if said and said.lower() not in _SWITCH:
         raise ConfigError(f"{variable} must be true or false, got {said!r}. Set it like {variable}=false")
-    return _SWITCH.get(said.lower(), True)
+    return _SWITCH.get(said.lower(), default)
 
 
 def _names(argument: Collection[str] | None, variable: str) -> tuple[str, ...]:

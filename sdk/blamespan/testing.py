@@ -111,7 +111,9 @@ class _TickingTracer(trace.Tracer):
 
     @contextmanager
     def start_as_current_span(self, name: str, *args: Any, **kwargs: Any) -> Iterator[trace.Span]:  # type: ignore[override]
-        options = {key: kwargs.pop(key) for key in ("record_exception", "set_status_on_exception") if key in kwargs}
-        end_on_exit = kwargs.pop("end_on_exit", True)
-        with trace.use_span(self.start_span(name, *args, **kwargs), end_on_exit=end_on_exit, **options) as span:
+        given = inspect.signature(trace.Tracer.start_as_current_span).bind(self, name, *args, **kwargs).arguments
+        del given["self"]
+        end_on_exit = given.pop("end_on_exit", True)
+        options = {key: given.pop(key) for key in ("record_exception", "set_status_on_exception") if key in given}
+        with trace.use_span(self.start_span(**given), end_on_exit=end_on_exit, **options) as span:
             yield span

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 from blamespan.errors import MalformedTrace
+from blamespan.lazy import lazy_property
 
 __all__ = ["Agent", "AgentRole", "MessageActionTrace", "Outcome", "Step", "StepKind", "StepStatus", "Usage"]
 
@@ -81,6 +81,8 @@ class Step:
         end_ns: Likewise, never before `start_ns`.
         usage: Tokens, where counted.
         attributes: What the span says beyond the fields above.
+        input_text: What it was given that no step before it says: a prompt with its documents, instructions, a packet
+            that was sent to it, memories. Each text once per agent; empty for a tool's answer, and where nobody says.
     """
 
     index: int
@@ -96,6 +98,7 @@ class Step:
     end_ns: int = 0
     usage: Usage | None = None
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    input_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class MessageActionTrace:
                     "tool_result that has it as only input may, with equal agent, times, status and error"
                 )
 
-    @cached_property
+    @lazy_property
     def _roles(self) -> dict[str, AgentRole]:
         return {agent.name: agent.role for agent in self.agents}
 
@@ -173,4 +176,5 @@ def _answers(result: Step, call: Step) -> bool:
         and not result.attributes
         and not result.recipients
         and result.usage is None
+        and not result.input_text
     )

@@ -4,6 +4,7 @@
 
 Runs are drawn evenly from AEGIS's validation file where it is there, else made up. Workers use one thread each, as
 those of `blamespan analyze`; a GPU is measured where PyTorch sees one. Exit code 1 where the network misses its bar.
+Beside it stands whom `agent-detective` names, on the demo's runs and on recorded ones.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import click
-from tests.benchmarks import tracer_work
+from tests.benchmarks import detective_peer, tracer_work
 from tests.benchmarks.machine import describe, versions
 from tests.benchmarks.offline_archives import runs as made_up
 
@@ -84,19 +85,39 @@ def main() -> None:
         path.write_bytes(pickle.dumps(traces))
         figures = list(_measured(path, len(traces), rounds=1 if arguments.quick else 3))
         parts = _parts(path)
+    peers = list(_beside_peers(10 if arguments.quick else 100))
     failures = _failures(figures)
     about = {"machine": describe(), "versions": versions(("numpy", "torch", "blamespan")), "runs": source}
-    document = about | {"figures": list(map(asdict, figures)), "parts_cpu_ms": parts, "failures": failures}
-    click.echo(json.dumps(document, indent=2) if arguments.json else _tables(about, figures, parts))
+    document = about | {
+        "figures": list(map(asdict, figures)),
+        "parts_cpu_ms": parts,
+        "beside_peers": list(map(asdict, peers)),
+        "failures": failures,
+    }
+    click.echo(json.dumps(document, indent=2) if arguments.json else _tables(about, figures, parts, peers))
     for failure in failures:
         click.echo(f"missed: {failure}", err=True)
     sys.exit(bool(failures))
 
 
+def _beside_peers(most: int) -> Iterator[detective_peer.PeerFigure]:
+    """Ask `agent-detective` and us about the same runs; without it, us alone."""
+    if not os.environ.get(detective_peer.COMMAND):
+        click.echo("agent-detective is not installed (it needs Python 3.12): not measured beside us", err=True)
+    for name, runs in {"the demo": detective_peer.demo_runs(), **detective_peer.recorded_runs(_data(), most)}.items():
+        click.echo(f"whom tools name: {name}", err=True)
+        yield from detective_peer.measure(name, runs)
+
+
+def _data() -> Path:
+    """Name the folder of recorded runs."""
+    named = os.environ.get("BLAMESPAN_TEST_DATA")
+    return Path(named) if named else ROOT.parent / "shared" / "data"
+
+
 def _runs(data: Path | None, count: int) -> tuple[str, list[MessageActionTrace]]:
     """Draw runs evenly from a file; say which they are."""
-    said = os.environ.get("BLAMESPAN_TEST_DATA")
-    path = data or (Path(said) if said else ROOT.parent / "shared" / "data") / "aegis" / "validation.jsonl.xz"
+    path = data or _data() / "aegis" / "validation.jsonl.xz"
     if data is None and not path.is_file():
         traces = list(made_up(count))
         return _described("made up", traces), traces
@@ -176,7 +197,12 @@ def _failures(figures: Sequence[Figure]) -> list[str]:
     ]
 
 
-def _tables(about: dict[str, object], figures: Sequence[Figure], parts: dict[str, float]) -> str:
+def _tables(
+    about: dict[str, object],
+    figures: Sequence[Figure],
+    parts: dict[str, float],
+    peers: Sequence[detective_peer.PeerFigure],
+) -> str:
     lines = [
         ", ".join(f"{key} {value}" for key, value in describe().items()),
         str(about["runs"]),
@@ -193,7 +219,7 @@ def _tables(about: dict[str, object], figures: Sequence[Figure], parts: dict[str
         )
     lines += ["", "| network, one process | CPU ms a run |", "|---|---|"]
     lines += [f"| {name} | {spent:.2f} |" for name, spent in parts.items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *detective_peer.table(peers)])
 
 
 if __name__ == "__main__":

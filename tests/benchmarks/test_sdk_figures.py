@@ -26,6 +26,7 @@ def loop(ours_s: float = 0.01, peer_s: float = 0.05, peer_agents: int = 30, **sh
         "none": a_row("none", 0.0, spans=0, agent_spans=0),
         "blamespan": a_row("blamespan", ours_s, **shape),
         "peer": a_row("peer", peer_s, agent_spans=peer_agents),
+        "openlit": a_row("openlit", 0.01, attribute_bytes=450_000),
         "floor": a_row("floor", 0.004),
     }
 
@@ -51,30 +52,34 @@ def test_floor_adds_all_its_time() -> None:
 @pytest.mark.parametrize(
     ("rows", "met"),
     [
-        (loop(), [True, True, True]),
-        (loop(attribute_bytes=500_001), [False, True, True]),
-        (loop(attribute_bytes=0), [False, True, True]),
-        (loop(ours_s=0.0101), [True, False, True]),
-        (loop(peer_s=0.01), [True, True, False]),
-        (loop(peer_s=0.01, peer_agents=29), [True, True, False]),
-        (loop(agent_spans=29), [True, True, False]),
+        (loop(), [True, True, True, True]),
+        (loop(attribute_bytes=500_001), [False, False, True, True]),
+        (loop(attribute_bytes=450_000), [True, False, True, True]),
+        (loop(attribute_bytes=0), [False, False, True, True]),
+        (loop(ours_s=0.0151), [True, True, False, True]),
+        (loop(peer_s=0.01), [True, True, True, False]),
+        (loop(peer_s=0.01, peer_agents=29), [True, True, True, False]),
+        (loop(agent_spans=29), [True, True, True, False]),
     ],
-    ids=["all", "bytes", "nothing recorded", "floor", "peer as fast", "no peer records each", "we do not record each"],
+    ids=[
+        *("all", "bytes", "the leanest's bytes", "nothing recorded", "the leanest's time", "peer as fast"),
+        *("no peer records each", "we do not record each"),
+    ],
 )
 def test_loop_is_judged(rows: Mapping[str, Row], met: list[bool]) -> None:
-    """Half a megabyte, two and a half floors, and less than each peer that records every node."""
+    """Half a megabyte, less than the leanest peer and near its time, and faster than the others."""
     assert [bar.is_met for bar in langgraph_bars(rows, steps=30)] == met
 
 
 @pytest.mark.parametrize(
     ("shape", "met"),
     [
-        ({}, [True, True, True]),
-        ({"traces": 2}, [False, True, True]),
-        ({"spans": 62}, [False, True, True]),
-        ({"model_spans": 0}, [False, True, True]),
-        ({"duplicate_agents": 1}, [True, False, True]),
-        ({"duplicate_tools": 1}, [True, False, True]),
+        ({}, [True, True]),
+        ({"traces": 2}, [False, True]),
+        ({"spans": 62}, [False, True]),
+        ({"model_spans": 0}, [False, True]),
+        ({"duplicate_agents": 1}, [True, False]),
+        ({"duplicate_tools": 1}, [True, False]),
     ],
     ids=str,
 )

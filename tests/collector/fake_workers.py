@@ -29,6 +29,14 @@ def dies_twice(settings: CollectorSettings, link: Connection) -> None:
     steady(settings, link)
 
 
+def breaks_until_mended(settings: CollectorSettings, link: Connection) -> None:
+    """Break soon after the start, again and again, as on something in the journal; a file mends it."""
+    if not (settings.journal / "mended").exists():
+        link.send({"ready": True})
+        raise ValueError("cannot read \ud800 this")
+    steady(settings, link)
+
+
 def gives_up(settings: CollectorSettings, link: Connection) -> None:
     """Say that another start cannot help."""
     link.send({"ready": False, "failed": "expected a backend, got none", "misused": True})

@@ -23,7 +23,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from blamespan import conventions as words
 from blamespan.guard import guard
 from blamespan.plugins import load_plugin
-from blamespan_collector.embedded import EmbeddedProcessor
+from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
 from tests.collector.fakes import FirstStepTracer, SlowTracer
 
@@ -251,7 +251,7 @@ def _broken(_: object) -> None:
 
 def test_full_memory_exports_without_verdicts(program: Make) -> None:
     """Past the room for held traces the oldest are exported as they are."""
-    here = program(limits=Limits(quiet_s=0, max_bytes=20_000))
+    here = program(limits=Limits(quiet_s=0, max_bytes=80_000))
     with here.tracer.start_as_current_span("request"):
         for _ in range(20):
             here.step("planner", "x" * 1000)
@@ -264,7 +264,7 @@ def test_full_memory_exports_without_verdicts(program: Make) -> None:
 def test_exporter_that_does_not_keep_up_costs_spans_not_memory(caplog: pytest.LogCaptureFixture) -> None:
     """Where nothing can be passed on, what is beyond the stated room is dropped, and the log says so."""
     tracer, exporter = SlowTracer(), InMemorySpanExporter()
-    processor = EmbeddedProcessor(exporter, tracer=tracer, limits=Limits(quiet_s=0, max_bytes=20_000))
+    processor = EmbeddedProcessor(exporter, tracer=tracer, limits=Limits(quiet_s=0, max_bytes=80_000))
     here = Program(processor, exporter)
     for _ in range(100):
         here.run("x" * 1000)
@@ -305,7 +305,7 @@ def run_program(code: str) -> subprocess.CompletedProcess[str]:
     head = """
         import os, sys
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-        from blamespan_collector.embedded import EmbeddedProcessor
+        from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
         from tests.collector.fakes import FirstStepTracer
         from tests.collector.test_embedded import Program
         from opentelemetry.sdk.trace import TracerProvider
@@ -363,4 +363,4 @@ def test_forked_child_exports_its_own_spans_only() -> None:
 
 def test_processor_is_offered_as_an_entry_point() -> None:
     """`instrument(embedded=True)` finds it under its name."""
-    assert load_plugin("blamespan.embedded", "embedded") is EmbeddedProcessor
+    assert load_plugin("blamespan.embedded", "embedded") is embedded_processor

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
 import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -33,6 +33,7 @@ from starlette.routing import Route
 from blamespan.errors import ConfigError
 from blamespan_collector.delivering import delivery as delivery_module
 from blamespan_collector.delivering import forwarder as module
+from blamespan_collector.delivering.addresses import signal_url
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.encoded import encode, pieces
 from blamespan_collector.delivering.forwarder import Client, forwarder
@@ -310,13 +311,48 @@ async def test_grpc_refusal_is_not_tried_again(tmp_path: Path) -> None:
         ("http://h:1", "logs", "/v1/logs"),
         ("http://h:1/", "metrics", "/v1/metrics"),
         ("http://h:1/otlp/v1/traces", "logs", "/otlp/v1/logs"),
-        ("http://h:1/otlp", "traces", "/otlp"),
+        ("http://h:1/otlp", "traces", "/otlp/v1/traces"),
+        ("http://h:1/otlp/", "traces", "/otlp/v1/traces"),
         ("http://h:1/otlp", "logs", "/otlp/v1/logs"),
+        ("http://h:1/insert/opentelemetry", "traces", "/insert/opentelemetry/v1/traces"),
+        ("http://h:1/insert/opentelemetry/v1/traces", "traces", "/insert/opentelemetry/v1/traces"),
+        ("http://h:1/api/public/otel", "traces", "/api/public/otel/v1/traces"),
+        ("http://h:1/api/public/otel/v1/traces", "traces", "/api/public/otel/v1/traces"),
+        ("http://h:1/api/default/v1/traces", "metrics", "/api/default/v1/metrics"),
+        ("http://h:1/api/0/otlp/v1/traces/", "traces", "/api/0/otlp/v1/traces/"),
+        ("http://h:1/api/0/otlp/v1/traces/", "logs", "/api/0/otlp/v1/logs"),
+        ("http://h:1/v1/logs", "logs", "/v1/logs"),
+        ("http://h:1/v1/logs", "traces", "/v1/traces"),
+        ("http://h:1/v1/projects/x/traces", "traces", "/v1/projects/x/traces"),
+        ("http://h:1/api/v0.2/traces", "logs", "/api/v0.2/logs"),
+        ("http://h:1/v1", "traces", "/v1/v1/traces"),
     ],
 )
-def test_other_signals_go_beside_the_traces(given: str, kind: Kind, path: str) -> None:
-    """Logs and metrics find their path beside that of the traces."""
-    assert module._path(urlsplit(given).path, kind) == path
+def test_signals_go_where_opentelemetrys_variables_send_them(given: str, kind: Kind, path: str) -> None:
+    """A base URL gets `/v1/SIGNAL`; a full path is used as it is for its signal, and its siblings stand beside it."""
+    assert signal_url(f"{given}?key=1", kind) == f"http://h:1{path}?key=1"
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://h:1", "http://h:1/", "http://h:1/otlp", "http://h:1/otlp/", "http://h:1/api/public/otel"]
+)
+def test_base_url_means_what_the_sdk_makes_of_it(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    """OpenTelemetry's own exporter, given the same base in its variable, sends to the same URL."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+    exporter = OTLPSpanExporter()
+    exporter.shutdown()
+
+    assert signal_url(endpoint, "traces") == exporter._endpoint
+
+
+async def test_exact_url_takes_traces_alone(tmp_path: Path) -> None:
+    """A backend of an unusual path is named by `traces=URL`: that is where they go, and nothing else goes there."""
+    backend = HttpBackend()
+    async with serving(backend) as url:
+        delivery = await delivered(tmp_path, f"traces={url}/v2/trace/otlp")
+
+    assert backend.paths == ["/v2/trace/otlp"]
+    assert [kind for _, kind in delivery.counts] == ["traces"]
 
 
 async def test_forwarder_names_no_credentials() -> None:
@@ -328,7 +364,18 @@ async def test_forwarder_names_no_credentials() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:4317", "ftp://host:1", "http://", "http://host:99999", "grpc://host", "grpc://host:1/path", ""]
+    "url",
+    [
+        "localhost:4317",
+        "ftp://host:1",
+        "http://",
+        "http://host:99999",
+        "grpc://host",
+        "grpc://host:1/path",
+        "traces=grpc://host:1",
+        "traces=",
+        "",
+    ],
 )
 async def test_wrong_url_is_refused(url: str) -> None:
     """A URL we cannot send to is named before anything starts."""

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
+import errno
+import random
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from shutil import disk_usage
 
 import httpx
 import pytest
 
 from blamespan_collector import supervisor as supervising
-from blamespan_collector.journal import JournalFull, JournalUnavailable, JournalWriter, NewEntry, has_room
+from blamespan_collector.assembling.parts import Released
+from blamespan_collector.journal import (
+    JournalFull,
+    JournalReader,
+    JournalUnavailable,
+    JournalWriter,
+    NewEntry,
+    Position,
+    has_room,
+)
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
 from blamespan_collector.service import Service
 from blamespan_collector.settings import Address, CollectorSettings, Limits
+from blamespan_collector.store import RunStore
+from blamespan_collector.store.run_writer import RunWriter
+from blamespan_collector.worker import main as working_on
+from blamespan_collector.worker.items import pack_position
+from blamespan_collector.worker.reserve import Reserve
+from blamespan_collector.worker.state import Kind, Outgoing, Record, State
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
 from tests.collector.test_supervisor import supervisor
-from tests.faults.disk import Disk
+from tests.collector.working import MemorySink, down, working
+from tests.collector.working import until as until_true
+from tests.faults.disk import DISK_BYTES, Disk
+from tests.faults.filling import foreign_writer
 
 SOON_S = 15.0
 """Two or three on an idle machine; backing off would take thirty."""
@@ -148,20 +170,22 @@ def test_journal_with_segments_can_be_taken_up_on_a_full_disk(disk: Disk) -> Non
     second.append(entries()).result(10)
     second.close()
 
-    assert not list(folder.rglob("*.damaged"))
+    reader = JournalReader(folder)
+    assert len(reader.read(None, 10)) == 2
+    assert reader.take_damages() == []
 
 
 def test_writer_that_cannot_write_for_another_reason_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only want of room is waited for: a folder that is no folder is an error at once."""
     (tmp_path / "segments").mkdir()
-    monkeypatch.setattr("blamespan_collector.journal.writer.create", _fails)
+    monkeypatch.setattr("blamespan_collector.journal.writer._Segment", _fails)
 
     with pytest.raises(JournalUnavailable, match="cannot begin a journal"):
         JournalWriter(tmp_path)
 
 
 def _fails(*_: object) -> None:
-    raise sqlite3.OperationalError("disk I/O error")
+    raise OSError(errno.EIO, "Input/output error")
 
 
 async def test_worker_that_ends_for_want_of_room_starts_when_there_is_some(
@@ -183,3 +207,117 @@ async def test_worker_that_ends_for_want_of_room_starts_when_there_is_some(
 
     assert (is_ready, waited, restarts) == (False, True, 1)
     assert (here.restarts, here.failed) == (1, None)
+
+
+def test_state_is_taken_up_on_a_full_disk(disk: Disk) -> None:
+    """Its next user begins with what was set aside: it finds all that was committed, and can commit."""
+    path = disk.folder / "state.db"
+    state = State(path)
+    reserve = Reserve(path, state, 2**40)
+    reserve.keep(0)
+    with foreign_writer(disk.folder):
+        until_true(lambda: disk_usage(disk.folder).free == 0)
+        with state.commit():
+            state.enqueue([Outgoing("traces", 1, bytes(reserve.commit_bytes))])
+        state.close()
+        state = State(path)
+        with state.commit():
+            state.enqueue([Outgoing("traces", 1, bytes(reserve.commit_bytes))])
+        rows = state.database.execute("SELECT count(*) FROM outbox").fetchone()
+        state.close()
+
+    assert rows == (2,)
+
+
+def test_what_was_let_go_is_forgotten_only_where_no_sink_can_make_room(disk: Disk) -> None:
+    """On a full disk the notes that tell a repeat from news stay, as long as a delivery gives room as well."""
+    state = State(disk.folder / "state.db")
+    reserve = Reserve(disk.folder / "state.db", state, 2**40)
+    with state.commit():
+        state.record([Record(bytes(16), Released(frozenset({bytes(8)}), (pack_position(Position(1, 1)),)))])
+    reserve.keep(2)
+    disk.fill()
+    may_try = [reserve.find_room(is_waiting=True), reserve.find_room(is_waiting=False)]
+    state.close()
+
+    assert may_try == [False, True]
+
+
+def test_store_yields_first(disk: Disk) -> None:
+    """On a disk that is short of room the store drops its oldest runs and gives their room back."""
+    writer = RunWriter(disk.folder / "runs.db")
+    noise = random.Random(1)
+    number = 0
+    while disk_usage(disk.folder).free > DISK_BYTES // 2:
+        number += 1
+        writer.put([request(run(number, content=noise.randbytes(100_000).hex())).SerializeToString()])
+    disk.fill(DISK_BYTES // 20)
+    writer.prune()
+    free = disk_usage(disk.folder).free
+    writer.close()
+    kept = RunStore(disk.folder / "runs.db").search()
+
+    assert free >= DISK_BYTES // 20 + 1_000_000
+    assert int(kept[0].trace_id, 16) == int(run(number)[0].trace_id, 16)
+
+
+def test_journal_that_filled_its_disk_drains_beside_a_foreign_writer(disk: Disk) -> None:
+    """Loaded to its limit while the back end is away, and the rest eaten by others, it delivers all when that is back.
+
+    What a segment gives back is eaten at once, too: draining lives on what was set aside.
+    """
+    folder, is_back = disk.folder / "journal", threading.Event()
+
+    def away(kind: Kind, payloads: Sequence[bytes]) -> Exception | None:
+        return None if is_back.is_set() else down(kind, payloads)
+
+    sink = MemorySink(fails=away, kinds=frozenset({"traces"}))
+    taken = 0
+    disk.fill(60 * 1024 * 1024)
+    with working(folder, sink, limits=Limits(quiet_s=0.05, idle_s=1)) as one:
+        until_true(lambda: (folder / "state.db-wal").stat().st_size >= one.worker._reserve.size_bytes, 30)
+        with suppress(JournalFull):
+            while True:
+                one.take(*[run(taken + number + 1, content="x" * 30_000) for number in range(10)])
+                taken += 10
+        with foreign_writer(disk.folder):
+            until_true(lambda: disk_usage(disk.folder).free == 0)
+            is_back.set()
+            until_true(lambda: len(sink.traces) >= taken, 60)
+
+    assert {span.span_id for span in sink.spans} == {
+        span.span_id for number in range(taken) for span in run(number + 1)
+    }
+    assert one.counts["spans_lost"] == 0
+
+
+def test_trace_larger_than_what_is_set_aside_takes_the_room_that_is_left(disk: Disk) -> None:
+    """Where nothing else waits, it gets what the intake leaves free, also on a disk that is short of room."""
+    folder, sink = disk.folder / "journal", MemorySink(kinds=frozenset({"traces"}))
+    with working(folder, sink, limits=Limits(quiet_s=0.05, idle_s=1)) as one:
+        size_bytes = one.worker._reserve.size_bytes
+        until_true(lambda: (folder / "state.db-wal").stat().st_size >= size_bytes, 30)
+        large = run(1, content="x" * (size_bytes // 2))
+        disk.fill(sum(len(request([span]).SerializeToString()) for span in large) + DISK_BYTES // 11)
+        one.take(large)
+        until_true(lambda: len(sink.spans) >= len(large), 30)
+
+    assert {span.span_id for span in large} <= {span.span_id for span in sink.spans}
+
+
+def test_worker_without_room_for_what_is_to_be_delivered_says_so(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no room on a full disk waits, its worker says so, and goes on by itself when there is room."""
+    monkeypatch.setattr(working_on, "_STUCK_AFTER_S", 0.2)
+    folder, sink = disk.folder / "journal", MemorySink(kinds=frozenset({"traces"}))
+    with working(folder, sink, limits=Limits(quiet_s=0.5, idle_s=1)) as one:
+        size_bytes = one.worker._reserve.size_bytes
+        until_true(lambda: (folder / "state.db-wal").stat().st_size >= size_bytes, 30)
+        large = run(1, content="x" * (size_bytes // 2))
+        one.take(large)
+        disk.fill()
+        until_true(lambda: one.worker._message()["is_stuck"], 30)
+        disk.empty()
+        until_true(lambda: len(sink.spans) >= len(large), 30)
+        until_true(lambda: not one.worker._message()["is_stuck"], 5)
+
+    assert {span.span_id for span in large} <= {span.span_id for span in sink.spans}

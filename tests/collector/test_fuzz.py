@@ -9,10 +9,18 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.fuzz.mutation import mutate, mutate_spans
+from blamespan_collector.receiving import nesting, request_reader
+from blamespan_collector.receiving.nesting import BoundedReader
+from blamespan_collector.receiving.wire import delimited
+from tests.collector.fakes import request, run
+from tests.fuzz.mutation import mutate, mutate_json, mutate_spans
 from tests.fuzz.targets import TARGETS, Target
 from tests.fuzz.trial import Hang, attempt, inputs, seeds
+from tests.fuzz.whole_way import whole_way
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits time by a POSIX signal")
 
@@ -25,6 +33,7 @@ INPUTS = {
     "spans": 300,
     "round_trip": 500,
     "files": 500,
+    "whole_way": 120,
 }
 MOST_GROWTH_KB = 200_000
 
@@ -47,13 +56,32 @@ def test_same_seed_tries_the_same_inputs() -> None:
     assert list(inputs(target, corpus, 200, seed=3)) == list(inputs(target, corpus, 200, seed=3))
 
 
-@pytest.mark.parametrize("change", [mutate, mutate_spans])
-def test_changed_inputs_differ_from_each_other(change: object) -> None:
+@pytest.mark.parametrize(
+    ("change", "name"), [(mutate, "protobuf_traces"), (mutate_spans, "protobuf_traces"), (mutate_json, "json_traces")]
+)
+def test_changed_inputs_differ_from_each_other(change: object, name: str) -> None:
     """The changes do change: hardly two of a hundred are equal."""
     assert callable(change)
-    seed = seeds(CORPUS / "protobuf_traces")[0]
+    seed = seeds(CORPUS / name)[0]
 
     assert len({change(seed, Random(number)) for number in range(100)}) > 80
+
+
+def test_whole_way_notices_what_a_later_stage_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An intake that measures depth from the span, as it once did, lets through what breaks the sinks: that is seen."""
+    body = request(run(1))
+    value = AnyValue(int_value=1)
+    for _ in range(48):
+        value = AnyValue(array_value=ArrayValue(values=[value]))
+    span = body.resource_spans[0].scope_spans[0].spans[1]
+    deep = span.SerializeToString() + delimited(0x4A, KeyValue(key="k", value=value).SerializeToString())
+    data = delimited(0x0A, delimited(0x12, delimited(0x12, deep)))
+    whole_way(data)
+    monkeypatch.setattr(nesting, "MAX_DEPTH", 99)
+    monkeypatch.setattr(request_reader, "_SPANS", BoundedReader(Span, 0))
+
+    with pytest.raises(DecodeError):
+        whole_way(data)
 
 
 def test_hang_is_noticed() -> None:

@@ -249,6 +249,97 @@ async def test_traces_are_given_by_several_ids(store: RunStore) -> None:
     assert document["errors"] == [{"msg": "trace not found", "traceID": f"{0x99:016x}"}]
 
 
+async def test_search_of_jaegers_ui_is_answered_in_lines(tmp_path: Path) -> None:
+    """What the UI asks from 2.19 on: counts, root and times of each trace, the last to start first, as Jaeger does."""
+    failed = shop(2, at_s=60, status="error")
+    orphan = replace(failed[1], span_id=f"{77:016x}", parent_id=f"{66:016x}", end_ns=0)
+    store = stored(tmp_path / "runs.db", shop(1), [*failed, orphan], *annotated(talk(3)))
+    asked = await got(store, f"/api/v3/trace-summaries?query.service_name=bank&{WINDOW_V3}&query.num_traces=20")
+
+    start_ns = NOW_NS + 60 * 10**9
+    assert asked == (
+        200,
+        {
+            "summaries": [
+                {
+                    "traceId": f"{2:032x}",
+                    "rootServiceName": "shop",
+                    "rootOperationName": "GET /",
+                    "minStartTimeUnixNano": str(start_ns),
+                    "maxEndTimeUnixNano": str(start_ns + 10**9),
+                    "spanCount": 3,
+                    "errorSpanCount": 1,
+                    "orphanSpanCount": 1,
+                    "services": [
+                        {"name": "bank", "spanCount": 2, "errorSpanCount": 0},
+                        {"name": "shop", "spanCount": 1, "errorSpanCount": 1},
+                    ],
+                },
+                {
+                    "traceId": f"{1:032x}",
+                    "rootServiceName": "shop",
+                    "rootOperationName": "GET /",
+                    "minStartTimeUnixNano": str(NOW_NS),
+                    "maxEndTimeUnixNano": str(NOW_NS + 10**9),
+                    "spanCount": 2,
+                    "errorSpanCount": 0,
+                    "orphanSpanCount": 0,
+                    "services": [
+                        {"name": "bank", "spanCount": 1, "errorSpanCount": 0},
+                        {"name": "shop", "spanCount": 1, "errorSpanCount": 0},
+                    ],
+                },
+            ]
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("query.service_name=team", [2, 1]),
+        ("query.serviceName=team&query.searchDepth=1", [2]),
+        ("serviceName=team&searchDepth=1", [2]),
+        ("query.operation_name=GET+/", [3]),
+        ("query.span_name=GET+/", [3]),
+        ('query.attributes={"gen_ai.agent.name":"solver"}', [2, 1]),
+        ('attributes={"gen_ai.agent.name":"nobody"}', []),
+        ("query.service_name=team&durationMin=2500ms", [2, 1]),
+        ("query.service_name=team&query.duration_max=2500ms&query.durationMin=2s", []),
+        ("query.service_name=nobody", []),
+    ],
+)
+async def test_search_in_lines_takes_both_spellings(store: RunStore, query: str, ids: list[int]) -> None:
+    """Whatever is asked in snake or camel case chooses the traces; that there are none is an empty list."""
+    status, document = await got(store, f"/api/v3/trace-summaries?{WINDOW_V3}&{query}")
+
+    assert (status, [row["traceId"] for row in document["summaries"]]) == (200, [f"{number:032x}" for number in ids])
+
+
+async def test_line_of_a_trace_without_root_names_its_earliest_orphan(tmp_path: Path) -> None:
+    """A run whose own span has not come is still listed under a name, and its spans are counted once each."""
+    lone = shop(1)[1:]
+    store = stored(tmp_path / "runs.db", lone, lone)
+    _, document = await got(store, f"/api/v3/trace-summaries?{WINDOW_V3}")
+
+    [row] = document["summaries"]
+    assert (row["rootServiceName"], row["rootOperationName"]) == ("bank", "pay")
+    assert (row["spanCount"], row["orphanSpanCount"]) == (1, 1)
+
+
+async def test_size_of_traces_does_not_cut_a_search_in_lines(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is summed up is not held: only time cuts such a search short, and a header says so."""
+    monkeypatch.setattr(limits, "_MAX_ANSWERED_BYTES", 1)
+    async with asking(store) as client:
+        every = await client.get(f"/api/v3/trace-summaries?{WINDOW_V3}")
+        monkeypatch.setattr(limits, "_MAX_SEARCH_S", -1.0)
+        some = await client.get(f"/api/v3/trace-summaries?{WINDOW_V3}")
+
+    assert (len(every.json()["summaries"]), every.headers.get("warning")) == (3, None)
+    assert len(some.json()["summaries"]) == 1
+    assert "ask for a shorter time" in some.headers["warning"]
+
+
 async def test_dependencies_are_counted(tmp_path: Path) -> None:
     """Who called whom, in the time asked for, as Jaeger's graph wants it."""
     store = stored(tmp_path / "runs.db", shop(1), shop(2, at_s=60), shop(3, at_s=-7_200), *annotated(talk(4)))
@@ -258,6 +349,8 @@ async def test_dependencies_are_counted(tmp_path: Path) -> None:
     links = [{"parent": "shop", "child": "bank", "callCount": 2}]
     assert asked == [(200, {"data": data, "total": 0, "limit": 0, "offset": 0, "errors": None}) for data in (links, [])]
     assert (await got(store, "/api/dependencies"))[1]["data"] == [{**links[0], "callCount": 3}]
+    window = WINDOW_V3.replace("query.start_time_min", "start_time").replace("query.start_time_max", "endTime")
+    assert await got(store, f"/api/v3/dependencies?{window}") == (200, {"dependencies": links})
 
 
 async def test_spans_without_a_service_are_found(tmp_path: Path) -> None:
@@ -299,6 +392,11 @@ async def test_long_names_are_found_as_they_are_listed(tmp_path: Path) -> None:
         ("/api/dependencies?lookback=-1", 400, "unable to parse param 'lookback'"),
         ("/api/metrics/calls", 404, "Not Found"),
         ("/api/v3/services/../../nothing", 404, "Not Found"),
+        ("/api/quality-metrics?hours=1&service=team", 404, "Not Found"),
+        ("/api/deep-dependencies?service=team", 404, "Not Found"),
+        ("/analytics/v1/dependencies?service=team", 404, "Not Found"),
+        ("/analytics", 404, "Not Found"),
+        ("/quality-metrics?hours=1&service=team", 404, "Not Found"),
     ],
 )
 async def test_errors_have_jaegers_shape(store: RunStore, path: str, code: int, said: str) -> None:
@@ -318,7 +416,16 @@ async def test_errors_have_jaegers_shape(store: RunStore, path: str, code: int, 
         ("/api/v3/traces/nonsense", 400, "cannot parse trace id"),
         ("/api/v3/traces/ffff", 404, "trace not found"),
         ("/api/v3/operations", 400, "parameter 'service' is required"),
-        ("/api/v3/trace-summaries", 404, "Not Found"),
+        ("/api/v3/trace-summaries", 400, "query.start_time_min and query.start_time_max are required"),
+        (f"/api/v3/trace-summaries?{WINDOW_V3}&query.searchDepth=0", 400, "unable to parse param 'query.searchDepth'"),
+        ("/api/v3/dependencies?startTime=2026-01-31T12:00:00Z", 400, "startTime and endTime are required"),
+        (
+            "/api/v3/dependencies?startTime=2026-01-31T12:00:00Z&end_time=2026-01-31T12:00:00Z",
+            400,
+            "endTime must be after startTime",
+        ),
+        ("/api/v3/capabilities", 404, "Not Found"),
+        ("/api/v3/spans", 404, "Not Found"),
     ],
 )
 async def test_errors_of_v3_have_its_shape(store: RunStore, path: str, code: int, said: str) -> None:

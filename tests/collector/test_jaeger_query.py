@@ -66,6 +66,10 @@ def test_search_is_read_as_jaeger_reads_it(query: str, wanted: TraceQuery) -> No
             TraceQuery(NOW_NS, NOW_NS + 1, "a", "b", {}, 10**9, None, 3),
         ),
         (
+            "query.service_name=old&query.serviceName=a&query.span_name=b&search_depth=3&query.searchDepth=4&durationMin=1s",
+            TraceQuery(NOW_NS, NOW_NS + 1, "a", "b", {}, 10**9, None, 4),
+        ),
+        (
             'query.serviceName=a&query.operationName=b&query.numTraces=3&query.durationMax=1s&query.attributes={"k":"v"}',
             TraceQuery(NOW_NS, NOW_NS + 1, "a", "b", {"k": "v"}, 0, 10**9, 3),
         ),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
-import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from blamespan_collector.journal import (
 )
 from blamespan_collector.journal import writer as writing
 from blamespan_collector.journal.entries import pack_keys
+from blamespan_collector.journal.folder import segment_path
 
 HERE = Path(__file__).parents[2]
 KEYS = [(b"s" * 8, b"", 3), (b"t" * 8, b"s" * 8, 12)]
@@ -198,45 +201,58 @@ def test_little_room_on_the_disk_is_refused(writer: JournalWriter, monkeypatch: 
         writer.append([entry(1)])
 
 
-class _Failing:
-    """A connection whose commits fail as a disk would have them fail."""
-
-    def __init__(self, real: sqlite3.Connection, code: int) -> None:
-        self._real, self._code = real, code
-
-    def execute(self, statement: str) -> Any:
-        if statement == "COMMIT":
-            error = sqlite3.OperationalError("the disk said no")
-            error.sqlite_errorcode = self._code
-            raise error
-        return self._real.execute(statement)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-
 @pytest.mark.parametrize(
-    ("code", "refusal"), [(sqlite3.SQLITE_FULL, JournalFull), (sqlite3.SQLITE_IOERR, JournalUnavailable)]
+    ("call", "code", "refusal"),
+    [
+        ("pwrite", errno.ENOSPC, JournalFull),
+        ("pwrite", errno.EIO, JournalUnavailable),
+        ("fdatasync", errno.EIO, JournalUnavailable),
+    ],
 )
 def test_failed_commit_is_refused_and_the_next_one_works(
-    writer: JournalWriter, reader: JournalReader, code: int, refusal: type[Exception]
+    tmp_path: Path,
+    reader: JournalReader,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    code: int,
+    refusal: type[Exception],
 ) -> None:
     """What could not be committed is not there and its sender knows; when the disk is well, all goes on by itself."""
+    writer = JournalWriter(tmp_path)
     writer.append([entry(1)]).result(5)
-    real = writer._connection
-    writer._connection = _Failing(real, code)  # type: ignore[assignment]
-    with pytest.raises(refusal, match="Send this again later"):
-        writer.append([entry(2)]).result(5)
-    if writer._connection is not None:
-        writer._connection = real
+    with monkeypatch.context() as patch:
+        patch.setattr(*_failing(call, code))
+        with pytest.raises(refusal, match="Send this again later"):
+            writer.append([entry(2, 5000)]).result(5)
     writer.append([entry(3)]).result(5)
+    writer.close()
 
     assert numbers(reader.read(None, 10)) == [1, 3]
+    assert reader.take_damages() == []
+
+
+def _failing(call: str, code: int) -> tuple[str, Any]:
+    """Make a disk that fails once records come, after it took a part of them."""
+    pwrite = os.pwrite
+
+    def write_some(file: int, data: Any, offset: int) -> int:
+        if len(data) > 4000:
+            return pwrite(file, data[:3000], offset)
+        if offset > 3000:
+            raise OSError(code, os.strerror(code))
+        return pwrite(file, data, offset)
+
+    def sync_nothing(file: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    if call == "pwrite":
+        return "blamespan_collector.journal.writer.os.pwrite", write_some
+    return "blamespan_collector.journal.writer._sync_data", sync_nothing
 
 
 def test_one_bad_request_does_not_refuse_its_neighbours(writer: JournalWriter, reader: JournalReader) -> None:
     """Of requests that share a commit only the one that cannot be written fails."""
-    bad = NewEntry("traces", b"", b"", "\ud800", 0)  # type: ignore[arg-type]  # no database takes this text
+    bad = NewEntry("traces", b"", b"", "text", 0)  # type: ignore[arg-type]  # no file takes this
     written = [writer.append([one]) for one in (entry(1), bad, entry(2))]
 
     assert [one.exception(5) is None for one in written] == [True, False, True]
@@ -286,70 +302,48 @@ def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     writer.close()
 
 
-def test_segment_begun_and_never_finished_is_empty(tmp_path: Path, reader: JournalReader) -> None:
-    """A writer killed while it began a segment leaves an empty file: nothing in it was acknowledged."""
+@pytest.mark.parametrize("begun", [b"", bytes(32), b"blamespan"])
+def test_segment_begun_and_never_finished_is_empty(tmp_path: Path, reader: JournalReader, begun: bytes) -> None:
+    """A writer that ends while it begins a segment leaves a piece of a file: nothing in it was acknowledged."""
     writer = JournalWriter(tmp_path, sync="normal")
     writer.append([entry(1)]).result(5)
     writer.close()
-    (tmp_path / "segments" / "0000000002.db").touch()
+    segment_path(tmp_path, 2).write_bytes(begun)
     writer = JournalWriter(tmp_path, sync="normal")
     writer.append([entry(2)]).result(5)
     writer.close()
 
     assert numbers(reader.read(None, 10)) == [1, 2]
     assert reader.segments() == [1, 2, 3]
-
-
-def test_torn_tail_is_cut_off(tmp_path: Path) -> None:
-    """Of a file whose last bytes are torn, what was written before is read."""
-    writer = JournalWriter(tmp_path)
-    for number in range(20):
-        writer.append([entry(number, 20_000)]).result(5)
-    beside = tmp_path / "segments" / "0000000001.db-wal"
-    torn = tmp_path / "torn"
-    (torn / "segments").mkdir(parents=True)
-    (torn / "segments" / "0000000001.db").write_bytes((tmp_path / "segments" / "0000000001.db").read_bytes())
-    (torn / "segments" / "0000000001.db-wal").write_bytes(beside.read_bytes()[:-30_000])
-    writer.close()
-    kept = numbers(JournalReader(torn).read(None, 100))
-
-    assert kept == list(range(len(kept)))
-    assert 10 < len(kept) < 20
-
-
-def test_damaged_segment_is_set_aside_at_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that is no database is moved away for a person to look at; the others are read."""
-    writer = JournalWriter(tmp_path, sync="normal")
-    writer.append([entry(1)]).result(5)
-    writer.close()
-    (tmp_path / "segments" / "0000000002.db").write_bytes(b"not a database, but long enough to be taken for one" * 50)
-    JournalWriter(tmp_path).close()
-
-    assert (tmp_path / "segments" / "0000000002.db.damaged").exists()
-    assert "is damaged or something else" in caplog.text
-    assert numbers(JournalReader(tmp_path).read(None, 10)) == [1]
+    assert reader.take_damages() == []
 
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
     """What a newer release wrote is not passed over in silence."""
     JournalWriter(tmp_path).close()
-    with sqlite3.connect(tmp_path / "segments" / "0000000001.db") as database:
-        database.execute("PRAGMA user_version = 99")
-    database.close()
+    packed = struct.pack(">16sI8s", b"blamespan journl", 99, b"m" * 8)
+    segment_path(tmp_path, 1).write_bytes(packed + struct.pack(">I", zlib.crc32(packed)))
 
     with pytest.raises(JournalUnreadable, match="of version 99: a newer blamespan wrote it"):
         JournalWriter(tmp_path)
 
 
-def test_foreign_database_is_refused(tmp_path: Path) -> None:
-    """Somebody else's database is left alone."""
+def test_journal_of_version_1_is_refused(tmp_path: Path) -> None:
+    """What an earlier release acknowledged is not passed over in silence: the error says how it is delivered."""
     (tmp_path / "segments").mkdir()
-    with sqlite3.connect(tmp_path / "segments" / "0000000001.db") as database:
-        database.execute("CREATE TABLE diary (day TEXT)")
-    database.close()
+    (tmp_path / "segments" / "0000000001.db").touch()
 
-    with pytest.raises(JournalUnreadable, match="a database of something else"):
+    with pytest.raises(JournalUnreadable, match=r"of version 1\. Start the blamespan that wrote it until it says"):
         JournalWriter(tmp_path)
+
+
+def test_damaged_lock_keeps_nobody_out(tmp_path: Path) -> None:
+    """What is in a lock's file means nothing: whatever it is, one collector gets in and the second one does not."""
+    (tmp_path / "intake.lock").write_bytes(os.urandom(5000))
+    lock = FolderLock(tmp_path, "intake")
+    with pytest.raises(JournalError, match="another collector uses"):
+        FolderLock(tmp_path, "intake")
+    lock.release()
 
 
 def test_second_collector_is_kept_out(tmp_path: Path) -> None:

@@ -63,7 +63,12 @@ def test_counts_rise_over_the_lives_of_workers() -> None:
 
 
 def judged(
-    agent: str = "planner", *, outcome: Outcome = "unknown", score: float = 0.9, ended_ns: int | None = None
+    agent: str = "planner",
+    *,
+    outcome: Outcome = "unknown",
+    score: float = 0.9,
+    unaided_score: float | None = None,
+    ended_ns: int | None = None,
 ) -> AttributedRun:
     """One run whose only step is to blame."""
     ended_ns = time.time_ns() if ended_ns is None else ended_ns
@@ -72,7 +77,7 @@ def judged(
     trace = MessageActionTrace("1" * 32, "", (step,), (Agent(agent),), outcome=outcome)
     tracer = TracerIdentity("lexical", "1")
     modes = [ModeBlame(taxonomy.MAST["FM-1.1"], agent, 0.8)]
-    verdict = Attribution.of(trace, [1.0], failure_score=score, tracer=tracer, modes=modes)
+    verdict = Attribution.of(trace, [1.0], failure_score=score, tracer=tracer, modes=modes, unaided_score=unaided_score)
     return AttributedRun(Run(None, (span,)), trace, verdict)
 
 
@@ -123,6 +128,20 @@ def test_delays_count_from_the_end_of_a_run() -> None:
 
     assert (ends["0.5"], ends["2.0"], ends["3.0"], ends["3600.0"], ends["+Inf"]) == (1, 1, 2, 2, 3)
     assert found["blamespan_verdict_delay_seconds_sum",] == pytest.approx(86_402.1, abs=0.5)
+
+
+def test_scores_without_the_outcome_are_told_by_outcome() -> None:
+    """What a tracer says of runs unaided is counted apart; where it does not say, nothing is."""
+    counts = WorkerCounts()
+    counts.expect("lexical")
+    runs = [judged(outcome="failed", score=0.99, unaided_score=0.35), judged(outcome="failed", score=0.99)]
+    counts.verdicts([*runs, judged(score=0.5), judged(outcome="succeeded", score=0.2, unaided_score=0.2)])
+    found = told(counts)
+
+    sums = {end: found["blamespan_failure_unaided_score_sum", end] for end in ("failed", "succeeded", "unknown")}
+    assert sums == {"failed": 0.35, "succeeded": 0.2, "unknown": 0.5}
+    assert found["blamespan_failure_unaided_score_count", "failed"] == 1
+    assert found["blamespan_failure_score_sum", "failed"] == 1.98
 
 
 def test_scores_are_told_by_what_is_known_of_the_run() -> None:

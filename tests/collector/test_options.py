@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.errors import ConfigError
+from blamespan_collector.command import collect
 from blamespan_collector.options import options, settings_of, shown
 from blamespan_collector.settings import Address, CollectorSettings, Limits
 
@@ -142,3 +144,23 @@ def test_every_setting_is_documented() -> None:
     missing = [name for name, _ in shown(settings("--out", "-")) if name != "tokens" and f"`--{name}`" not in text]
 
     assert missing == []
+
+
+def test_every_option_has_the_variable_that_the_help_says() -> None:
+    """The help says once how a variable is named, and that holds of each option."""
+    named = {
+        option.opts[0]: option.envvar
+        for option in collect.params
+        if isinstance(option, click.Option) and option.name not in ("check", "help")
+    }
+
+    assert named == {flag: f"BLAMESPAN_{flag.removeprefix('--').replace('-', '_').upper()}" for flag in named}
+
+
+def test_help_lists_every_option_once() -> None:
+    """In sections by what it is about: none is left out, none comes twice."""
+    text = CliRunner().invoke(collect, ["--help"], terminal_width=200).output
+    listed = re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.MULTILINE)
+
+    assert sorted(listed) == sorted([*(option.opts[0] for option in collect.params), "--help"])
+    assert "\nThe journal:\n" in text

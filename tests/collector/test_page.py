@@ -19,8 +19,9 @@ from blamespan.pipeline import attribute_traces
 from blamespan_collector.page import page_application
 from blamespan_collector.page.guarding import POLICY
 from blamespan_collector.settings import Address
-from blamespan_collector.store import RunStore
+from blamespan_collector.store import RunStore, RunWriter
 from tests.collector.documents import HOSTILE, OURS, Document
+from tests.collector.fakes import request
 from tests.collector.paging import LastStepsTracer, annotated, stored
 from tests.sdk.talks import talk
 
@@ -102,6 +103,60 @@ async def test_long_runs_come_in_parts(tmp_path: Path) -> None:
     assert ["?from=500" in page.links for page in pages] == [True, False, True]
 
 
+async def test_long_run_opens_where_it_was_decided(tmp_path: Path) -> None:
+    """Who opens a run sees the decisive step, however long the run is."""
+    store = stored(tmp_path / "runs.db", *annotated(talk(1, [f"word {n}" for n in range(1_200)])))
+    page = await got(store, f"/run/{1:032x}")
+
+    assert 'id="step-1199"' in page.text
+    assert 'id="step-500"' not in page.text
+
+
+async def test_every_link_to_a_step_leads_to_it(tmp_path: Path) -> None:
+    """No step is out of reach, with or without a script: suspects, marks and inputs are on their part."""
+    store = stored(tmp_path / "runs.db", *annotated(talk(1, [f"word {n}" for n in range(1_200)])))
+    texts = {start: (await got(store, f"/run/{1:032x}?from={start}")).text for start in (0, 500, 1_000)}
+    shown = {start: set(re.findall(r'<article id="(step-[0-9]+)"', text)) for start, text in texts.items()}
+    overview = re.findall(r'<nav class="overview".*?</nav>', texts[0], re.DOTALL)[0]
+
+    assert sorted(int(name[5:]) for names in shown.values() for name in names) == list(range(1_200))
+    for start, text in texts.items():
+        links = re.findall(r'href="(?:\?from=([0-9]+))?#(step-[0-9]+)"', text)
+        assert links
+        assert all(name in shown[int(given) if given else start] for given, name in links)
+    assert {int(given or 0) for given in re.findall(r'href="(?:\?from=([0-9]+))?#', overview)} == {0, 500, 1_000}
+
+
+async def test_run_that_grew_is_shown_anew(tmp_path: Path) -> None:
+    """What was looked at last is not read again, unless more of it came, or rules are asked for."""
+    [spans] = annotated(talk(1, ("Find it.", "12", "More", "Right.")))
+    store = stored(tmp_path / "runs.db", spans[:3])
+    pages = []
+    async with asking(store) as client:
+        pages += [(await client.get(f"/run/{1:032x}")).text for _ in range(2)]
+        writer = RunWriter(tmp_path / "runs.db", sync="normal")
+        writer.put([request(spans[3:]).SerializeToString()])
+        writer.close()
+        pages.append((await client.get(f"/run/{1:032x}")).text)
+
+    assert [len(re.findall("<article", page)) for page in pages] == [2, 2, 4]
+
+
+@pytest.mark.parametrize("ui", ["https://jaeger.example.com/ui/", None])
+async def test_run_leads_to_its_decisive_span_in_jaeger(tmp_path: Path, ui: str | None) -> None:
+    """Told where Jaeger's UI is, the page links the trace there, so that the decisive span is marked; else not."""
+    [spans] = annotated(talk(1))
+    store = stored(tmp_path / "runs.db", spans)
+    decisive = next(span for span in spans if span.attributes.get(words.BLAME_DECISIVE))
+    app = page_application(store, Address("127.0.0.1", 4320), jaeger_ui=ui)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+        answer = await client.get(f"/run/{1:032x}")
+    links = [link for link in Document(answer.text).links if "uiFind" in link]
+
+    sought = f"{decisive.span_id}%20-blamespan.blame.span_id"
+    assert links == ([f"https://jaeger.example.com/ui/trace/{1:032x}?uiFind={sought}"] if ui else [])
+
+
 async def test_each_run_of_a_trace_is_shown(tmp_path: Path) -> None:
     """A trace with two runs shows both, each step under an id of its own."""
     first, second = annotated(talk(1), talk(2, task="Count the lamps."))
@@ -133,7 +188,8 @@ async def test_later_verdict_is_shown(tmp_path: Path) -> None:
     store = stored(tmp_path / "runs.db", spans, [verdict_span(item.run, item.attribution)])
     said = Document((await got(store, f"/run/{1:032x}")).text).said
 
-    assert "Revision 2, made when the spans were out already: reviewer at step 2 : Incorrect verification" in said
+    assert "Judged again with what came later (revision 2): reviewer at step 2 : Incorrect verification" in said
+    assert "This verdict holds" in said
 
 
 async def test_abstention_is_shown(tmp_path: Path) -> None:
@@ -326,3 +382,16 @@ async def test_json_is_only_ascii(tmp_path: Path) -> None:
     store = stored(tmp_path / "runs.db", *annotated(talk(1, HOSTILE)))
 
     assert json.loads((await got(store, f"/run/{1:032x}.json")).content.decode("ascii"))
+
+
+async def test_long_name_fits_beside_its_lane(tmp_path: Path) -> None:
+    """A name that is wider than its place is drawn narrower, not cut; a short one is left as it is."""
+    [spans] = annotated(talk(1, agents=("MagenticOneOrchestrator", "solver", "x" * 99)))
+    answer = (await got(stored(tmp_path / "runs.db", spans), f"/run/{1:032x}")).text
+    names = re.findall(r'<text x="142"([^>]*)>([^<]*)</text>', answer)
+
+    assert [(("textLength" in attributes), name) for attributes, name in names] == [
+        (True, "MagenticOneOrchestrator"),
+        (False, "solver"),
+        (True, "x" * 23 + "…"),
+    ]

@@ -103,3 +103,25 @@ async def test_five_hundred_steps_are_shown_at_once(tmp_path: Path) -> None:
     print(f"500 steps: {took_s * 1e3:.0f} ms")  # noqa: T201
 
     assert took_s < FIRST_VIEW_S
+
+
+@pytest.mark.slow
+async def test_time_of_a_page_grows_with_the_steps_and_is_spent_once(tmp_path: Path) -> None:
+    """Eight times the steps take some eight times as long, not sixty-four; to leaf on takes a fraction of it."""
+    runs = annotated(*(talk(count, [f"{step} is {step * 7}." for step in range(count)]) for count in (1_000, 8_000)))
+    writer = RunWriter(tmp_path / "runs.db")
+    writer.put(request(spans).SerializeToString() for spans in runs)
+    writer.close()
+    app = page_application(RunStore(tmp_path / "runs.db"), Address("127.0.0.1", 4320))
+    took_s: list[float] = []
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+        for path in (f"/run/{1:032x}", *(f"/run/{n:032x}{more}" for n in (1_000, 8_000) for more in ("", "?from=0"))):
+            before_s = time.process_time()
+            answer = await client.get(path)
+            took_s.append(time.process_time() - before_s)
+            assert answer.status_code == (404 if len(took_s) == 1 else 200)
+    _, short_s, _, long_s, leaf_s = took_s
+    print(f"1,000 steps: {short_s * 1e3:.0f} ms; 8,000: {long_s * 1e3:.0f} ms, then {leaf_s * 1e3:.0f} ms")  # noqa: T201
+
+    assert long_s < 20 * short_s
+    assert leaf_s < long_s / 2

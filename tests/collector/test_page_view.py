@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -32,6 +33,18 @@ def test_blame_is_heat() -> None:
     assert [step.step.index for step in found.suspects] == [3, 2, 1]
     assert [step.step.index for step in found.step_set] == [2, 3, 4]
     assert found.held == pytest.approx(sum(step.score for step in found.step_set))
+
+
+def test_what_a_step_was_given_is_laid_out_within_bounds() -> None:
+    """What a step was given stands beside its text, cleaned; of a very long one the page says how much is missing."""
+    run = talk(1, ("w", "x"))
+    texts = ("The list:\x07 40 and 8.", "long " * 20_000)
+    steps = tuple(replace(step, input_text=text) for step, text in zip(run.steps, texts, strict=True))
+
+    found = view_of(replace(run, steps=steps), None)
+
+    assert found.steps[0].given == "The list:\N{REPLACEMENT CHARACTER} 40 and 8."
+    assert [(len(step.given), step.given_left_out) for step in found.steps[1:]] == [(60_000, 40_000)]
 
 
 def test_run_without_verdict_blames_nobody() -> None:
@@ -161,7 +174,7 @@ def test_each_agent_has_a_lane() -> None:
 
 
 def test_drawing_is_bounded() -> None:
-    """Many agents share the last lane; of very long runs the beginning is drawn, and the rest counted."""
+    """Many agents share the last lane; of very long runs a part is drawn, and the rest counted."""
     names = tuple(f"agent{number}" for number in range(100))
     drawing = lanes_of(view(*["x"] * 1_200, agents=names))
 
@@ -169,6 +182,46 @@ def test_drawing_is_bounded() -> None:
     assert drawing.names[-1][0] == "others"
     assert (len(drawing.cells), drawing.left_out) == (1_000, 200)
     assert max(cell.y for cell in drawing.cells) < drawing.height
+
+
+@pytest.mark.parametrize(
+    ("first", "most", "drawn"), [(500, 500, range(500, 1_000)), (2_000, 500, range(2_000, 2_200)), (0, 100_000, None)]
+)
+def test_part_that_is_looked_at_is_drawn(first: int, most: int, drawn: range | None) -> None:
+    """Of a very long run the steps shown below are drawn, links from before them left out; where all are, the worst."""
+    found = view(*["x"] * 2_200)
+    worst = found.decisive.step.index if found.decisive else -1
+    drawing = lanes_of(found, first, most)
+    indices = [cell.step.step.index for cell in drawing.cells]
+
+    assert drawing.first == indices[0]
+    assert len(drawing.links) == len(indices) - 1
+    assert worst in indices if drawn is None else indices == list(drawn)
+
+
+@pytest.mark.parametrize("count", [1_001, 2_200, 8_000])
+def test_overview_holds_every_step_once(count: int) -> None:
+    """All steps lie in one stretch each, in order; a stretch leads to its worst step; short runs need none."""
+    found = view(*["x"] * count)
+    overview = lanes_of(found, 0, 500).overview
+    steps = [index for stretch in overview for index in range(stretch.first, stretch.last + 1)]
+
+    assert steps == list(range(count))
+    assert len(overview) <= 160
+    assert overview[-1].x + overview[-1].width <= 960
+    for stretch in overview:
+        assert stretch.worst.score == max(step.score for step in found.steps[stretch.first : stretch.last + 1])
+    assert lanes_of(view(*["x"] * 1_000)).overview == ()
+
+
+def test_runs_that_repeat_themselves_are_compared_in_time() -> None:
+    """Two messages said again and again are matched in a moment: before, this took 9 s of CPU time."""
+    left, right = view(*["a"] * 1_000, agents=("x",)), view(*["a", "b"] * 500, agents=("x",))
+    began_s = time.process_time()
+    found = compare(left, right)
+
+    assert time.process_time() - began_s < 3
+    assert sum(pair.is_same for pair in found.pairs) == 500
 
 
 def test_runs_part_where_they_differ() -> None:

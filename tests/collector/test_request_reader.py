@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tracemalloc
 
 import pytest
@@ -13,6 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from blamespan.errors import MalformedSpan
 from blamespan.otlp import request_to_json
+from blamespan_collector.delivering.encoded import raw_spans, without_repeats
 from blamespan_collector.journal import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_COMPLETE
 from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestLimits, RequestReader, TooLarge
@@ -181,3 +183,66 @@ def test_reading_is_fast_enough() -> None:
         read(whole)
 
     assert (time.process_time() - began) / 1200 < 200e-6
+
+
+@pytest.mark.parametrize("tag", [b"\x92\x00", b"\x92\x80\x80\x80\x00"])
+def test_tag_longer_than_it_need_be_is_read_as_later(tag: bytes) -> None:
+    """A span under a tag of up to five bytes is taken, and its entry can be read as a whole."""
+    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
+    body = delimited(10, delimited(18, tag + delimited(18, span)[1:]))
+
+    assert len(spans_in(read(body).entries[0].payload)) == 1
+
+
+def test_tag_that_protobuf_does_not_read_is_refused() -> None:
+    """A tag of six bytes and more is no field for protobuf: what is cut by it could not be read by any later stage."""
+    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
+    for length in range(6, 11):
+        tag = b"\x92" + b"\x80" * (length - 2) + b"\x00"
+
+        with pytest.raises(MalformedSpan):
+            read(delimited(10, delimited(18, tag + delimited(18, span)[1:])))
+
+
+def test_groups_are_skipped_as_protobuf_skips_them() -> None:
+    """An unknown group in a span, a scope or a resource is kept, also where the worker looks for the span's id."""
+    group = b"\xa3\x06\x08\x01\x12\x02no\x1b\x0d\x00\x00\x00\x00\x1c\x11\x00\x00\x00\x00\x00\x00\x00\x00\xa4\x06"
+    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString() + group
+    body = delimited(10, delimited(18, delimited(18, span) + group) + group)
+    entry = read(body).entries[0]
+    raw = without_repeats(raw_spans(entry.payload), {b"s" * 8})
+
+    assert [one.data for one in raw] == [span]
+    assert sorted(entry.payload) == sorted(body)
+
+
+@pytest.mark.parametrize("group", [b"\x1b", b"\x1b\x14", b"\x1c", b"\x1b\x0b\x1c\x0c", b"\x1b" * 200 + b"\x1c" * 200])
+def test_groups_that_do_not_end_are_refused(group: bytes) -> None:
+    """A group must end as itself, and within a hundred others."""
+    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
+
+    with pytest.raises(MalformedSpan):
+        read(delimited(10, delimited(18, delimited(18, span) + group)))
+    assert read(delimited(10, delimited(18, delimited(18, span + group)))).refused == 1
+
+
+def test_unknown_field_that_protobuf_does_not_read_is_refused() -> None:
+    """Beside its resources, too, a request must be one that others can read; fields of tomorrow are."""
+    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
+    body = delimited(10, delimited(18, delimited(18, span)))
+
+    assert read(body + b"\xf8\x3e\x01").spans == 1
+    with pytest.raises(MalformedSpan):
+        read(body + b"\xa3\x06\x00\x00\xa4\x06")  # a group with a field of number 0
+
+
+@pytest.mark.parametrize("text", ["a \\ud800 b", "\\udc00\\ud800", "fine \\ud83d\\ude00"])
+def test_half_a_surrogate_pair_costs_its_character_alone(text: str) -> None:
+    """JSON can hold what no Unicode text can: the request is taken, with U+FFFD in that place."""
+    span = {"traceId": "1" * 32, "spanId": "2" * 16, "attributes": [{"key": "x", "value": {"stringValue": "TEXT"}}]}
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).replace("TEXT", text)
+
+    request = RequestReader().read(TRACES, body.encode(), "json", 1)
+
+    assert (request.spans, request.refused) == (1, 0)
+    assert ("\ufffd" if "ude00" not in text else "\U0001f600").encode() in request.entries[0].payload

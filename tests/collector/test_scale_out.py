@@ -106,14 +106,14 @@ def test_router_names_every_instance_of_the_set() -> None:
     yaml = pytest.importorskip("yaml")
     router = yaml.safe_load((EXAMPLE / "otel-collector.yaml").read_text())
     service, settings, instances = yaml.safe_load_all((EXAMPLE / "kubernetes.yaml").read_text())
-    balancing = router["exporters"]["loadbalancing"]
+    balancing = router["exporters"]["load_balancing"]
     names = [f"{instances['metadata']['name']}-{n}.{service['metadata']['name']}:4317" for n in range(3)]
 
     assert instances["spec"]["replicas"] == 3
     assert (balancing["routing_key"], balancing["resolver"]["static"]["hostnames"]) == ("traceID", names)
     assert [router["service"]["pipelines"][signal]["exporters"] for signal in ("traces", "logs", "metrics")] == [
-        ["loadbalancing"],
-        ["loadbalancing"],  # messages may be log records, which are judged with their trace's spans
+        ["load_balancing"],
+        ["load_balancing"],  # messages may be log records, which are judged with their trace's spans
         ["otlp/metrics"],
     ]
     assert {**tomllib.loads(settings["data"]["blamespan.toml"]), "forward": None} == {

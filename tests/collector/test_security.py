@@ -7,7 +7,8 @@ import json
 import logging
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -15,11 +16,16 @@ import grpc.aio
 import httpx
 import pytest
 import trustme
+from google.rpc.status_pb2 import Status
 
 from blamespan.errors import ConfigError
 from blamespan_collector.logs import _JsonLines, _TextLines
+from blamespan_collector.metrics import Metrics
+from blamespan_collector.monitor import monitor_routes
+from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.settings import Address
 from tests.collector.fakes import request, run
 from tests.collector.receiving import receiving
 
@@ -88,6 +94,28 @@ async def test_tls_keeps_plain_text_out(tmp_path: Path, certificates: Path) -> N
         assert running.entries == []
 
 
+async def test_half_a_tls_handshake_does_not_keep_its_connection(
+    tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who connects and says nothing is cut off soon; who completes the handshake is not."""
+    monkeypatch.setattr("blamespan_collector.receiving.http_server._HANDSHAKE_TIMEOUT_S", 0.3)
+    tls = ServerTls(certificates / "server.pem", certificates / "server.key")
+    async with receiving(tmp_path, tls=tls) as running:
+        here = running.http.address
+        silent, unsaid = await asyncio.open_connection(here.host, here.port)
+        greeted, writer = await asyncio.open_connection(
+            here.host, here.port, ssl=_client(certificates, None), server_hostname="localhost"
+        )
+        rest = await asyncio.wait_for(silent.read(), 10)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await greeted.read()
+        for side in (writer, unsaid):
+            side.close()
+
+    assert rest == b""
+    assert answer.startswith(b"HTTP/1.1 ")
+
+
 def test_wrong_tls_files_are_named(tmp_path: Path, certificates: Path) -> None:
     """A key of another certificate, or no certificate at all, is an error with the files' names."""
     with pytest.raises(ConfigError, match=r"server\.pem"):
@@ -136,7 +164,7 @@ async def test_body_of_a_stranger_is_not_read(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", running.http.address.port)) as stranger:
             stranger.setblocking(False)
             loop = asyncio.get_running_loop()
-            head = b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n"
+            head = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n"
             await loop.sock_sendall(stranger, head)
             said = await asyncio.wait_for(loop.sock_recv(stranger, 100), 5)
 
@@ -174,3 +202,94 @@ def test_json_log_is_one_line_of_ascii(record: logging.LogRecord) -> None:
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line)["message"] == "name \x1b]0;x\x07\r\nfaked \u202e line"
+
+
+OURS = [
+    "127.0.0.1:4318",
+    "localhost",
+    "LOCALHOST:4318",
+    "localhost.",
+    "[::1]:4318",
+    "192.0.2.7:4318",
+    "host.docker.internal",
+]
+STRANGERS = ["evil.example", "evil.example:4318", "127.0.0.1.evil.example", "localhost.evil.example", "collector", ""]
+ANSWERED, REFUSED = frozenset((200, 404)), frozenset((421,))
+BROWSER = {"origin": "http://evil.example:4318", "accept-language": "en"}
+
+
+@asynccontextmanager
+async def listening(folder: Path, host: str, *names: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A receiver that listens on *host*, with the monitor on the same address; gives a client on this machine."""
+    async with receiving(folder) as running:
+        metrics = monitor_routes(Metrics(running.intake.counts), lambda: None, Tokens())
+        receiver = HttpReceiver(running.intake, Address(host, 0), 1024 * 1024, routes=metrics, hosts=names)
+        await receiver.start()
+        url = f"http://127.0.0.1:{receiver.address.port}"
+        async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+            try:
+                yield client
+            finally:
+                await receiver.stop()
+
+
+async def statuses(client: httpx.AsyncClient, **headers: str) -> frozenset[int]:
+    """Ask for everything that is served."""
+    answers = [await client.post("/v1/traces", content=BODY, headers={**PROTOBUF, **headers})]
+    answers += [await client.get(path, headers=headers) for path in ("/metrics", "/healthz", "/readyz", "/nowhere")]
+    return frozenset(answer.status_code for answer in answers)
+
+
+async def test_receiver_on_loopback_answers_by_its_own_names(tmp_path: Path) -> None:
+    """On loopback spans are taken and metrics told by names of ours and by addresses; by another name nothing is."""
+    async with listening(tmp_path, "127.0.0.1", "proxy.example") as client:
+        ours = {host: await statuses(client, host=host) for host in [*OURS, "proxy.example:443"]}
+        strangers = {host: await statuses(client, host=host) for host in STRANGERS}
+
+    assert ours == dict.fromkeys(ours, ANSWERED)
+    assert strangers == dict.fromkeys(strangers, REFUSED)
+
+
+async def test_receiver_elsewhere_answers_programs_by_any_name(tmp_path: Path) -> None:
+    """Beyond loopback exporters come by names of services that nobody told us; browsers must come by ours."""
+    async with listening(tmp_path, "0.0.0.0") as client:
+        programs = {host: await statuses(client, host=host) for host in [*OURS, *STRANGERS]}
+        browsers = {host: await statuses(client, host=host, **BROWSER) for host in OURS}
+        rebound = {host: await statuses(client, host=host, **BROWSER) for host in STRANGERS}
+        by_one = [await statuses(client, host="evil.example", **{name: "x"}) for name in ("sec-fetch-site", *BROWSER)]
+
+    assert programs == dict.fromkeys(programs, ANSWERED)
+    assert browsers == dict.fromkeys(browsers, ANSWERED)
+    assert rebound == dict.fromkeys(rebound, REFUSED)
+    assert by_one == [REFUSED] * 3
+
+
+async def test_receiver_elsewhere_is_as_strict_as_it_is_told(tmp_path: Path) -> None:
+    """Once a name is told, only known ones are answered there, too."""
+    async with listening(tmp_path, "0.0.0.0", "collector.example") as client:
+        assert await statuses(client, host="collector.example") == ANSWERED
+        assert await statuses(client, host="localhost") == ANSWERED
+        assert await statuses(client, host="evil.example") == REFUSED
+
+
+async def test_refusal_of_a_name_says_what_to_do(tmp_path: Path) -> None:
+    """The answer is a status in the encoding of the request, and names the option; nothing is journalled."""
+    async with listening(tmp_path, "127.0.0.1") as client:
+        answer = await client.post("/v1/traces", content=BODY, headers={**PROTOBUF, "host": "evil.example"})
+        status = Status.FromString(answer.content)
+
+    assert answer.status_code == 421
+    assert status.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
+    assert status.message.startswith("expected a Host header that names this machine, got 'evil.example'")
+    assert "--http-host NAME" in status.message
+
+
+async def test_request_without_a_host_is_answered(tmp_path: Path) -> None:
+    """HTTP/1.0 asks without a Host header, as some probes do; no browser does."""
+    async with receiving(tmp_path) as running:
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.http.address.port)
+        writer.write(b"GET /nowhere HTTP/1.0\r\n\r\n")
+        answer = await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+
+    assert b"404" in answer

@@ -18,10 +18,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from blamespan.errors import ConfigError
+from blamespan_collector import supervisor as supervising
 from blamespan_collector.self_tracing import OwnSpans
 from blamespan_collector.service import Service
 from blamespan_collector.settings import Address, CollectorSettings
-from tests.collector.fakes import request, run
+from tests.collector import fake_workers
+from tests.collector.fakes import request, run, until
 from tests.collector.serving import serving_app
 
 HERE = Address("127.0.0.1", 0)
@@ -83,6 +85,27 @@ async def test_full_journal_is_not_ready(tmp_path: Path) -> None:
 
     assert (ready.status_code, health.status_code) == (503, 200)
     assert "of 400000 bytes" in ready.json()["reason"]
+
+
+async def test_worker_that_dies_again_and_again_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing can be delivered readiness says why, and requests are taken nevertheless; it mends by itself."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(supervising, "_CALM_S", 0.3)
+    chosen = settings(tmp_path)
+    service = Service(chosen)
+    service._supervisor._work = fake_workers.breaks_until_mended
+    await service.start()
+    async with httpx.AsyncClient(base_url=f"http://{service.addresses['http']}", trust_env=False) as client:
+        await until(lambda: service._supervisor.trouble is not None, 60)
+        ready = await client.get("/readyz")
+        sent = await client.post("/v1/traces", content=request(run(1)).SerializeToString(), headers=PROTOBUF)
+        (chosen.journal / "mended").touch()
+        await until(lambda: service._supervisor.trouble is None, 60)
+        again = await client.get("/readyz")
+    await service.stop()
+
+    assert (ready.status_code, sent.status_code, again.status_code) == (503, 200, 200)
+    assert "what comes is still taken" in ready.json()["reason"]
 
 
 async def test_own_spans_go_elsewhere(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
     assert "partial: the run had not ended when it was judged, or its own span has not come\n" in picture
     assert "spans that others lie below and that have not come: 1\n" in picture
-    assert "revision 2, made when the spans were out already: reviewer at step 2" in picture
+    assert "judged again with what came later (revision 2): reviewer at step 2" in picture
 
 
 def test_several_runs_of_a_trace_are_listed(tmp_path: Path) -> None:

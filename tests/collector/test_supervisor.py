@@ -49,6 +49,29 @@ async def test_dead_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.Monke
     assert (is_ready, here.restarts, here.failed) == (True, 2, None)
 
 
+async def test_worker_that_breaks_again_and_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One death is no trouble; a third in a row is, with what it died of, until a worker stays."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(supervising, "_CALM_S", 0.3)
+    here = supervisor(tmp_path, fake_workers.breaks_until_mended, [])
+    troubles: dict[int, str | None] = {}
+    await here.start()
+    async with asyncio.timeout(60):
+        while here.trouble is None:
+            troubles[here.restarts] = here.trouble
+            await asyncio.sleep(0.01)
+    said = here.trouble
+    (tmp_path / "mended").touch()
+    await until(lambda: here.trouble is None, 60)
+    await here.stop(5)
+
+    assert troubles == {0: None, 1: None, 2: None}
+    assert said.startswith(
+        "the worker died 3 times, one after the other, the last with code 1 (ValueError: cannot read"
+    )
+    assert here.last_words == fake_workers.LAST_WORDS
+
+
 async def test_killed_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`kill -9` of the worker brings another one."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)

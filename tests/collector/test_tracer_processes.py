@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import load_tracer
+from blamespan_collector.judging.large_runs import LargeRunsTracer
 from blamespan_collector.judging.processes import TracerProcesses
 from blamespan_collector.judging.scorer import InFlight
 from blamespan_collector.settings import CollectorSettings
@@ -112,6 +114,73 @@ def test_collector_that_is_told_so_judges_in_processes(tmp_path: Path) -> None:
 
     worker.close()
     assert [process.returncode for process in tracer._processes] == [0, 0]
+
+
+@contextmanager
+def for_large_runs(name: str, max_s: float = 60.0) -> Iterator[LargeRunsTracer]:
+    tracer = LargeRunsTracer(name, FirstStepTracer.identity, max_s)
+    try:
+        yield tracer
+    finally:
+        tracer.close()
+
+
+def pids_of_children() -> set[int]:
+    """List the processes of tracers that this one started."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    own = {int(path.name) for path in Path("/proc/self/task").iterdir()}
+    more = [pid for thread in own for pid in Path(f"/proc/self/task/{thread}/children").read_text().split()]
+    return {int(pid) for pid in (*children, *more)}
+
+
+def test_tracer_of_large_runs_is_there_only_while_it_is_asked(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process before the first run, one that yields for several, none when there was nothing to do for a while."""
+    monkeypatch.setattr("blamespan_collector.judging.large_runs._REST_AFTER_S", 0.3)
+    before = pids_of_children()
+    with for_large_runs(odd) as tracer:
+        assert pids_of_children() == before
+        [verdict] = tracer.attribute(asking("add"))
+        [pid] = pids_of_children() - before
+        tracer.attribute(asking("add"))
+
+        assert verdict.decisive_step == 0
+        assert pids_of_children() - before == {pid}
+        assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
+        until(lambda: pids_of_children() == before)
+        assert len(tracer.attribute(asking("add"))) == 1
+
+
+@pytest.mark.parametrize(("task", "max_s"), [("end", 60.0), ("hang", 0.3)])
+def test_large_run_that_ends_its_process_spoils_no_other(odd: str, task: str, max_s: float) -> None:
+    """It goes without a verdict, ended or too slow; the next one has a process again."""
+    with for_large_runs(odd, max_s) as tracer:
+        with pytest.raises(TracerUnavailable, match="a process that ended with the run"):
+            tracer.attribute(asking(task))
+
+        assert len(tracer.attribute(asking("add"))) == 1
+
+
+def test_worker_does_not_wait_for_a_large_run_when_it_ends(odd: str) -> None:
+    """Closed in the middle of a run, the tracer ends at once and starts no process any more."""
+    errors: list[BaseException] = []
+    with for_large_runs(odd) as tracer:
+        tracer.attribute(asking("add"))
+
+        def hang() -> None:
+            try:
+                tracer.attribute(asking("hang"))
+            except TracerUnavailable as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=hang)
+        thread.start()
+        time.sleep(0.3)
+        tracer.close()
+        thread.join(10)
+        with pytest.raises(TracerUnavailable, match="the collector ends"):
+            tracer.attribute(asking("add"))
+
+    assert len(errors) == 1
 
 
 PARENT = """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
-import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -16,12 +17,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan.attribution import Attribution
-from blamespan.spans import Span
+from blamespan.continuing import WAITS
+from blamespan.spans import Span, SpanLink
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.delivering.sinks import Oversized, Refused
-from blamespan_collector.journal import reader
 from blamespan_collector.judging.scorer import InFlight
 from blamespan_collector.settings import Limits
+from blamespan_collector.store import Retention, RunStore
+from blamespan_collector.store.sink import StoreSink
 from tests.collector.fakes import POISON, SOON, FirstStepTracer, SlowTracer, run
 from tests.collector.working import MemorySink, down, ids, until, working
 
@@ -148,24 +151,23 @@ def test_silent_trace_gets_a_verdict_as_far_as_it_came(tmp_path: Path) -> None:
 def test_disk_that_cannot_be_read_for_a_while_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A full disk fails reads, too, as SQLite needs room for them: they are tried again, and no segment is given up."""
+    """A disk that fails for a moment, as one over the network does, is asked again; nothing is given up."""
     monkeypatch.setattr("blamespan_collector.worker.commits._TRY_AGAIN_S", 0.01)
-    open_to_read, failures = reader.open_to_read, iter(range(5))
+    pread, failures = os.pread, iter(range(5))
 
-    def without_room(folder: Path, segment: int) -> sqlite3.Connection | None:
-        if next(failures, None) is not None:
-            raise sqlite3.OperationalError("disk I/O error")
-        return open_to_read(folder, segment)
+    def fail_at_first(file: int, size: int, offset: int) -> bytes:
+        if size > 1000 and next(failures, None) is not None:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return pread(file, size, offset)
 
-    monkeypatch.setattr(reader, "open_to_read", without_room)
+    monkeypatch.setattr("blamespan_collector.journal.segment.os.pread", fail_at_first)
     sink = MemorySink()
     with working(tmp_path, sink) as one:
         one.take(run(1))
         until(lambda: sink.traces)
 
     assert ids(sink.spans) == ids(run(1))
-    assert "the journal cannot be read, and is tried again: disk I/O error" in caplog.messages
-    assert list((tmp_path / "segments").glob("*.damaged")) == []
+    assert "the journal cannot be read, and is tried again: [Errno 116] Stale file handle" in caplog.messages
 
 
 def test_trace_that_breaks_the_tracer_says_so_and_spoils_no_other(tmp_path: Path) -> None:
@@ -200,9 +202,36 @@ def test_trace_that_ends_the_process_goes_on_without_a_verdict(tmp_path: Path) -
     }
 
 
+class SlowOnLargeRuns(SlowTracer):
+    """Does not answer for a run of more than 512 spans before it is let go."""
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        is_large = any(len(trace.steps) > 512 for trace in traces)
+        return super().attribute(traces) if is_large else FirstStepTracer.attribute(self, traces)
+
+
+@pytest.mark.parametrize("deadline_s", [60.0, 0.2])
+def test_large_run_holds_up_no_small_one(tmp_path: Path, deadline_s: float) -> None:
+    """While a large run is attributed, also past its deadline, small ones get their verdicts in place; then it does."""
+    sink, tracer = MemorySink(), SlowOnLargeRuns()
+    with working(tmp_path, sink, tracer=tracer, deadline_s=deadline_s, max_forward_bytes=16 * 1024 * 1024) as one:
+        one.take(run(1, steps=600))
+        until(lambda: one.worker._flow.waiting_traces)
+        for number in (2, 3, 4):
+            one.take(run(number))
+            until(lambda number=number: run(number)[0].trace_id in {span.trace_id for span in sink.spans})
+        early = {span.trace_id for span in sink.spans if words.BLAME_AGENT in span.attributes}
+        tracer.go.set()
+        until(lambda: any(words.BLAME_AGENT in s.attributes for s in sink.spans if s.trace_id == run(1)[0].trace_id))
+
+    assert early == {run(number)[0].trace_id for number in (2, 3, 4)}
+    assert one.counts["traces_attributed"] == 4
+    assert one.counts.get("traces_past_deadline", 0) == (deadline_s < 1)
+
+
 def test_tracer_that_never_comes_back_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a new process can get rid of a thread that hangs; the traces are out by then."""
-    monkeypatch.setattr("blamespan_collector.worker.flow._HUNG_AFTER_S", 0.5)
+    monkeypatch.setattr("blamespan_collector.worker.main._HUNG_AFTER_S", 0.5)
     sink, tracer = MemorySink(), SlowTracer()
     with working(tmp_path, sink, tracer=tracer, deadline_s=0.1, stop_s=0) as one:
         one.take(run(1))
@@ -371,7 +400,7 @@ def test_long_trace_is_carried_over_so_that_its_segment_can_go(tmp_path: Path, m
         one.take(*(run(number, content="x" * 2000) for number in range(2, 30)))
         until(lambda: len(sink.traces) == 28)
     with working(tmp_path, sink, limits=Limits(quiet_s=0.05, idle_s=60), stop_s=0) as one:
-        until(lambda: not (tmp_path / "segments" / "0000000001.db").exists())
+        until(lambda: not (tmp_path / "segments" / "0000000001.log").exists())
     with working(tmp_path, sink, limits=Limits(quiet_s=0.05, idle_s=60)) as one:
         one.take([root])
         until(lambda: len(sink.traces) == 29)
@@ -397,3 +426,32 @@ def test_tracer_is_asked_in_batches_beside_everything_else(tmp_path: Path) -> No
 
     assert tracer.batches == [5]
     assert tracer.thread == "blamespan-score"
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_run_that_went_on_is_judged_with_what_was_before(tmp_path: Path, is_stored: bool) -> None:
+    """A run that waits has no verdict; the one that goes on is judged with it while the store has it, else alone."""
+    waiting, *others = run(1, task="add")
+    waiting = waiting.with_attributes({words.RUN_INTERRUPTED: True})
+    link = SpanLink(waiting.trace_id, waiting.span_id, {words.LINK_RELATION: "continues"})
+    second = run(2, task="yes")
+    sink, path = MemorySink(), tmp_path / "runs.db"
+    store = StoreSink(path, Retention(), sync="normal")
+    with working(tmp_path, sink, *([store] if is_stored else []), store=path) as one:
+        one.take([waiting, *others])
+        until(lambda: sink.traces and (not is_stored or RunStore(path).search()))
+        one.take([replace(second[0], links=(link,)), *second[1:]])
+        until(lambda: len({span.trace_id for span in sink.spans}) == 2)
+    first_root = next(span for span in sink.spans if span.span_id == waiting.span_id)
+    second_root = next(span for span in sink.spans if span.span_id == second[0].span_id)
+    verdicts = [span for span in sink.spans if span.name.startswith("verdict")]
+
+    assert first_root.attributes[words.ABSTAINED] == WAITS
+    if is_stored:
+        assert [(span.trace_id, span.parent_id) for span in verdicts] == [(waiting.trace_id, others[0].span_id)]
+        assert second_root.attributes[words.RUN_JUDGED_AFTER] == (waiting.trace_id,)
+        assert second_root.attributes[words.RUN_TASK] == "add"
+        assert words.BLAME_AGENT not in second_root.attributes
+    else:
+        assert verdicts == []
+        assert second_root.attributes[words.BLAME_AGENT] == "agent0"

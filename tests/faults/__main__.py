@@ -17,20 +17,24 @@ from pathlib import Path
 
 import click
 
-from tests.faults.disk import may_mount_in_a_namespace
+from tests.faults.disk import DISK_BYTES, may_mount_in_a_namespace
 from tests.faults.ledger import Count
 from tests.faults.life import Plan, Report, live
-from tests.faults.rounds import FAULTS
+from tests.faults.rounds import FAULTS, NAMED_FAULTS
 
 ROUNDS_PER_LIFE = 10
-_COLUMNS = ("delivered", "lost", "repeated_different", "repeated_identical", "altered", "annotated", "added")
+_NAMES = [fault.__name__ for fault in FAULTS]
+_NAMED = [fault.__name__ for fault in NAMED_FAULTS]
+_MB = 1024 * 1024
+_COLUMNS = ("delivered", "lost", "repeated_different", "repeated_identical", "altered", "annotated", "added", "resent")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", default=200, show_default=True, help="Faults in all.")
 @click.option("--seed", default=1, show_default=True, help="Decides traffic and faults.")
 @click.option("--life", type=int, help="Only this one of the lives of ten rounds that a run is made of.")
-@click.option("--faults", default="", help=f"Only these: {', '.join(fault.__name__ for fault in FAULTS)}.")
+@click.option("--faults", default="", help=f"Only these: {', '.join(_NAMES + _NAMED)}. {len(_NAMED)} come only so.")
+@click.option("--disk-mb", default=DISK_BYTES // _MB, show_default=True, help="How large the collector's disk is.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where failed lives leave what they left.")
 @click.option("--option", multiple=True, help="One more argument for `blamespan collect`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
@@ -40,6 +44,7 @@ def main(
     seed: int,
     life: int | None,
     faults: str,
+    disk_mb: int,
     keep: Path | None,
     option: tuple[str, ...],
     as_json: bool,
@@ -49,14 +54,14 @@ def main(
         os.execvp("unshare", ["unshare", "-rm", sys.executable, "-m", "tests.faults", *sys.argv[1:]])
     keep = keep or Path(tempfile.mkdtemp(prefix="blamespan-faults-"))
     chosen = tuple(name for name in faults.split(",") if name)
-    if unknown := set(chosen) - {fault.__name__ for fault in FAULTS}:
+    if unknown := set(chosen).difference(_NAMES, _NAMED):
         raise click.BadParameter(f"there is no fault {min(unknown)!r}", param_hint="--faults")
     signal.signal(signal.SIGTERM, _end)
     began_s = time.monotonic()
     reports = []
     for index in range(-(-rounds // ROUNDS_PER_LIFE)) if life is None else [life]:
         number = min(ROUNDS_PER_LIFE, rounds - index * ROUNDS_PER_LIFE) if life is None else ROUNDS_PER_LIFE
-        plan = Plan(f"{seed}/{index}", number, chosen, option)
+        plan = Plan(f"{seed}/{index}", number, chosen, option, disk_bytes=disk_mb * _MB)
         reports.append(live(plan, keep / f"life-{index}"))
         _tell(index, reports[-1], keep / f"life-{index}")
     _sum_up(reports, time.monotonic() - began_s, as_json=as_json)
@@ -72,8 +77,15 @@ def _end(number: int, _: object) -> None:
 def _tell(index: int, report: Report, folder: Path) -> None:
     told = ", ".join(f"{name} x{number}" for name, number in sorted(report.faults.items()))
     click.echo(
-        f"life {index:>3}  {report.acknowledged:>7} acknowledged  drained {report.drained_s:.1f} s  {told}", err=True
+        f"life {index:>3}  {report.acknowledged:>7} acknowledged  drained {report.drained_s:.1f} s  "
+        f"stood still {report.standstill_s:.1f} s  {told}",
+        err=True,
     )
+    if report.damages:
+        damages = ", ".join(f"{name} x{number}" for name, number in sorted(report.damages.items()))
+        click.echo(f"          damaged: {damages}; {report.counted} spans counted as lost", err=True)
+    for reason, number in report.reasons.items():
+        click.echo(f"          not ready x{number}: {reason}", err=True)
     for crime in report.crimes:
         click.echo(f"          FAILED {crime}", err=True)
     if report.crimes:
@@ -92,13 +104,24 @@ def _sum_up(reports: list[Report], took_s: float, *, as_json: bool) -> None:
             "took_s": round(took_s, 1),
             "faults": dict(sorted(faults.items())),
             "acknowledged": acknowledged,
+            "damages": dict(sorted(sum((report.damages for report in reports), Counter[str]()).items())),
+            "found_damaged": sum(report.counted for report in reports),
+            "longest_standstill_s": round(max(report.standstill_s for report in reports), 1),
+            "not_ready": dict(sum((report.reasons for report in reports), Counter[str]())),
             "unanswered": sum(report.unanswered for report in reports),
             "sinks": {name: dataclasses.asdict(count) for name, count in sinks.items()},
             "failures": [f"life {report.seed}: {crime}" for report in reports for crime in report.crimes],
         }
         click.echo(json.dumps(document, indent=2))
         return
-    click.echo(f"{faults.total()} rounds in {took_s:.0f} s; {acknowledged} spans acknowledged")
+    counted, standstill_s = (
+        sum(report.counted for report in reports),
+        max(report.standstill_s for report in reports),
+    )
+    click.echo(
+        f"{faults.total()} rounds in {took_s:.0f} s; {acknowledged} spans acknowledged, {counted} found damaged; "
+        f"it stood still for {standstill_s:.1f} s at most"
+    )
     click.echo("sink    " + "".join(f"{name.replace('_', ' '):>20}" for name in _COLUMNS))
     for name, count in sinks.items():
         click.echo(f"{name:<8}" + "".join(f"{getattr(count, column):>20}" for column in _COLUMNS))

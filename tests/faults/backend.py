@@ -29,6 +29,7 @@ class Backend:
 
     def __init__(self, arrivals: Arrivals) -> None:
         self.arrivals = arrivals
+        self._unpersisted: list[tuple[float, ExportTraceServiceRequest]] = []
         self._mood: Mood = "well"
         self._changed = threading.Event()
         self._server: _Server | None = _Server(("127.0.0.1", 0), self)
@@ -52,6 +53,19 @@ class Backend:
             self._server = None
         elif mood != "refusing" and self._server is None:
             self._server = _Server(("127.0.0.1", self._port), self)
+
+    def take(self, request: ExportTraceServiceRequest) -> None:
+        """Take a request, which is acknowledged before it is on any disk."""
+        self._unpersisted.append((time.time(), request))
+        self.arrivals.add(request)
+
+    def die(self, since_s: float) -> None:
+        """End as by `kill -9`, without what was taken since then (Unix time); a new mood brings it back."""
+        self.mood = "refusing"
+        for at_s, request in self._unpersisted:
+            if at_s >= since_s:
+                self.arrivals.forget(request)
+        self._unpersisted.clear()
 
     def sulk(self) -> None:
         """Wait as long as the mood lasts."""
@@ -117,7 +131,7 @@ class _Answer(BaseHTTPRequestHandler):
             time.sleep(_SLOW_S)
         if self.path == "/v1/traces":
             is_compressed = self.headers.get("content-encoding") == "gzip"
-            backend.arrivals.add(ExportTraceServiceRequest.FromString(gzip.decompress(body) if is_compressed else body))
+            backend.take(ExportTraceServiceRequest.FromString(gzip.decompress(body) if is_compressed else body))
         return self._cut() if mood == "forgetful" else self._answer(200)
 
     def _answer(self, status: int, retry_after: str | None = None) -> None:

@@ -43,12 +43,13 @@ class Clients:
     """Sends what `runs` makes at a steady pace from threads, to wherever the collector listens now.
 
     Attributes:
+        ledger: The senders' books.
         refusals: What the collector refused for good, with how often.
         unanswered: Attempts without an acknowledgement.
     """
 
     def __init__(self, ledger: Ledger, traffic: Iterator[list[Batch]], runs_per_s: float) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._traffic = traffic
         self._every_s = 1 / runs_per_s
         self._addresses: dict[str, str] = {}
@@ -124,7 +125,7 @@ class Clients:
     def _attempt(self, connection: _Connection, batch: Batch) -> float | None:
         """Send once. Returns after how many seconds to try again, None where that is done with."""
         if not batch.attempts:
-            self._ledger.send(batch.body)
+            self.ledger.send(batch.body)
         batch.attempts += 1
         try:
             connection.send(batch, self._addresses)
@@ -134,7 +135,7 @@ class Clients:
         except Refused as refusal:
             self.refusals[str(refusal)] += 1
             return None
-        self._ledger.acknowledge(batch.keys)
+        self.ledger.acknowledge(batch.keys)
         return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import re
 import signal
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -16,6 +19,14 @@ import psutil
 READY_WITHIN_S = 30.0
 STOPS_WITHIN_S = 20.0
 _FAST = {"--quiet-s": "0.1", "--idle-s": "1.5", "--max-age-s": "20"}
+_LOST = (
+    rb"entries with (\d+) spans are lost",
+    rb"\((\d+)\) is lost: its journal segment",
+    rb"(\d+) spans are lost: their rows",
+    rb"(\d+) spans that were carried over are lost",
+    rb"At most (\d+) spans waited in it",
+)
+"""What the log says of spans that are lost by damage."""
 
 
 class NotReady(Exception):
@@ -26,25 +37,29 @@ class CollectorProcess:
     """The collector under test. It is told everything on its command line and seen only from outside.
 
     Args:
-        folder: Gets its journal, its file sink `traces.jsonl` and its log.
+        folder: Gets its journal, and its log beside it.
         forward: URL of the backend.
         options: More arguments.
+        out: Its file sink; by default `traces.jsonl` in *folder*.
 
     Attributes:
+        journal: The journal's folder.
         addresses: Where it listens, by `http` and `grpc`; empty while it does not.
         failures: What went wrong with the process itself.
     """
 
-    def __init__(self, folder: Path, forward: str, options: tuple[str, ...] = ()) -> None:
-        self.out = folder / "traces.jsonl"
+    def __init__(self, folder: Path, forward: str, options: tuple[str, ...] = (), out: Path | None = None) -> None:
+        self.out = out or folder / "traces.jsonl"
+        self.journal = folder / "journal"
         self._log = folder.parent / f"{folder.name}.log"
         self._command = [
             *(sys.executable, "-m", "blamespan", "collect", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"),
             *("--forward", forward, "--out", str(self.out)),
-            *("--journal", str(folder / "journal")),
+            *("--journal", str(self.journal)),
             *[part for option in _FAST.items() for part in option],
             *options,
         ]
+        self._resend = [*self._command[:4], "resend", "--journal", str(self.journal), "--sink", forward]
         self._process: subprocess.Popen[bytes] | None = None
         self._said_before = 0
         self.addresses: dict[str, str] = {}
@@ -105,6 +120,35 @@ class CollectorProcess:
             self._process.wait(STOPS_WITHIN_S)
         self.addresses = {}
         return orphans
+
+    def resend(self, since_s: float) -> int:
+        """Ask for what was delivered since then (Unix time) to be sent to the backend again; returns how many spans."""
+        since = datetime.fromtimestamp(since_s, UTC).isoformat()
+        command = [*self._resend, "--since", since, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STOPS_WITHIN_S, check=False)
+        if done.returncode:
+            self.failures.append(f"resend ended with {done.returncode}: {done.stderr[-300:]}")
+            return 0
+        return sum(result["spans"] for result in json.loads(done.stdout)["results"] if result["kind"] == "traces")
+
+    def not_ready(self) -> str | None:
+        """Ask `/readyz`; returns why it is not ready, None where it is."""
+        connection = http.client.HTTPConnection(self.addresses["http"], timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            answer = connection.getresponse()
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.failures.append(f"/readyz does not answer: {error!r}")
+            return "no answer"
+        finally:
+            connection.close()
+        return None if answer.status == 200 else str(json.loads(body)["reason"])
+
+    def spans_counted_as_lost(self) -> int:
+        """Sum up what its log says is lost, in all of its lives."""
+        log = self._log.read_bytes()
+        return sum(int(count) for pattern in _LOST for count in re.findall(pattern, log))
 
     def stop(self) -> None:
         """Ask it to end; what it holds may stay in its journal."""

@@ -14,15 +14,19 @@ DISK_BYTES = 160 * 1024 * 1024
 class Disk:
     """A folder on a small tmpfs where we may mount one; else an ordinary folder, which cannot be filled.
 
+    Args:
+        folder: Where to mount it.
+        size_bytes: How large it is.
+
     Attributes:
         folder: Where the collector lives.
         can_fill: Whether `fill` works here: it takes the right to mount (root, or `unshare -rm`).
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, size_bytes: int = DISK_BYTES) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.can_fill = _mounted(folder)
+        self.can_fill = _mounted(folder, size_bytes)
         self._ballast = folder / "ballast"
 
     def fill(self, leave_bytes: int = 0) -> None:
@@ -56,8 +60,8 @@ def may_mount_in_a_namespace() -> bool:
     return False
 
 
-def _mounted(folder: Path) -> bool:
+def _mounted(folder: Path, size_bytes: int) -> bool:
     with suppress(OSError):
-        command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
     return False

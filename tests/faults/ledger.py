@@ -46,6 +46,7 @@ class Count:
         altered: Spans that lack something their sender wrote, or have it otherwise.
         added: Spans nobody sent: verdicts that came late.
         annotated: Spans with a verdict on them.
+        resent: Deliveries of spans that were asked for again, as a backend had lost what it took.
     """
 
     delivered: int = 0
@@ -55,6 +56,7 @@ class Count:
     altered: int = 0
     added: int = 0
     annotated: int = 0
+    resent: int = 0
 
     def __add__(self, other: Count) -> Count:
         return Count(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -78,6 +80,15 @@ class Arrivals:
         with self.lock:
             for key, fingerprint in found:
                 self.seen.setdefault(key, []).append(fingerprint)
+
+    def forget(self, request: ExportTraceServiceRequest) -> None:
+        """Undo one `add`."""
+        found = list(fingerprints(request))
+        with self.lock:
+            for key, fingerprint in found:
+                self.seen[key].remove(fingerprint)
+                if not self.seen[key]:
+                    del self.seen[key]
 
     def missing(self, keys: Iterable[SpanKey]) -> list[SpanKey]:
         return [key for key in keys if key not in self.seen]
@@ -109,6 +120,11 @@ class Ledger:
         found = {key: one.sent for key, one in fingerprints(ExportTraceServiceRequest.FromString(body))}
         with self._lock:
             self.sent.update(found)
+
+    def copy_acknowledged(self) -> set[SpanKey]:
+        """Return what is acknowledged now."""
+        with self._lock:
+            return self.acknowledged.copy()
 
     def acknowledge(self, keys: Iterable[SpanKey]) -> None:
         with self._lock:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from random import Random
 
 import psutil
@@ -12,22 +14,37 @@ import psutil
 from tests.faults.backend import BAD_MOODS, Backend
 from tests.faults.client import Clients
 from tests.faults.collector import CollectorProcess, NotReady
+from tests.faults.damage import damage_file, damageable
 from tests.faults.disk import Disk
+from tests.faults.filling import fill_journal, foreign_writer
 
 STARTS_WITHIN_S = 40.0
 ORPHANS_END_WITHIN_S = 10.0
+GOES_ON_WITHIN_S = 10.0
 _ATTEMPT_S = 15.0
+_DRAINED_WITHIN_S = 400.0
 
 
 @dataclass(slots=True)
 class World:
-    """Everything a fault can touch."""
+    """Everything a fault can touch.
+
+    Attributes:
+        resent: Spans that were delivered again on request.
+        damages: What was done to which kind of file, with how often.
+        standstill_s: The longest time without a delivery after a fault, while something waited.
+        reasons: What `/readyz` said where that was longer than `GOES_ON_WITHIN_S`.
+    """
 
     random: Random
     collector: CollectorProcess
     backend: Backend
     disk: Disk
     clients: Clients
+    resent: int = 0
+    damages: Counter[str] = field(default_factory=Counter)
+    standstill_s: float = 0.0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def start(self) -> None:
         """Start the collector; more than once where it finds its folder still in use.
@@ -46,6 +63,35 @@ class World:
                 if time.monotonic() > until_s:
                     raise
                 time.sleep(0.2)
+
+    def check_goes_on(self, *, until_drained: bool = False) -> None:
+        """Wait for the next delivery where something waits, or for all of them; `/readyz` has to say why none comes.
+
+        Args:
+            until_drained: Wait until nothing waits that was acknowledged up to now.
+        """
+        began_s = progress_s = time.monotonic()
+        arrivals = self.backend.arrivals
+        missing, arrived = arrivals.missing(self.clients.ledger.copy_acknowledged()), len(arrivals.seen)
+        is_noted = False
+        while missing and time.monotonic() - began_s < _DRAINED_WITHIN_S:
+            time.sleep(0.1 if len(missing) < 1_000 else 0.5)
+            before, missing = arrived, arrivals.missing(missing)
+            arrived, now_s = len(arrivals.seen), time.monotonic()
+            if arrived > before:
+                progress_s, is_noted = now_s, False
+            self.standstill_s = max(self.standstill_s, now_s - progress_s)
+            if self.collector.note_unexpected_end() or (not until_drained and arrived > before):
+                return
+            if now_s - progress_s > GOES_ON_WITHIN_S and not is_noted:
+                is_noted = True
+                reason = self.collector.not_ready()
+                if reason is None:
+                    self.collector.failures.append(
+                        f"{len(missing)} spans wait, none came for {GOES_ON_WITHIN_S:g} s, and it says it is ready"
+                    )
+                    return
+                self.reasons[reason] += 1
 
     def wait(self, least_s: float, most_s: float) -> None:
         time.sleep(self.random.uniform(least_s, most_s))
@@ -123,6 +169,16 @@ def outage_and_kill(world: World) -> None:
     world.backend.mood = "well"
 
 
+def kill_backend(world: World) -> None:
+    """Kill a backend that acknowledges before it persists, and ask for what it lost once it is back."""
+    since_s = time.time()
+    world.wait(0.5, 2.0)
+    world.backend.die(since_s)
+    world.wait(0.2, 1.0)
+    world.backend.mood = "well"
+    world.resent += world.collector.resend(since_s)
+
+
 def full_disk(world: World) -> None:
     """Let the disk be full for a while, to the last byte or nearly."""
     world.disk.fill(world.random.choice((0, 4096, 100_000, 500_000)))
@@ -147,6 +203,43 @@ def full_disk_and_kill(world: World) -> None:
         world.start()
 
 
+def damage(world: World) -> None:
+    """Kill all, mostly while spans wait, and damage one of the files that wait on disk."""
+    if world.random.random() < 0.8:
+        world.backend.mood = "failing"
+    world.wait(0.5, 2.5)
+    world.collector.kill()
+    files = damageable(world.collector.journal)
+    if files:
+        kind = world.random.choice(sorted(files))
+        world.damages[damage_file(world.random.choice(files[kind]), kind, world.random)] += 1
+    world.backend.mood = "well"
+    world.start()
+
+
+def disk_full_by_journal(world: World) -> None:
+    """Let the journal fill its own disk while the backend is away; all of it has to go out afterwards."""
+    _fill_and_drain(world, is_foreign=False)
+
+
+def disk_full_by_foreign_writer(world: World) -> None:
+    """The same, while another program takes every byte that becomes free."""
+    _fill_and_drain(world, is_foreign=True)
+
+
+def _fill_and_drain(world: World, *, is_foreign: bool) -> None:
+    world.backend.mood = "refusing"
+    fill_journal(world.collector.addresses["http"], world.clients.ledger, world.random)
+    with foreign_writer(world.disk.folder) if is_foreign else nullcontext():
+        world.wait(0.5, 1.5)
+        end = world.random.choice((None, world.collector.kill, world.collector.stop))
+        if end is not None:
+            end()
+            world.start()
+        world.backend.mood = "well"
+        world.check_goes_on(until_drained=True)
+
+
 def calm(world: World) -> None:
     """Nothing; duplicates, late spans and disorder come all the time anyway."""
     world.wait(0.5, 1.0)
@@ -159,6 +252,7 @@ FAULTS: dict[Callable[[World], None], int] = {
     kill_while_starting: 2,
     outage: 4,
     outage_and_kill: 2,
+    kill_backend: 3,
     full_disk: 2,
     full_disk_and_kill: 2,
     pause_worker: 1,
@@ -166,3 +260,6 @@ FAULTS: dict[Callable[[World], None], int] = {
     calm: 1,
 }
 """How often each comes, relative to the others."""
+
+NAMED_FAULTS: tuple[Callable[[World], None], ...] = (damage, disk_full_by_journal, disk_full_by_foreign_writer)
+"""These come only where they are named: damage costs spans, and a journal that fills its disk takes long."""

@@ -20,6 +20,9 @@ _START_NS = 1_760_000_000_000_000_000
 _TEXT = "the plan says to fetch page three but that file is empty so we ask again and then give up on it"
 _WORDS = _TEXT.split()
 _SERVICES = ("planner-host", "browser-host")
+_LARGE_RUNS = 8
+_LARGE_LETTERS = 8_000
+_LARGE_TEXT = " ".join(Random(1).choices(_WORDS, k=20_000))
 _LATE_S = (0.6, 1.5)
 _DUPLICATE_WITHIN_S = 1.0
 _REORDERED_WITHIN_S = 0.25
@@ -55,6 +58,21 @@ def runs(seed: str) -> Iterator[list[Batch]]:
     random = Random(seed)
     while True:
         yield _batches(random, _run(random))
+
+
+def large_batch(random: Random) -> Batch:
+    """Make a request of runs with large documents that no tracer reads, some 0.5 MB, to fill a disk with."""
+    traces = [_span(random, random.randbytes(16), b"", "invoke_workflow team", 0) for _ in range(_LARGE_RUNS)]
+    spans = []
+    for root in traces:
+        children = [_span(random, root.trace_id, root.span_id, f"invoke_agent agent{i % 3}", i + 1) for i in range(7)]
+        _describe(root, random)
+        for index, child in enumerate(children):
+            _speak(child, index, random)
+            at = random.randrange(len(_LARGE_TEXT) - _LARGE_LETTERS)
+            _set(child, "app.document", _LARGE_TEXT[at : at + _LARGE_LETTERS])
+        spans += [*children, root]
+    return Batch(*_encoded(random, spans), 0.0, over_grpc=False)
 
 
 def _run(random: Random) -> list[Span]:

@@ -8,11 +8,14 @@ from hashlib import sha1
 from pathlib import Path
 
 import click
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.otlp import request_from_json, request_to_json
+from blamespan_collector.receiving.wire import delimited, tag_of
 from tests.benchmarks.collector_bodies import whole_traces
 from tests.fuzz.targets import TARGETS
+from tests.fuzz.whole_way import LOGS_FIELD
 
 CORPUS = Path(__file__).parent / "corpus"
 RECORDED = Path(__file__).parents[1] / "integrations" / "dialects" / "recorded"
@@ -45,9 +48,20 @@ def seeds_by_target() -> dict[str, list[bytes]]:
         "spans": bodies,
         "round_trip": bodies,
         "files": [*texts[:4], *_files()],
+        "whole_way": [*bodies, *texts[::4], *logs[:2], *map(_with_messages, requests[-2:])],
     }
     assert found.keys() == TARGETS.keys()
     return {name: [seed for seed in seeds if len(seed) <= _MAX_SEED_BYTES] for name, seeds in found.items()}
+
+
+def _with_messages(request: ExportTraceServiceRequest) -> bytes:
+    """Say what the agents said in log records, beside the spans."""
+    logs = ExportLogsServiceRequest()
+    records = logs.resource_logs.add().scope_logs.add().log_records
+    for span in request.resource_spans[0].scope_spans[0].spans:
+        record = records.add(trace_id=span.trace_id, span_id=span.span_id, event_name="gen_ai.choice")
+        record.body.kvlist_value.values.add(key="content").value.string_value = "the sum is 5"
+    return request.SerializeToString() + delimited(tag_of(LOGS_FIELD), logs.SerializeToString())
 
 
 def _recorded() -> Iterator[ExportTraceServiceRequest]:

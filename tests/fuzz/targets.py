@@ -36,7 +36,8 @@ from blamespan_collector.receiving.otlp_http import application
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestReader
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
 from blamespan_collector.receiving.tokens import Tokens
-from tests.fuzz.mutation import mutate, mutate_spans
+from tests.fuzz.mutation import mutate, mutate_any, mutate_json, mutate_spans
+from tests.fuzz.whole_way import whole_way
 
 TRACES, LOGS, METRICS = SERVICES
 _HTTP_LIMIT_BYTES = 256 * 1024
@@ -142,12 +143,13 @@ def files(data: bytes) -> None:
 
 TARGETS: dict[str, Target] = {
     "protobuf_traces": Target(protobuf_traces, mutate_spans, 4),
-    "json_traces": Target(json_traces, share=3),
+    "json_traces": Target(json_traces, mutate_json, 3),
     "other_signals": Target(other_signals, share=2),
     "http": Target(http, share=1),
     "spans": Target(spans, mutate_spans, 4),
     "round_trip": Target(round_trip, mutate_spans, 2),
     "files": Target(files, share=1),
+    "whole_way": Target(whole_way, mutate_any, 2),
 }
 
 

@@ -12,7 +12,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.faults.catalogue import KINDS
 from tests.integrations.drawing import draw
 
-HIDDEN = ("blamespan.message.id", "gen_ai.agent.id", "gen_ai.conversation.id")
+HIDDEN = ("blamespan.message.id", "blamespan.agent.id", "gen_ai.conversation.id")
 """What is random."""
 
 Run = Callable[[], MessageActionTrace]

@@ -1,4 +1,4 @@
-"""The GenAI message JSON schemas of the semantic conventions, strictly: what a value breaks, in words.
+"""The GenAI message JSON schemas of the semantic conventions v0.1.0, strictly: what a value breaks, in words.
 
 Source: `gen-ai-input-messages.json`, `gen-ai-output-messages.json` and the models they are generated from.
 A field of our own is allowed only where the schema leaves parts open, and only by its name.
@@ -34,6 +34,7 @@ KEYS = {value for name, value in vars(gen_ai).items() if name.startswith("GEN_AI
 OURS = {value for name, value in vars(words).items() if isinstance(value, str) and value.startswith("blamespan.")}
 OPERATIONS = {operation.value for operation in gen_ai.GenAiOperationNameValues}
 DEPRECATED = {gen_ai.GEN_AI_SYSTEM, gen_ai.GEN_AI_PROMPT, gen_ai.GEN_AI_COMPLETION}
+DEPRECATED |= {gen_ai.GEN_AI_WORKFLOW_NAME, gen_ai.GEN_AI_AGENT_ID}  # of spans of agents in the program: v0.1.0
 
 
 def violations(span: Span, *, own: tuple[str, ...] = ()) -> list[str]:
@@ -49,11 +50,10 @@ def _violations(span: Span, own: tuple[str, ...]) -> Iterator[str]:
         yield f"{span.name}: unknown operation {span.attributes.get(words.OPERATION)}"
     for key in (words.INPUT_MESSAGES, words.OUTPUT_MESSAGES):
         if key in span.attributes:
-            is_output = key == words.OUTPUT_MESSAGES
-            yield from (f"{span.name}: {key}: {wrong}" for wrong in _messages(span.attributes[key], is_output))
+            yield from (f"{span.name}: {key}: {wrong}" for wrong in _messages(span.attributes[key]))
 
 
-def _messages(value: object, is_output: bool) -> Iterator[str]:
+def _messages(value: object) -> Iterator[str]:
     def refuse(word: str) -> Any:
         raise ValueError(f"not JSON: {word}")
 
@@ -66,9 +66,7 @@ def _messages(value: object, is_output: bool) -> Iterator[str]:
             yield f"role {message.get('role')!r}"
         if not isinstance(message.get("name", ""), str):
             yield f"name {message['name']!r}"
-        if not isinstance(message.get("finish_reason", "" if not is_output else None), str):
-            yield f"finish_reason {message.get('finish_reason')!r}"
-        if extra := set(message) - {"role", "name", "parts", "finish_reason"}:
+        if extra := set(message) - {"role", "name", "parts"}:
             yield f"fields {extra}"
         for part in message["parts"]:
             yield from _part(part)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,14 +14,20 @@ import pytest
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_agentchat.teams._group_chat import _events
 from autogen_ext.runtimes.grpc import GrpcWorkerAgentRuntime, GrpcWorkerAgentRuntimeHost
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from blamespan.otlp.json import request_from_json
 from blamespan.otlp.proto import spans_from_proto
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
+from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import Echo, assistant, drawn, literal, outline, recorder
 
 __all__ = ["recorder"]
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 
 @pytest.fixture
@@ -74,8 +82,8 @@ class _Pickled:
 class TeamWorker(GrpcWorkerAgentRuntime):
     """A worker that can host a team: AutoGen 0.7.5 cannot read a team's messages back, nor answer with nothing."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
+    def __init__(self, address: str, **options: Any) -> None:
+        super().__init__(address, **options)
         kinds = [value for value in vars(_events).values() if isinstance(value, type)]
         self._own = {serializer.type_name: serializer for serializer in map(_Pickled, [*kinds, type(None)])}
         super().add_message_serializer(list(self._own.values()))
@@ -119,6 +127,40 @@ async def test_team_on_the_grpc_runtime(host: str, recorder: SpanRecorder) -> No
           invoke_agent writer
             chat replay
           invoke_agent b
+        """)
+
+
+@pytest.mark.parametrize("is_made_first", [False, True])
+async def test_provider_that_the_program_gave_a_worker_is_left_alone(host: str, is_made_first: bool) -> None:
+    """A worker with a provider of its own makes the spans that it makes without us, and ours are one trace.
+
+    Parents and links may differ: AutoGen takes whatever span is current, and there ours is.
+    """
+
+    async def traced(runtime: TeamWorker) -> Counter[str]:
+        exporter.clear()
+        await runtime.start()
+        team = RoundRobinGroupChat([Echo("one"), Echo("two")], max_turns=2, runtime=runtime)
+        team._team_id = "default"  # as above
+        await asyncio.wait_for(team.run(task="go"), 30)
+        await runtime.stop()
+        spans = exporter.get_finished_spans()
+        return Counter(f"{_ID.sub('ID', span.name)} {sorted(span.attributes or ())}" for span in spans)
+
+    exporter, own = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    bare = await traced(TeamWorker(host, tracer_provider=own))
+    early, recorder = TeamWorker(host, tracer_provider=own), SpanRecorder()
+    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
+    watched = await traced(early if is_made_first else TeamWorker(host, tracer_provider=own))
+    AutoGenInstrumentor().uninstrument()
+
+    assert watched == bare
+    assert bare.total() > 10
+    assert outline(recorder) == literal("""
+        invoke_workflow RoundRobinGroupChat
+          invoke_agent one
+          invoke_agent two
         """)
 
 

@@ -28,7 +28,9 @@ from autogen_core import (
     message_handler,
 )
 
+from blamespan.rebuild import rebuild
 from blamespan.testing import SpanRecorder
+from blamespan_integrations.recording.spans import STEP_CANCELLED
 from tests.integrations.autogen_runs import (
     Echo,
     Raises,
@@ -106,6 +108,26 @@ async def test_early_break(recorder: SpanRecorder) -> None:
         1 b: message 'b: a: go' to a after 0
         2 a: message 'a: b: a: go' to b after 1
         """)
+
+
+class Slow(Echo):
+    """Takes its time, and fails once it has."""
+
+    async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
+        await asyncio.sleep(0.2)
+        raise ValueError("nothing came of it")
+
+
+@pytest.mark.parametrize("has_timeout", [True, False])
+async def test_timeout_of_the_program_is_no_error_of_an_agent(recorder: SpanRecorder, has_timeout: bool) -> None:
+    """Once the program has given up on a run, what an agent then raises did not end it; without a timeout it did."""
+    running = RoundRobinGroupChat([Echo("a"), Slow("slow")], max_turns=3).run(task="go")
+    with pytest.raises(TimeoutError if has_timeout else RuntimeError):
+        await asyncio.wait_for(running, 0.05 if has_timeout else 60)
+    last = rebuild(recorder.spans()).steps[-1]
+
+    assert (last.agent, last.error) == ("slow", None if has_timeout else "ValueError")
+    assert (last.attributes.get(STEP_CANCELLED), last.status) == ((True, "unset") if has_timeout else (None, "error"))
 
 
 @pytest.mark.construct("AutoGen", "cancellation")
@@ -282,7 +304,7 @@ async def test_two_teams_at_once(recorder: SpanRecorder) -> None:
 async def test_shared_runtime(recorder: SpanRecorder) -> None:
     """Runs on a runtime that was started elsewhere, inside a span of the program's, are whole traces all the same."""
     with recorder.provider.get_tracer("app").start_as_current_span("startup"):
-        runtime = SingleThreadedAgentRuntime(tracer_provider=recorder.provider)
+        runtime = SingleThreadedAgentRuntime()
         runtime.start()
     recorder.clear()
     one, two = pair(runtime=runtime), pair(runtime=runtime)

@@ -160,7 +160,7 @@ async def test_swarm(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("AutoGen", "Swarm: handoff to the user and back")
 async def test_swarm_and_its_user(recorder: SpanRecorder) -> None:
-    """A run that stops for the user is complete, and the user's answer begins the next run of the conversation."""
+    """A run that stops for the user is complete; the next one, which the answer begins, has the task of the first."""
     team = Swarm(
         [assistant("clerk", calls(("transfer_to_user", {})), "thanks", handoffs=["user"])],
         termination_condition=HandoffTermination("user") | TextMentionTermination("thanks"),
@@ -176,7 +176,7 @@ async def test_swarm_and_its_user(recorder: SpanRecorder) -> None:
         1 clerk: tool_result 'Transferred to user, adopting the role of user immediately.' after 0
         2 clerk: handoff 'Transferred to user, adopting the role of user immediately.' to user after 1, 0+7 tokens
         invoke_workflow Swarm, complete, stopped: Text 'thanks' mentioned
-        task: my number is 7
+        task: help
         agents: clerk
         0 clerk: message 'thanks', 9+1 tokens
         """)

@@ -266,6 +266,35 @@ async def test_autogens_own_spans_are_silent_until_uninstrument(monkeypatch: pyt
     assert await scopes(exporter) == before
 
 
+@pytest.mark.parametrize("is_made_first", [False, True])
+async def test_provider_that_the_program_gave_a_runtime_is_left_alone(is_made_first: bool) -> None:
+    """Spans of a runtime with a provider of its own arrive as without us, and ours are one trace of their own."""
+
+    async def traced(runtime: SingleThreadedAgentRuntime) -> Counter[str]:
+        exporter.clear()
+        runtime.start()
+        teamed = RoundRobinGroupChat([Echo("one"), Echo("two")], max_turns=2, runtime=runtime)
+        await teamed.run(task="go")
+        await runtime.stop_when_idle()
+        spans = exporter.get_finished_spans()
+        return Counter(f"{span.name.split('_')[0]} {len(span.links)} {sorted(span.attributes or ())}" for span in spans)
+
+    exporter, own = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    bare = await traced(SingleThreadedAgentRuntime(tracer_provider=own))
+    early, recorder = SingleThreadedAgentRuntime(tracer_provider=own), SpanRecorder()
+    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
+    watched = await traced(early if is_made_first else SingleThreadedAgentRuntime(tracer_provider=own))
+    silent = SingleThreadedAgentRuntime()
+    AutoGenInstrumentor().uninstrument()
+
+    assert watched == bare
+    assert not vars(silent).keys() ^ vars(early).keys()
+    ids = {span.span_id for span in recorder.spans()}
+    parents = {span.parent_id for span in recorder.spans()}
+    assert (len(ids), parents - ids) == (3, {None})
+
+
 async def test_spans_the_program_makes_with_autogens_helpers_and_its_own_tracer_stay(recorder: SpanRecorder) -> None:
     """Only AutoGen's own tracer is silent."""
     tracer = recorder.provider.get_tracer("app")

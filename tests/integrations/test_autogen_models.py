@@ -59,7 +59,6 @@ async def test_model_call_tells_model_messages_tokens_and_answer(recorder: SpanR
             {"type": "reasoning", "content": "let me see"},
             {"type": "tool_call", "id": "call-0", "name": "add", "arguments": "{}"},
         ],
-        "finish_reason": "function_calls",
     }
     assert call.attributes[words.FINISH_REASONS] == ("function_calls",)
     assert (call.integer(words.INPUT_TOKENS), call.integer(words.OUTPUT_TOKENS)) == (0, 7)

@@ -97,6 +97,16 @@ def test_order_of_activation_does_not_matter(peer: str, first: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["ours", "peer"])
+@pytest.mark.parametrize("peer", ["openinference-langchain"])
+def test_a_graphs_run_is_one_trace_of_all(peer: str, first: str) -> None:
+    """Spans of another instrumentation of the same callbacks belong to the trace of our run, whoever was on first."""
+    both, *_ = runs(peer, f"+{first} +{'peer' if first == 'ours' else 'ours'} run -ours run -peer run")
+
+    assert len({trace for _, _, _, trace in both["spans"]}) == 1
+    assert [name for _, name, parent, _ in both["spans"] if parent == ""] == ["invoke_workflow calculator"]
+
+
+@pytest.mark.parametrize("first", ["ours", "peer"])
 @pytest.mark.parametrize("peer", PEERS)
 def test_peer_that_leaves_takes_nothing_along(peer: str, first: str) -> None:
     """When the peer is switched off, we go on recording and it does not; then nobody does."""

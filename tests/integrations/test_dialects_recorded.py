@@ -53,6 +53,58 @@ def test_openai_agents_by_openinference() -> None:
         """)
 
 
+def test_failing_openai_agents_by_openinference() -> None:
+    """A tool that raises is a failed call each time it is made, and the answer builds on the last of them."""
+    assert drawn("openinference-openai-agents.openai-agents-failing") == text("""
+        task: Write a line about the sea.
+        agents: writer, critic
+        0 writer: handoff 'transfer_to_critic({})' to critic, ok, 20+5 tokens
+        1 critic: tool_call 'count_words({"text": "The sea is wide."})' after 0, error 'Error running tool'
+        2 critic: tool_result 'An error occurred while running the tool. Please try again.' after 1, error 'Error running tool'
+        3 critic: tool_call 'count_words({"text": "The sea is wide."})' after 2, error 'Error running tool'
+        4 critic: tool_result 'An error occurred while running the tool. Please try again.' after 3, error 'Error running tool'
+        5 critic: message 'Nine words, too long.' after 0 4, ok, 60+15 tokens
+        """)  # noqa: E501
+
+
+def test_pydantic_ai_by_itself() -> None:
+    """An agent that is asked by a tool builds on the call, and gives its answer; it was given its instructions."""
+    trace = trace_of("pydantic-ai.pydantic-ai-sound")
+
+    assert draw(trace, hide=HIDDEN | {words.CONVERSATION_ID}) == text("""
+        task: Write a line about the sea.
+        agents: writer, critic
+        0 writer: tool_call 'ask_critic({"line":"The sea is wide."})'
+        1 critic: tool_call 'count_words({"text":"The sea is wide."})' after 0
+        2 critic: tool_result '4' after 1
+        3 critic: message 'Four words, good.' after 0 2, 113+20 tokens
+        4 writer: tool_result 'Four words, good.' after 0
+        5 writer: message 'The sea is wide. (Four words, good.)' after 4, 118+24 tokens
+        """)
+    assert {step.index: step.input_text for step in trace.steps if step.input_text} == {
+        3: "You criticise lines of at most 6 words.\n\nCriticise: The sea is wide.",
+        5: "You write lines.",
+    }
+
+
+def test_failing_pydantic_ai_by_itself() -> None:
+    """A tool that asks to be called again is a failed call with its reason, before the call that went well."""
+    trace = trace_of("pydantic-ai.pydantic-ai-failing")
+
+    assert draw(trace, hide=HIDDEN | {words.CONVERSATION_ID}) == text("""
+        task: Write a line about the sea.
+        agents: writer, critic
+        0 writer: tool_call 'ask_critic({"line":"The sea is wide."})'
+        1 critic: tool_call 'count_words({"text":"The sea is wide."})' after 0, error pydantic_ai.exceptions.ToolRetryError
+        2 critic: tool_result 'the counter is out of order' after 1, error pydantic_ai.exceptions.ToolRetryError
+        3 critic: tool_call 'count_words({"text":"The sea is wide."})' after 2
+        4 critic: tool_result '4' after 3
+        5 critic: message 'Nine words, too long.' after 0 4, 187+45 tokens
+        6 writer: tool_result 'Nine words, too long.' after 0
+        7 writer: message 'The sea is wide. (Nine words, too long.)' after 6, 119+25 tokens
+        """)  # noqa: E501
+
+
 def test_openai_agents_by_genai() -> None:
     """Where the model calls are not told of, neither is what the agents said; who worked and which tool ran is."""
     assert drawn("genai-openai-agents.openai-agents-handoff") == text("""
@@ -72,6 +124,16 @@ def test_crewai_by_openinference() -> None:
         agents: writer, critic
         0 writer: message 'The sea is wide.', ok
         1 critic: message 'Four words. Make it longer.' after 0, ok
+        """)
+
+
+def test_failing_crewai_by_openinference() -> None:
+    """A crew whose tool fails is told by what its agents gave in the end."""
+    assert drawn("openinference-crewai.crewai-failing") == text("""
+        task: Write a line about the sea.
+        agents: writer, critic
+        0 writer: message 'The sea is wide.', ok
+        1 critic: message 'Nine words, too long.' after 0, ok
         """)
 
 

@@ -29,7 +29,7 @@ def both() -> Iterator[SpanRecorder]:
 
 def shown(recorder: SpanRecorder) -> str:
     """Draw what was recorded, without AutoGen's ids, which are random."""
-    return re.sub(r", (blamespan\.autogen|gen_ai\.agent)[^,\n]*", "", drawn(recorder))
+    return re.sub(r", (blamespan\.autogen|blamespan\.agent|gen_ai\.agent)[^,\n]*", "", drawn(recorder))
 
 
 @pytest.mark.construct("LangGraph", "An AutoGen team within a node")
@@ -55,13 +55,13 @@ async def test_autogen_team_within_a_node(both: SpanRecorder) -> None:
     ]
     assert shown(both) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: opener, desk, closer, ada, bob
-        0 opener: message '{"words":["go"]}', langgraph.step=1
+        0 opener: message 'words: go', langgraph.step=1
         1 ada: message 'a draft' to bob after 0, 5+2 tokens
         2 bob: message 'fine' to ada after 1, 7+1 tokens
-        3 desk: message '{"words":["fine!"]}' after 0 2, langgraph.step=2
-        4 closer: message '{"words":["done"]}' after 3, langgraph.step=3
+        3 desk: message 'words: fine!' after 0 2, langgraph.step=2
+        4 closer: message 'words: done' after 3, langgraph.step=3
     """)
 
 
@@ -88,8 +88,8 @@ async def test_graph_within_an_autogen_tool(both: SpanRecorder, is_async: bool) 
         task: do it
         agents: boss, reader, writer
         0 boss: tool_call 'ask({"word": "hey"})', gen_ai.tool.call.id='call-0'
-        1 reader: message '{"words":["read"]}' after 0, langgraph.step=1
-        2 writer: message '{"words":["written"]}' after 1, langgraph.step=2
+        1 reader: message 'words: read' after 0, langgraph.step=1
+        2 writer: message 'words: written' after 1, langgraph.step=2
         3 boss: tool_result 'written' after 0
         4 boss: message 'written' after 3, 0+7 tokens
     """)
@@ -108,11 +108,11 @@ async def test_autogen_agent_within_a_node(both: SpanRecorder) -> None:
 
     assert shown(both) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: opener, desk, echo
-        0 opener: message '{"words":["go"]}', langgraph.step=1
+        0 opener: message 'words: go', langgraph.step=1
         1 echo: message 'echo: hey' after 0
-        2 desk: message '{"words":["echo: hey!"]}' after 0 1, langgraph.step=2
+        2 desk: message 'words: echo: hey!' after 0 1, langgraph.step=2
     """)
 
 
@@ -138,9 +138,9 @@ async def test_frameworks_within_each_other(both: SpanRecorder) -> None:
         task: do it
         agents: boss, reader, inner, desk
         0 boss: tool_call 'ask({"word": "hey"})', gen_ai.tool.call.id='call-0'
-        1 reader: message '{"words":["read"]}' after 0, langgraph.step=1
+        1 reader: message 'words: read' after 0, langgraph.step=1
         2 inner: message 'inner: write' after 1
-        3 desk: message '{"words":["inner: write!"]}' after 1 2, langgraph.step=2
+        3 desk: message 'words: inner: write!' after 1 2, langgraph.step=2
         4 boss: tool_result 'inner: write!' after 0
         5 boss: message 'inner: write!' after 4, 0+7 tokens
     """)

@@ -121,7 +121,7 @@ def test_lone_surrogates_and_odd_names_do_no_harm(tmp_path: Path) -> None:
 
     run = only_run(write(tmp_path / "runs.jsonl", record(trajectory=entries)))
 
-    assert [step.content for step in run.trace.steps] == ["\ud800 x", ""]
+    assert [step.content for step in run.trace.steps] == ["\ufffd x", ""]
 
 
 def test_missing_file_says_so(tmp_path: Path) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
 import subprocess
 import sys
+import weakref
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import blamespan
+from blamespan import injection as injection_module
 from blamespan.boundaries import PlannedFault
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.injection import PLAN_VARIABLE, Injection, inject_from_environment
@@ -146,3 +150,31 @@ def test_without_a_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[autogen\]'"), injection:
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_does_not_wait_for_who_injects_in_the_parent() -> None:
+    """A child forked while another thread writes a fault, and a third one puts hooks in place, injects as it likes."""
+    with blamespan.inject("aegis:FM-3.2") as injection, injection._lock, injection_module._installed._lock:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(5)
+            injection.close()
+            with blamespan.inject("aegis:FM-3.2") as another:
+                is_in_place = bool(injection_module._installed._hooks)
+                is_free = another._lock.acquire(blocking=False) and injection._lock.acquire(blocking=False)
+            os._exit(0 if is_in_place and is_free and not injection_module._installed._hooks else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_closed_injection_is_let_go() -> None:
+    """What is done in a forked child keeps no injection of the parent in memory."""
+    with blamespan.inject("aegis:FM-3.2") as injection:
+        reference = weakref.ref(injection)
+    del injection
+    gc.collect()
+
+    assert reference() is None

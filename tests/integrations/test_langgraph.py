@@ -159,7 +159,7 @@ def test_packet_builds_on_who_sent_it(recorder: SpanRecorder) -> None:
     trace = rebuild(recorder.spans())
     names = {step.index: step.agent for step in trace.steps}
     found = {step.content: [names[place] for place in step.inputs] for step in trace.steps if step.agent == "worker"}
-    assert found == {'{"words":["for left"]}': ["left"], '{"words":["for right"]}': ["right"]}
+    assert found == {"words: for left": ["left"], "words: for right": ["right"]}
 
 
 def test_command_is_a_handoff_to_its_target(recorder: SpanRecorder) -> None:
@@ -171,7 +171,7 @@ def test_command_is_a_handoff_to_its_target(recorder: SpanRecorder) -> None:
     graph.compile().invoke({"words": ["help"]})
 
     handoff, answer = rebuild(recorder.spans()).steps
-    assert (handoff.kind, handoff.recipients, handoff.content) == ("handoff", ("expert",), '{"words":["for you"]}')
+    assert (handoff.kind, handoff.recipients, handoff.content) == ("handoff", ("expert",), "words: for you")
     assert (answer.kind, answer.agent, answer.inputs) == ("message", "expert", (0,))
 
 
@@ -242,9 +242,9 @@ def test_subgraph_called_in_a_node_is_not_doubled_either(recorder: SpanRecorder)
     chain(hands_on, adds).invoke({"words": []})
 
     assert [(agent, content) for agent, _, content, _ in steps(recorder)] == [
-        ("reader", '{"words":["read"]}'),
-        ("reader", '{"words":["read"]}'),
-        ("adder", '{"words":["read twice"]}'),
+        ("reader", "words: read"),
+        ("reader", "words: read"),
+        ("adder", "words: read twice"),
     ]
 
 
@@ -255,9 +255,9 @@ def test_teams_nest_to_any_depth_and_keep_members_apart(recorder: SpanRecorder) 
     chain(("writer", says("top")), ("middle", middle)).invoke({"words": []})
 
     assert [(agent, content) for agent, _, content, _ in steps(recorder)] == [
-        ("writer", '{"words":["top"]}'),
-        ("inner/writer", '{"words":["deep"]}'),
-        ("middle/writer", '{"words":["middle"]}'),
+        ("writer", "words: top"),
+        ("inner/writer", "words: deep"),
+        ("middle/writer", "words: middle"),
     ]
 
 
@@ -391,7 +391,7 @@ def test_run_says_its_graph_task_agents_and_conversation(recorder: SpanRecorder)
     graph.compile(name="desk", checkpointer=InMemorySaver()).invoke({"messages": asked}, thread)
 
     [run] = named(recorder, "invoke_workflow desk")
-    assert run.attributes[words.WORKFLOW_NAME] == "desk"
+    assert run.attributes[words.AGENT_NAME] == "desk"
     assert run.attributes[words.CONVERSATION_ID] == "t-1"
     assert run.attributes[words.RUN_COMPLETE] is True
     assert json.loads(str(run.attributes[words.RUN_AGENTS])) == [{"name": "clerk", "role": "agent"}]

@@ -157,11 +157,11 @@ def test_conditional_edges(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":["go"]}
+        task: words: go
         agents: writer, editor
-        0 writer: message '{"words":["draft 1"]}', langgraph.step=1
-        1 writer: message '{"words":["draft 2"]}' after 0, langgraph.step=2
-        2 editor: message '{"words":["fine"]}' after 1, langgraph.step=3
+        0 writer: message 'words: draft 1', langgraph.step=1
+        1 writer: message 'words: draft 2' after 0, langgraph.step=2
+        2 editor: message 'words: fine' after 1, langgraph.step=3
     """)
 
 
@@ -195,11 +195,11 @@ def test_functional_api(recorder: SpanRecorder) -> None:
     ]
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow LangGraph, complete
-        task: ["one","two"]
+        task: '- one\\n- two'
         agents: look_up, join, flow
-        0 look_up: message 'one found', gen_ai.agent.id='flow/look_up', langgraph.step=0
-        1 look_up: message 'two found', gen_ai.agent.id='flow/look_up', langgraph.step=0
-        2 join: message 'one found and two found' after 0 1, gen_ai.agent.id='flow/join', langgraph.step=0
+        0 look_up: message 'one found', blamespan.agent.id='flow/look_up', langgraph.step=0
+        1 look_up: message 'two found', blamespan.agent.id='flow/look_up', langgraph.step=0
+        2 join: message 'one found and two found' after 0 1, blamespan.agent.id='flow/join', langgraph.step=0
         3 flow: message 'one found and two found!' after 2, langgraph.step=0
     """)
 
@@ -223,7 +223,7 @@ async def test_functional_api_async(recorder: SpanRecorder) -> None:
         run 0: invoke_workflow LangGraph, complete
         task: hey
         agents: shout
-        0 shout: message 'HEY', gen_ai.agent.id='flow/shout', langgraph.step=0
+        0 shout: message 'HEY', blamespan.agent.id='flow/shout', langgraph.step=0
     """)
 
 
@@ -303,10 +303,10 @@ def test_command_goto(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":["help"]}
+        task: words: help
         agents: clerk, expert
-        0 clerk: handoff '{"words":["for you"]}' to expert, langgraph.step=1
-        1 expert: message '{"words":["done"]}' after 0, langgraph.step=2
+        0 clerk: handoff 'words: for you' to expert, langgraph.step=1
+        1 expert: message 'words: done' after 0, langgraph.step=2
     """)
 
 
@@ -330,10 +330,10 @@ def test_command_to_parent(recorder: SpanRecorder) -> None:
     ]
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":["help"]}
+        task: words: help
         agents: clerk, expert
-        0 clerk: handoff '{"words":["over to you"]}' to expert, gen_ai.agent.id='desk/clerk', langgraph.step=1
-        1 expert: message '{"words":["solved"]}' after 0, langgraph.step=2
+        0 clerk: handoff 'words: over to you' to expert, blamespan.agent.id='desk/clerk', langgraph.step=1
+        1 expert: message 'words: solved' after 0, langgraph.step=2
     """)
 
 
@@ -384,13 +384,13 @@ def test_send_fan_out(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: planner, worker, writer
-        0 planner: message '{"words":["plan"]}' to worker, langgraph.step=1
-        1 worker: message '{"words":["part 0"]}' after 0, langgraph.branch=0, langgraph.step=2
-        2 worker: message '{"words":["part 1"]}' after 0, langgraph.branch=1, langgraph.step=2
-        3 worker: message '{"words":["part 2"]}' after 0, langgraph.branch=2, langgraph.step=2
-        4 writer: message '{"words":["all"]}' after 1 2 3, langgraph.step=3
+        0 planner: message 'words: plan' to worker, langgraph.step=1
+        1 worker: message 'words: part 0' after 0, langgraph.branch=0, langgraph.step=2
+        2 worker: message 'words: part 1' after 0, langgraph.branch=1, langgraph.step=2
+        3 worker: message 'words: part 2' after 0, langgraph.branch=2, langgraph.step=2
+        4 writer: message 'words: all' after 1 2 3, langgraph.step=3
     """)
 
 
@@ -410,13 +410,13 @@ def test_parallel_branches_and_join(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: source, left, right, more, join
-        0 source: message '{"words":["go"]}', langgraph.step=1
-        1 left: message '{"words":["left"]}' after 0, langgraph.step=2
-        2 right: message '{"words":["right"]}' after 0, langgraph.step=2
-        3 more: message '{"words":["more"]}' after 2, langgraph.step=3
-        4 join: message '{"words":["joined"]}' after 1 3, langgraph.step=4
+        0 source: message 'words: go', langgraph.step=1
+        1 left: message 'words: left' after 0, langgraph.step=2
+        2 right: message 'words: right' after 0, langgraph.step=2
+        3 more: message 'words: more' after 2, langgraph.step=3
+        4 join: message 'words: joined' after 1 3, langgraph.step=4
     """)
 
 
@@ -437,12 +437,12 @@ def test_deferred_node(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: short, long, longer, last
-        0 short: message '{"words":["short"]}', langgraph.step=1
-        1 long: message '{"words":["long"]}', langgraph.step=1
-        2 longer: message '{"words":["longer"]}' after 1, langgraph.step=2
-        3 last: message '{"words":["all done"]}' after 0 2, langgraph.step=3
+        0 short: message 'words: short', langgraph.step=1
+        1 long: message 'words: long', langgraph.step=1
+        2 longer: message 'words: longer' after 1, langgraph.step=2
+        3 last: message 'words: all done' after 0 2, langgraph.step=3
     """)
 
 
@@ -464,12 +464,12 @@ def test_subgraphs_as_nodes(recorder: SpanRecorder) -> None:
     ]
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: chief, reader, writer, editor
-        0 chief: message '{"words":["go"]}', langgraph.step=1
-        1 reader: message '{"words":["read"]}' after 0, gen_ai.agent.id='inner/reader', langgraph.step=1
-        2 writer: message '{"words":["written"]}' after 1, gen_ai.agent.id='team/writer', langgraph.step=2
-        3 editor: message '{"words":["fine"]}' after 2, langgraph.step=3
+        0 chief: message 'words: go', langgraph.step=1
+        1 reader: message 'words: read' after 0, blamespan.agent.id='inner/reader', langgraph.step=1
+        2 writer: message 'words: written' after 1, blamespan.agent.id='team/writer', langgraph.step=2
+        3 editor: message 'words: fine' after 2, langgraph.step=3
     """)
 
 
@@ -489,10 +489,10 @@ def test_subgraph_called_in_a_node(recorder: SpanRecorder) -> None:
     ]
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: reader, caller
-        0 reader: message '{"words":["read"]}', gen_ai.agent.id='team/reader', langgraph.step=1
-        1 caller: message '{"words":["read twice"]}' after 0, langgraph.step=1
+        0 reader: message 'words: read', blamespan.agent.id='team/reader', langgraph.step=1
+        1 caller: message 'words: read twice' after 0, langgraph.step=1
     """)
 
 
@@ -545,13 +545,13 @@ def test_agents_of_one_name(recorder: SpanRecorder) -> None:
         run 0: invoke_workflow g, complete
         task: 1 + 2?
         agents: writer, b/writer, writer#2, twice, nameless, agent
-        0 writer: message 'one', gen_ai.agent.id='a/writer', langgraph.node='model', langgraph.step=1
+        0 writer: message 'one', blamespan.agent.id='a/writer', langgraph.node='model', langgraph.step=1
         1 b/writer: message 'two' after 0, langgraph.node='model', langgraph.step=1
-        2 writer#2: message 'again' after 1, gen_ai.agent.id='writer', langgraph.node='model', langgraph.step=1
-        3 twice: message 'first' after 2, gen_ai.agent.id='c/twice', langgraph.node='model', langgraph.step=1
-        4 twice: message 'second' after 3, gen_ai.agent.id='d/twice', langgraph.node='model', langgraph.step=1
+        2 writer#2: message 'again' after 1, blamespan.agent.id='writer', langgraph.node='model', langgraph.step=1
+        3 twice: message 'first' after 2, blamespan.agent.id='c/twice', langgraph.node='model', langgraph.step=1
+        4 twice: message 'second' after 3, blamespan.agent.id='d/twice', langgraph.node='model', langgraph.step=1
         5 nameless: message 'three' after 4, langgraph.node='model', langgraph.step=1
-        6 agent: message 'said' after 5, gen_ai.agent.id='team/agent', langgraph.step=1
+        6 agent: message 'said' after 5, blamespan.agent.id='team/agent', langgraph.step=1
     """)
 
 

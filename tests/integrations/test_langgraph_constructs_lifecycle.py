@@ -64,11 +64,11 @@ def test_retries(recorder: SpanRecorder, is_async: bool) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: flaky
         0 flaky: message '', error ConnectionError, langgraph.step=1
         1 flaky: message '', error ConnectionError, blamespan.step.attempt=2, langgraph.step=1
-        2 flaky: message '{"words":["at last"]}', blamespan.step.attempt=3, langgraph.step=1
+        2 flaky: message 'words: at last', blamespan.step.attempt=3, langgraph.step=1
     """)
 
 
@@ -82,14 +82,14 @@ def test_interrupt_and_resume(recorder: SpanRecorder, is_async: bool) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, incomplete, interrupted
-        task: {"words":[]}
+        task: words: []
         agents: first, asker
-        0 first: message '{"words":["hello"]}', langgraph.step=1
+        0 first: message 'words: hello', langgraph.step=1
         1 asker: message 'May I?' after 0, blamespan.step.interrupted=True, langgraph.step=2
         run 1: invoke_workflow g, complete, continues run 0
-        task: yes
+        task: words: []
         agents: asker
-        0 asker: message '{"words":["yes"]}', langgraph.step=2
+        0 asker: message 'words: yes', langgraph.step=2
     """)
 
 
@@ -102,13 +102,13 @@ def test_interrupt_in_a_subgraph(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, incomplete, interrupted
-        task: {"words":[]}
+        task: words: []
         agents: asker
-        0 asker: message 'May I?', blamespan.step.interrupted=True, gen_ai.agent.id='team/asker', langgraph.step=1
+        0 asker: message 'May I?', blamespan.agent.id='team/asker', blamespan.step.interrupted=True, langgraph.step=1
         run 1: invoke_workflow g, complete, continues run 0
-        task: yes
+        task: words: []
         agents: asker
-        0 asker: message '{"words":["yes"]}', gen_ai.agent.id='team/asker', langgraph.step=1
+        0 asker: message 'words: yes', blamespan.agent.id='team/asker', langgraph.step=1
     """)
 
 
@@ -133,7 +133,7 @@ def test_interrupt_in_a_tool(recorder: SpanRecorder) -> None:
         1 solver: tool_call 'book({})' after 0, blamespan.step.interrupted=True, gen_ai.tool.call.id='call_0'
         2 solver: tool_result 'Really?' after 1
         run 1: invoke_workflow calculator, complete, continues run 0
-        task: yes
+        task: 1 / 0?
         agents: solver, checker
         0 solver: tool_call 'book({})', gen_ai.tool.call.id='call_0'
         1 solver: tool_result 'booked: yes' after 0
@@ -153,17 +153,17 @@ def test_breakpoints(recorder: SpanRecorder, is_async: bool) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, incomplete, interrupted, breakpoint=before, next=('two',)
-        task: {"words":[]}
+        task: words: []
         agents: one
-        0 one: message '{"words":["1"]}', langgraph.step=1
+        0 one: message 'words: 1', langgraph.step=1
         run 1: invoke_workflow g, incomplete, interrupted, breakpoint=after, continues run 0
-        task: ''
+        task: words: []
         agents: two
-        0 two: message '{"words":["2"]}', langgraph.step=2
+        0 two: message 'words: 2', langgraph.step=2
         run 2: invoke_workflow g, complete, continues run 1
-        task: ''
+        task: words: []
         agents: three
-        0 three: message '{"words":["3"]}', langgraph.step=3
+        0 three: message 'words: 3', langgraph.step=3
     """)
 
 
@@ -177,12 +177,12 @@ def test_breakpoint_in_a_subgraph(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, incomplete, interrupted, breakpoint=before, next=('one',)
-        task: {"words":[]}
+        task: words: []
         agents:
         run 1: invoke_workflow g, complete, continues run 0
-        task: ''
+        task: words: []
         agents: one
-        0 one: message '{"words":["1"]}', gen_ai.agent.id='team/one', langgraph.step=1
+        0 one: message 'words: 1', blamespan.agent.id='team/one', langgraph.step=1
     """)
 
 
@@ -205,7 +205,7 @@ def book() -> str:
 
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(sys.argv[2])))
-LangGraphInstrumentor().instrument(tracer_provider=provider)
+LangGraphInstrumentor().instrument(tracer_provider=provider, link_checkpoints=True)
 with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
     graph = calculator(*([asks_for("book")] if sys.argv[3] == "ask" else ["Done."]), tools=[book], checkpointer=saver)
     given = {"messages": [("user", "Book it.")]} if sys.argv[3] == "ask" else Command(resume="yes")
@@ -216,7 +216,7 @@ provider.shutdown()
 
 @pytest.mark.construct("LangGraph", "Resume in another process (SQLite checkpointer)")
 def test_resume_in_another_process(tmp_path: Path) -> None:
-    """The link to the interrupted run, and who asked for the open tool call, travel in the checkpoint."""
+    """With `link_checkpoints` the link to the first half, and who asked for the open call, travel in the checkpoint."""
     pytest.importorskip("langgraph.checkpoint.sqlite")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -258,13 +258,13 @@ def test_conversation(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow chain, complete
-        task: {"words":["first"]}
+        task: words: first
         agents: clerk
-        0 clerk: message '{"words":["answer 1"]}', langgraph.step=1
+        0 clerk: message 'words: answer 1', langgraph.step=1
         run 1: invoke_workflow chain, complete
-        task: {"words":["second"]}
+        task: words: second
         agents: clerk
-        0 clerk: message '{"words":["answer 3"]}', langgraph.step=4
+        0 clerk: message 'words: answer 3', langgraph.step=4
     """)
 
 
@@ -281,19 +281,19 @@ def test_time_travel(recorder: SpanRecorder, is_async: bool) -> None:
     assert forked["words"] == ["first", "1", "2"]
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":["first"]}
+        task: words: first
         agents: one, two
-        0 one: message '{"words":["1"]}', langgraph.step=1
-        1 two: message '{"words":["2"]}' after 0, langgraph.step=2
+        0 one: message 'words: 1', langgraph.step=1
+        1 two: message 'words: 2' after 0, langgraph.step=2
         run 1: invoke_workflow g, complete
-        task: {"words":["second"]}
+        task: words: second
         agents: one, two
-        0 one: message '{"words":["1"]}', langgraph.step=5
-        1 two: message '{"words":["2"]}' after 0, langgraph.step=6
+        0 one: message 'words: 1', langgraph.step=5
+        1 two: message 'words: 2' after 0, langgraph.step=6
         run 2: invoke_workflow g, complete, forks run 0
         task: ''
         agents: two
-        0 two: message '{"words":["2"]}', langgraph.step=3
+        0 two: message 'words: 2', langgraph.step=3
     """)
 
 
@@ -312,14 +312,14 @@ def test_fork_by_update_state(recorder: SpanRecorder, is_async: bool) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":["first"]}
+        task: words: first
         agents: one, two
-        0 one: message '{"words":["1"]}', langgraph.step=1
-        1 two: message '{"words":["2"]}' after 0, langgraph.step=2
+        0 one: message 'words: 1', langgraph.step=1
+        1 two: message 'words: 2' after 0, langgraph.step=2
         run 1: invoke_workflow g, complete, forks run 0
         task: ''
         agents: two
-        0 two: message '{"words":["2"]}', langgraph.step=3
+        0 two: message 'words: 2', langgraph.step=3
     """)
 
 
@@ -340,15 +340,15 @@ def test_going_on_after_a_failure(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error ConnectionError
-        task: {"words":[]}
+        task: words: []
         agents: one, flaky
         outcome: failed
-        0 one: message '{"words":["1"]}', langgraph.step=1
+        0 one: message 'words: 1', langgraph.step=1
         1 flaky: message '' after 0, error ConnectionError, langgraph.step=2
         run 1: invoke_workflow g, complete, continues run 0
-        task: ''
+        task: words: []
         agents: flaky
-        0 flaky: message '{"words":["up"]}', langgraph.step=2
+        0 flaky: message 'words: up', langgraph.step=2
     """)
 
 
@@ -366,10 +366,10 @@ def test_node_error(recorder: SpanRecorder, is_async: bool) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error KeyError
-        task: {"words":[]}
+        task: words: []
         agents: good, bad
         outcome: failed
-        0 good: message '{"words":["fine"]}', langgraph.step=1
+        0 good: message 'words: fine', langgraph.step=1
         1 bad: message '' after 0, error KeyError, langgraph.step=2
     """)
 
@@ -390,10 +390,10 @@ def test_node_error_handler(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: bad, bad.error_handler
         0 bad: message '', error KeyError, langgraph.step=1
-        1 bad.error_handler: message '{"words":["ok"]}' after 0, langgraph.node='__error_handler__bad', langgraph.step=1
+        1 bad.error_handler: message 'words: ok' after 0, langgraph.node='__error_handler__bad', langgraph.step=1
     """)
 
 
@@ -449,10 +449,10 @@ def test_step_timeout(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error TimeoutError
-        task: {"words":[]}
+        task: words: []
         agents: quick, slow
         outcome: failed
-        0 quick: message '{"words":["quick"]}', langgraph.step=1
+        0 quick: message 'words: quick', langgraph.step=1
         1 slow: message '', error TimeoutError, langgraph.step=1
     """)
 
@@ -478,10 +478,10 @@ async def test_step_timeout_async(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error TimeoutError
-        task: {"words":[]}
+        task: words: []
         agents: quick, slow
         outcome: failed
-        0 quick: message '{"words":["quick"]}', langgraph.step=1
+        0 quick: message 'words: quick', langgraph.step=1
         1 slow: message '', error TimeoutError, langgraph.step=1
     """)
 
@@ -501,7 +501,7 @@ async def test_node_timeout(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error NodeTimeoutError
-        task: {"words":[]}
+        task: words: []
         agents: slow
         outcome: failed
         0 slow: message '', error NodeTimeoutError, langgraph.step=1
@@ -520,11 +520,11 @@ def test_recursion_limit(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error GraphRecursionError
-        task: {"words":[]}
+        task: words: []
         agents: loop
         outcome: failed
-        0 loop: message '{"words":["again"]}', langgraph.step=1
-        1 loop: message '{"words":["again"]}' after 0, langgraph.step=2
+        0 loop: message 'words: again', langgraph.step=1
+        1 loop: message 'words: again' after 0, langgraph.step=2
     """)
 
 
@@ -543,15 +543,15 @@ def test_cached_node(recorder: SpanRecorder, is_async: bool) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":["go"]}
+        task: words: go
         agents: dear, end
-        0 dear: message '{"words":["costly"]}', langgraph.step=1
-        1 end: message '{"words":["done"]}' after 0, langgraph.step=2
+        0 dear: message 'words: costly', langgraph.step=1
+        1 end: message 'words: done' after 0, langgraph.step=2
         run 1: invoke_workflow g, complete
-        task: {"words":["go"]}
+        task: words: go
         agents: dear, end
-        0 dear: message '{"words":["costly"]}', blamespan.step.cached=True, langgraph.step=1
-        1 end: message '{"words":["done"]}' after 0, langgraph.step=2
+        0 dear: message 'words: costly', blamespan.step.cached=True, langgraph.step=1
+        1 end: message 'words: done' after 0, langgraph.step=2
     """)
 
 
@@ -574,11 +574,11 @@ def test_cached_task(recorder: SpanRecorder) -> None:
         run 0: invoke_workflow LangGraph, complete
         task: one
         agents: look_up
-        0 look_up: message 'one found', gen_ai.agent.id='flow/look_up', langgraph.step=0
+        0 look_up: message 'one found', blamespan.agent.id='flow/look_up', langgraph.step=0
         run 1: invoke_workflow LangGraph, complete
         task: one
         agents: look_up
-        0 look_up: message 'one found', blamespan.step.cached=True, gen_ai.agent.id='flow/look_up', langgraph.step=0
+        0 look_up: message 'one found', blamespan.agent.id='flow/look_up', blamespan.step.cached=True, langgraph.step=0
     """)
 
 
@@ -591,9 +591,9 @@ def test_abandoned_stream(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, incomplete
-        task: {"words":[]}
+        task: words: []
         agents: one
-        0 one: message '{"words":["1"]}', langgraph.step=1
+        0 one: message 'words: 1', langgraph.step=1
     """)
 
 
@@ -618,8 +618,8 @@ async def test_abandoned_async_stream(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, incomplete
-        task: {"words":[]}
+        task: words: []
         agents: quick, slow
-        0 quick: message '{"words":["quick"]}', langgraph.step=1
+        0 quick: message 'words: quick', langgraph.step=1
         1 slow: message '', blamespan.step.cancelled=True, langgraph.step=1
     """)

@@ -106,9 +106,9 @@ async def test_graphs_asked_at_once(recorder: SpanRecorder, asking: Any) -> None
         task: 1 + 2?
         agents: opener, a, b, c, panel, judge
         0 opener: message 'go on', langgraph.step=1
-        1 a: message 'a says' after 0, gen_ai.agent.id='team a/a', langgraph.step=1
-        2 b: message 'b says' after 0, gen_ai.agent.id='team b/b', langgraph.step=1
-        3 c: message 'c says' after 0, gen_ai.agent.id='team c/c', langgraph.step=1
+        1 a: message 'a says' after 0, blamespan.agent.id='team a/a', langgraph.step=1
+        2 b: message 'b says' after 0, blamespan.agent.id='team b/b', langgraph.step=1
+        3 c: message 'c says' after 0, blamespan.agent.id='team c/c', langgraph.step=1
         4 panel: message 'a says & b says & c says' after 1 2 3, langgraph.step=2
         5 judge: message 'a wins' after 4, langgraph.step=3
     """)
@@ -127,9 +127,9 @@ def test_batch_within_a_node(recorder: SpanRecorder) -> None:
         run 0: invoke_workflow g, complete
         task: 1 + 2?
         agents: a, panel
-        0 a: message 'a says', gen_ai.agent.id='team a/a', langgraph.step=1
-        1 a: message 'a says', gen_ai.agent.id='team a/a', langgraph.step=1
-        2 a: message 'a says', gen_ai.agent.id='team a/a', langgraph.step=1
+        0 a: message 'a says', blamespan.agent.id='team a/a', langgraph.step=1
+        1 a: message 'a says', blamespan.agent.id='team a/a', langgraph.step=1
+        2 a: message 'a says', blamespan.agent.id='team a/a', langgraph.step=1
         3 panel: message 'a says & a says & a says' after 0 1 2, langgraph.step=1
     """)
 
@@ -164,9 +164,9 @@ def test_graphs_asked_in_turn(recorder: SpanRecorder) -> None:
         run 0: invoke_workflow g, complete
         task: 1 + 2?
         agents: a, b, c, panel
-        0 a: message 'a says', gen_ai.agent.id='team a/a', langgraph.step=1
-        1 b: message 'b says' after 0, gen_ai.agent.id='team b/b', langgraph.step=1
-        2 c: message 'c says', gen_ai.agent.id='team c/c', langgraph.step=1
+        0 a: message 'a says', blamespan.agent.id='team a/a', langgraph.step=1
+        1 b: message 'b says' after 0, blamespan.agent.id='team b/b', langgraph.step=1
+        2 c: message 'c says', blamespan.agent.id='team c/c', langgraph.step=1
         3 panel: message 'a says & b says & c says' after 0 1 2, langgraph.step=1
     """)
 
@@ -185,11 +185,11 @@ def test_failure_caught_by_the_node(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
-        task: {"words":[]}
+        task: words: []
         agents: breaker, caller, next
-        0 breaker: message '', error ZeroDivisionError, gen_ai.agent.id='team/breaker', langgraph.step=1
-        1 caller: message '{"words":["saved"]}' after 0, langgraph.step=1
-        2 next: message '{"words":["on"]}' after 1, langgraph.step=2
+        0 breaker: message '', error ZeroDivisionError, blamespan.agent.id='team/breaker', langgraph.step=1
+        1 caller: message 'words: saved' after 0, langgraph.step=1
+        2 next: message 'words: on' after 1, langgraph.step=2
     """)
     assert [span.status for span in recorder.spans() if span.name == "invoke_workflow team"] == ["error"]
 
@@ -212,10 +212,10 @@ def test_tasks_joined_by_their_entrypoint(recorder: SpanRecorder) -> None:
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow LangGraph, complete
-        task: ["one","two"]
+        task: '- one\\n- two'
         agents: look_up, flow
-        0 look_up: message 'one found', gen_ai.agent.id='flow/look_up', langgraph.step=0
-        1 look_up: message 'two found', gen_ai.agent.id='flow/look_up', langgraph.step=0
+        0 look_up: message 'one found', blamespan.agent.id='flow/look_up', langgraph.step=0
+        1 look_up: message 'two found', blamespan.agent.id='flow/look_up', langgraph.step=0
         2 flow: message 'one found and two found' after 0 1, langgraph.step=0
     """)
 

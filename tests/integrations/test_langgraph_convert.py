@@ -144,7 +144,7 @@ def test_answered_calls_are_not_open() -> None:
     [
         ({"messages": [("user", "one"), ("ai", "two"), ("user", "three")]}, ["three"]),
         ({"messages": "one"}, ["one"]),
-        ({"topic": "lamps"}, ['{"topic":"lamps"}']),
+        ({"topic": "lamps"}, ["lamps"]),
         (Command(resume="yes"), ["yes"]),
         (None, []),
         ("lamps", ["lamps"]),

@@ -77,9 +77,9 @@ def test_value_said_again_is_said(recorder: SpanRecorder) -> None:
     graph.compile(name="g").invoke({"rounds": 0})
 
     assert [content for agent, _, content, _ in steps(recorder) if agent == "supervisor"] == [
-        '{"next":"worker"}',
-        '{"next":"worker"}',
-        '{"next":"__end__"}',
+        "next: worker",
+        "next: worker",
+        "next: __end__",
     ]
 
 
@@ -104,4 +104,4 @@ def test_large_state_costs_no_time(recorder: SpanRecorder) -> None:
 
     assert time.process_time() - start_s < 2  # 5 s where every number is written
     (content, *_) = [content for agent, _, content, _ in steps(recorder) if agent == "load"]
-    assert content.startswith('{"vectors":[[0.5,0.5,')
+    assert content.startswith("vectors:\n- [0.5, 0.5,")

@@ -26,7 +26,8 @@ from opentelemetry import trace
 
 from blamespan.guard import guard
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.langgraph import LangGraphInstrumentor, _hook
+from blamespan_integrations.langgraph import LangGraphInstrumentor
+from blamespan_integrations.langgraph._wrap import _hook
 from tests.integrations.langgraph_programs import (
     Words,
     add,

@@ -388,7 +388,7 @@ def test_batch_gives_one_trace_per_run(recorder: SpanRecorder) -> None:
     spans = recorder.spans()
     found = {trace_id: rebuild(s for s in spans if s.trace_id == trace_id) for trace_id in {s.trace_id for s in spans}}
     assert sorted((trace.task, trace.steps[0].content) for trace in found.values()) == [
-        (f'{{"words":["{n}"]}}', f'{{"words":["{n}{n}"]}}') for n in range(8)
+        (f"words: {n}", f"words: {n}{n}") for n in range(8)
     ]
     assert {len(trace.steps) for trace in found.values()} == {2}
 

@@ -14,7 +14,7 @@ from blamespan.settings import ContentSettings
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
 from blamespan_integrations.recording import Recorder
-from blamespan_integrations.recording.secret_patterns import mask_secrets
+from blamespan_integrations.recording.masking import mask_secrets
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\nq1w2\n-----END RSA PRIVATE KEY-----"
@@ -213,10 +213,10 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     spent_s = []
     for size in (20_000, 200_000):
         text = unit * (size // len(unit))
-        start_s = time.perf_counter()
+        start_s = time.process_time()
         mask_secrets(text)
         recorded_text(text, max_bytes=size)
-        spent_s.append(time.perf_counter() - start_s)
+        spent_s.append(time.process_time() - start_s)
 
     assert spent_s[1] < 60 * spent_s[0] + 0.05  # a quadratic pattern takes a hundred times as long
 

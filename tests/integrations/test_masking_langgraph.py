@@ -107,3 +107,29 @@ def test_suppressed_graph_is_not_recorded() -> None:
         LangGraphInstrumentor().uninstrument()
 
     assert recorder.spans() == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"password": "zebra-41x\nyak-77q"},
+        {"password": ["zebra-41x", "yak-77q"]},
+        {"login": {"password": "zebra-41x", "user": "ann"}},
+        {"logins": [{"client_secret": "zebra-41x"}, {"api_key": "yak-77q"}]},
+    ],
+)
+def test_secret_of_a_state_is_masked_by_its_key(written: dict[str, Any]) -> None:
+    """What its key says is secret is masked before a state becomes text, however it is nested and written."""
+    recorder = SpanRecorder()
+    LangGraphInstrumentor().instrument(tracer_provider=recorder.provider)
+    try:
+        graph = StateGraph(dict)
+        graph.add_node("clerk", lambda _: {"note": "kept", **written})
+        graph.add_edge(START, "clerk")
+        graph.compile().invoke({"task": "Log in.", **written})
+    finally:
+        LangGraphInstrumentor().uninstrument()
+
+    said = " ".join(str(value) for span in recorder.spans() for value in span.attributes.values())
+    assert not any(secret in said for secret in ("zebra", "yak"))
+    assert all(text in said for text in ("note: kept", "Log in."))

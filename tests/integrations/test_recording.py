@@ -164,7 +164,7 @@ def test_long_content_is_cut_and_says_so(spans: SpanRecorder) -> None:
 
 
 def _empty_message() -> str:
-    message = {"role": "assistant", "parts": [{"type": "text", "content": ""}], "finish_reason": "stop"}
+    message = {"role": "assistant", "parts": [{"type": "text", "content": ""}]}
     return json.dumps([message], separators=(",", ":"))
 
 

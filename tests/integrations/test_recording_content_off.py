@@ -88,7 +88,6 @@ def test_shape_of_messages_remains(spans: SpanRecorder) -> None:
                 {"type": "tool_call", "id": "call_1", "name": "add", "arguments": "", "size_bytes": 19},
                 {"type": "reasoning", "content": "", "size_bytes": 11},
             ],
-            "finish_reason": "tool_call",
         }
     ]
 

@@ -118,10 +118,10 @@ def test_objects_become_json(value: object, written: str, lost: str | None) -> N
 def test_endless_structures_are_cut_in_time(make: Any) -> None:
     """A structure without an end, or with a million leaves, costs what the limit costs, and is still JSON."""
     value = make()
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     span = tool_span(value)
 
-    assert time.perf_counter() - start_s < 2
+    assert time.process_time() - start_s < 2
     assert len(str(span.attributes[words.TOOL_ARGUMENTS]).encode()) <= words.DEFAULT_MAX_CONTENT_BYTES
     assert json.loads(str(span.attributes[words.TOOL_ARGUMENTS]))
     assert span.attributes[words.TRUNCATED] == (words.TOOL_ARGUMENTS,)
@@ -132,12 +132,12 @@ def test_ten_megabytes_take_no_time(text: str) -> None:
     """However long and hostile a text is: the limit bounds what recording it costs."""
     spans = SpanRecorder()
     recorder = Recorder("blamespan.test", spans.provider)
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     agent = recorder.start_agent("a", received=[Message.of_text("user", text)] * 3, description=text)
     recorder.start_tool("t", arguments=text, parent=agent.context).end(result={"page": text})
     agent.end(output=[Message.of_text("assistant", text)], error=RuntimeError(text))
 
-    assert time.perf_counter() - start_s < 5
+    assert time.process_time() - start_s < 5
     assert all(len(str(value).encode()) <= 40_000 for span in spans.spans() for value in span.attributes.values())
     assert all(span.attributes[words.TRUNCATED] for span in spans.spans())
 
@@ -146,10 +146,10 @@ def test_many_messages_take_no_time() -> None:
     """A hundred thousand messages cost what the few of them cost that are kept."""
     spans = SpanRecorder()
     messages = [Message.of_text("user", f"{place} {'x' * 90}") for place in range(100_000)]
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     Recorder("blamespan.test", spans.provider).start_agent("a", received=messages).end()
 
-    assert time.perf_counter() - start_s < 2
+    assert time.process_time() - start_s < 2
     kept = load_messages(spans.spans()[0].attributes[words.INPUT_MESSAGES]) or ()
     assert kept[-1].parts[0]["content"].startswith("99999")
 

@@ -52,14 +52,14 @@ def test_spans_keep_to_the_conventions(capture: bool, max_bytes: int) -> None:
     assert [wrong for span in spans.spans() for wrong in violations(span)] == []
 
 
-def test_answer_says_why_it_ended() -> None:
-    """An answer without a reason of its own ended because it was said, or because it asks for tools."""
+def test_why_an_answer_ended_stands_beside_it() -> None:
+    """Since v0.1.0 messages do not say why they ended: the model's span does."""
     spans = SpanRecorder()
     recorder = Recorder("blamespan.test", spans.provider)
-    recorder.start_agent("a").end(output=[Message.of_text("assistant", "x")])
-    call = {"type": "tool_call", "id": "1", "name": "t", "arguments": "{}"}
-    recorder.start_agent("a").end(output=[Message("assistant", [call])])
+    said = Message.of_text("assistant", "x", finish_reason="length")
+    recorder.start_chat("m").end(output=[said], finish_reasons=["length"])
+    call = {"type": "tool_call", "id": "1", "name": "t", "arguments": {"n": 1}}
+    recorder.start_agent("a").end(output=[Message("assistant", [call], finish_reason="tool_call")])
 
-    reasons = [str(span.attributes[words.OUTPUT_MESSAGES]).rpartition('"finish_reason":')[2] for span in spans.spans()]
-
-    assert reasons == ['"stop"}]', '"tool_call"}]']
+    assert [span.attributes.get(words.FINISH_REASONS) for span in spans.spans()] == [("length",), None]
+    assert not any("finish_reason" in str(span.attributes[words.OUTPUT_MESSAGES]) for span in spans.spans())

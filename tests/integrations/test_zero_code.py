@@ -105,7 +105,7 @@ def test_zero_code_gives_the_same_trace(receiver: _Receiver, program: str) -> No
     assert [_shape(span) for span in no_line] == [_shape(span) for span in one_line]
 
 
-_IDS = {"gen_ai.agent.id", "gen_ai.conversation.id", "blamespan.message.id", "gen_ai.input.messages"}
+_IDS = {"blamespan.agent.id", "gen_ai.conversation.id", "blamespan.message.id", "gen_ai.input.messages"}
 
 
 def _shape(span: Span) -> object:

@@ -99,6 +99,19 @@ def test_data_sources_agree() -> None:
     assert mounts["./grafana/provisioning"] == "/etc/grafana/provisioning"
 
 
+def test_tempo_reads_its_settings_before_and_from_version_3() -> None:
+    """Tempo refuses a block that it does not know: only those that 2.8 and 3 share are there."""
+    assert read("tempo.yaml").keys() <= {"server", "distributor", "storage", "usage_report"}
+
+
+def test_page_leads_to_the_jaeger_that_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's links to Jaeger's UI lead to the port where people reach it."""
+    monkeypatch.delenv("BLAMESPAN_JAEGER_UI", raising=False)
+    told = settings("--config", str(EXAMPLE / "blamespan.toml"))
+
+    assert told.jaeger_ui == f"http://localhost:{published(services()['jaeger'])[16686]}"
+
+
 def test_addresses_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is asked or sent to listens there: between containers by name, from this machine on published ports."""
     for variable in ("BLAMESPAN_PAGE", "BLAMESPAN_STORE"):

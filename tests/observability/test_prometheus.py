@@ -93,7 +93,7 @@ def value(ask: Ask, expression: str) -> float:
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Scrape a collector that gets the example's sample runs."""
     folder = tmp_path_factory.mktemp("observability")
-    out = ["--out", str(folder / "out.jsonl"), "--monitor", "127.0.0.1:0", "--quiet-s", "0.2", "--tracer", "lexical"]
+    out = ["--out", str(folder / "out.jsonl"), "--monitor", "127.0.0.1:0", "--quiet-s", "0.2"]
     with (
         started(*out, journal=folder / "journal") as (_, told),
         prometheus(folder, told["monitor"]) as asked,

@@ -11,6 +11,7 @@ from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 
 names = st.text(min_size=1, max_size=12)
 texts = st.text(max_size=60) | st.sampled_from(["[]", '[{"role":"user","parts":[]}]', "add({})", "null", "{"])
+inputs = texts | st.sampled_from(["add({})", "plan: ask\n- ask", "\n\n", "ask the clerk for the list of orders"])
 scalars = st.text(max_size=8) | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
 attribute_values = scalars | st.lists(st.text(max_size=5), max_size=3).map(tuple)
 keys = st.sampled_from(["custom.key", words.TOOL_NAME, words.MESSAGE_ID, words.INPUT_MESSAGES, words.AGENT_ID])
@@ -82,4 +83,5 @@ def _step(draw: Any, index: int, agent: str) -> Step:
         end_ns=start + draw(st.integers(0, 2**61)),
         usage=draw(st.none() | st.builds(Usage, st.integers(0, 10**9), st.integers(0, 10**9))),
         attributes=draw(attributes),
+        input_text=draw(inputs),
     )

@@ -9,13 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from blamespan import conventions as words
-from blamespan.annotate import annotate, cut, is_verdict, read_verdict, verdict_span
+from blamespan.annotate import annotate, cut, is_verdict, read_verdict, verdict_span, without_verdict
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.emit import emit
 from blamespan.rebuild import rebuild, rebuild_run
 from blamespan.runs import Run, split_runs
 from blamespan.taxonomy import AEGIS, MAST
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Outcome
 from tests.sdk.builders import agent, small_run, span
 from tests.sdk.strategies import traces
 
@@ -113,6 +113,30 @@ def test_steps_without_a_number_get_one() -> None:
     verdict = Attribution.of(rebuild(lone), [1, 2], failure_score=1, tracer=TRACER)
 
     assert [one.attributes[words.STEP_INDEX] for one in annotate(run, verdict)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "unaided_score", "expected"),
+    [("unknown", None, 0.7), ("failed", None, None), ("succeeded", None, None), ("failed", 0.25, 0.25)],
+)
+def test_score_without_the_outcome_stands_beside_the_other(
+    outcome: Outcome, unaided_score: float | None, expected: float | None
+) -> None:
+    """Where nobody says how a run ended there is one score; else the tracer's own, or none: never that which was told.
+
+    It stands on the run's span and is read back.
+    """
+    trace = replace(small_run(), outcome=outcome)
+    verdict = Attribution.of(trace, [0, 1, 0, 0, 0], failure_score=0.7, tracer=TRACER, unaided_score=unaided_score)
+    annotated = annotate(run_of(trace), verdict)
+    back = read_verdict(Run(*_as_run(annotated)))
+
+    assert verdict.unaided_score == expected
+    assert annotated[0].attributes.get("blamespan.failure.unaided_score") == expected
+    assert not any("blamespan.failure.unaided_score" in span.attributes for span in annotated[1:])
+    assert "blamespan.failure.unaided_score" not in without_verdict(annotated[0]).attributes
+    assert back is not None
+    assert back.unaided_score == expected
 
 
 @given(traces())

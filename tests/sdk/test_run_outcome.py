@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
-from blamespan import emit, rebuild
+from blamespan import emit, rebuild, run_outcome
 from blamespan.errors import ConfigError
 from blamespan.run_outcome import record_outcome
 from tests.sdk.builders import small_run, span
 
 KEY = words.RUN_OUTCOME
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_runs() -> None:
+    """Forget the runs of other tests of this process."""
+    run_outcome._runs.forget()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +50,7 @@ def test_wrong_trace_ids_are_refused(trace_id: Any) -> None:
 @pytest.mark.parametrize(
     ("trace_id", "message"),
     [
-        (None, "expected record_outcome() in or after a run, got no recorded run"),
+        (None, "expected record_outcome() in or after a run, got no recorded run in this thread"),
         ("E" * 32, f"got '{'E' * 32}' with none: nothing is recorded"),
     ],
 )

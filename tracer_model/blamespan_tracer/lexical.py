@@ -182,11 +182,13 @@ class LexicalTracer:
 
     def _verdict(self, case: _Case, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
         total = sum(case.shares)
+        failed = self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA
         codes, probabilities = self._lexicon.codes, case.probabilities
         return Attribution.of(
             case.trace,
             case.shares,
-            failure_score=self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA,
+            failure_score=failed,
+            unaided_score=failed,
             tracer=self._identity,
             modes=[
                 ModeBlame(AEGIS[codes[mode]], case.suspects[row].features.agent, float(probabilities[row, mode]))

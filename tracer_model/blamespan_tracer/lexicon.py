@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from blamespan.errors import TracerUnavailable
+from blamespan.json_text import parse_json
 from blamespan_tracer.features import AgentFeatures
 from blamespan_tracer.hash_index import HashIndex
 from blamespan_tracer.tokens import Hashes
@@ -202,23 +203,23 @@ class Lexicon:
 
     @classmethod
     def _of(cls, tensors: dict[str, NDArray[np.generic]], about: dict[str, str], digest: str) -> Lexicon:
-        thresholds, failure = json.loads(about["thresholds"]), json.loads(about["failure"])
+        thresholds, failure = parse_json(about["thresholds"]), parse_json(about["failure"])
         lexicon = cls(
-            codes=tuple(json.loads(about["codes"])),
+            codes=tuple(parse_json(about["codes"])),
             keys=tensors["keys"].astype(np.uint32),
             idf=tensors["idf"].astype(np.float32),
             weights=tensors["weights"].astype(np.float32),
             bias=tensors["bias"].astype(np.float32),
             slope=tensors["slope"].astype(np.float32),
             offset=tensors["offset"].astype(np.float32),
-            typical_length=float(json.loads(about["typical_length"])),
+            typical_length=float(parse_json(about["typical_length"])),
             failure_slope=float(failure[0]),
             failure_offset=float(failure[1]),
             mode_threshold=float(thresholds[0]),
             agent_threshold=float(thresholds[1]),
             questions=frozenset(about["questions"].split()),
             digest=digest,
-            notes=json.loads(about["notes"]),
+            notes=parse_json(about["notes"]),
         )
         n_features, n_answers = len(lexicon.keys), len(lexicon.codes)
         if lexicon.weights.shape != (n_features, n_answers) or not n_features:

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from blamespan.files import check_is_file
+from blamespan.json_text import parse_json
+
 __all__ = ["digest_of", "read_weights", "write_weights"]
 
 
@@ -34,8 +37,9 @@ def read_weights(path: Path, wanted: str) -> tuple[dict[str, NDArray[Any]], dict
     Raises:
         OSError: if it cannot be read.
         SafetensorError: if its tensors are damaged.
-        ValueError: if its header is, or it is of another format.
+        ValueError: if its header is, or it is of another format or no file.
     """
+    check_is_file(path)
     content = path.read_bytes()
     about = _metadata(content)
     if about.get("format") != wanted:
@@ -48,7 +52,7 @@ def _metadata(content: bytes) -> dict[str, str]:
     size = int.from_bytes(content[:8], "little")
     if not 2 <= size <= min(len(content), 10_000_000):
         raise ValueError(f"a header of {size} bytes in a file of {len(content)}")
-    header = json.loads(content[8 : 8 + size])
+    header = parse_json(content[8 : 8 + size])
     about = header.get("__metadata__") if isinstance(header, dict) else None
     if not isinstance(about, dict):
         raise ValueError("a file without metadata")

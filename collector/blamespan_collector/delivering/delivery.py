@@ -9,16 +9,25 @@ import random
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 from blamespan.annotate import cut
-from blamespan.errors import MalformedSpan
+from blamespan.errors import ConfigError
 from blamespan_collector.delivering.encoded import RawSpan, raw_spans, request
 from blamespan_collector.delivering.outbox import Outbox, Row, SetAside
-from blamespan_collector.delivering.sinks import Doubtful, Oversized, Receipt, Refused, Sink, TryAgain, Undelivered
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.delivering.sinks import (
+    Doubtful,
+    Oversized,
+    Receipt,
+    Refused,
+    Remote,
+    Sink,
+    TryAgain,
+    Undelivered,
+)
+from blamespan_collector.worker.state import Kind, StateDamaged
 
 __all__ = ["Delivery", "LaneCounts"]
 
@@ -27,10 +36,16 @@ _logger = logging.getLogger("blamespan.collector")
 _Item = TypeVar("_Item")
 
 _FIRST_DELAY_S = 0.5
-_LONGEST_DELAY_S = 30.0
-_LONGEST_ASKED_S = 3600.0
+_LONGEST_DELAY_S = 8.0
+"""So that all goes on within 10 s after a backend is back."""
+_LONGEST_ASKED_S = 300.0
+"""A sink that asks for more is asked after that: what it said may be an error, and asking costs one request."""
 _DOUBTS = 6
 """Attempts, about 15 s, after which a failing batch is suspected rather than its sink."""
+_LOOK_EVERY_S = 1.0
+_REFUSALS = 3
+"""Rows refused one after the other before the sink is suspected rather than they."""
+_MAX_REASON_BYTES = 2_000
 _TELL_EVERY = 16
 """Attempts between two words in the log about a sink that stays away."""
 
@@ -44,12 +59,16 @@ class LaneCounts:
         refused: Those it will not take, set aside.
         waiting: Those it does not have yet.
         failures: Attempts that failed since the last one that did not.
+        resending: Those it is to get again.
+        resent: Those it got again.
     """
 
     delivered: int = 0
     refused: int = 0
     waiting: int = 0
     failures: int = 0
+    resending: int = 0
+    resent: int = 0
 
 
 class Delivery:
@@ -58,16 +77,26 @@ class Delivery:
     Args:
         open_outbox: Opens the outbox, in that thread.
         sinks: Closed at the end, on that loop.
+        is_tight: Tells whether room is short, so that nothing may be kept that is delivered; asked every second.
     """
 
-    def __init__(self, open_outbox: Callable[[Sequence[Sink]], Outbox], sinks: Sequence[Sink]) -> None:
-        self._open_outbox = open_outbox
+    def __init__(
+        self,
+        open_outbox: Callable[[Sequence[Sink]], Outbox],
+        sinks: Sequence[Sink],
+        is_tight: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._open_outbox, self._is_tight = open_outbox, is_tight
         self._sinks = tuple(sinks)
         self.kinds: frozenset[Kind] = frozenset(kind for sink in sinks for kind in sink.kinds)
         """What some sink takes."""
         self.counts: dict[tuple[str, Kind], LaneCounts] = {}
         self.oldest_s: float | None = None
         """Since when (Unix time) the oldest row waits, as last looked at."""
+        self.set_aside: dict[Kind, int] = {}
+        """What is set aside, by kind, as last looked at."""
+        self.kept_bytes = 0
+        """What is kept though it was delivered."""
         self.failure: BaseException | None = None
         """What ended the lanes, which nothing should."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,7 +132,9 @@ class Delivery:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(within_s)
-        return not self._thread.is_alive() and not any(counts.waiting for counts in self.counts.values())
+        return not self._thread.is_alive() and not any(
+            counts.waiting or counts.resending for counts in self.counts.values()
+        )
 
     def _run(self) -> None:
         try:
@@ -129,28 +160,56 @@ class Delivery:
                     group.create_task(lane.run())
         finally:
             watching.cancel()
+            with contextlib.suppress(sqlite3.Error):
+                self._look(outbox)
             await asyncio.gather(*(sink.close() for sink in self._sinks), return_exceptions=True)
             outbox.close()
 
     def _resume(self, outbox: Outbox) -> None:
         for lane in self._lanes:
             _, lane.counts.waiting = outbox.waiting(lane.sink.name, lane.kind)
+        self._take_resends(outbox)
         for sink in self._sinks:
-            sink.resume(
-                {
-                    kind: (
-                        outbox.place(sink.name, kind),
-                        [row.payload for row in outbox.next(sink.name, kind, sink.max_bytes)],
-                    )
-                    for kind in sink.kinds
-                }
-            )
+            places = {
+                kind: (
+                    outbox.place(sink.name, kind),
+                    [
+                        row.payload
+                        for row in outbox.next_resend(sink.name, kind, sink.max_bytes)
+                        or outbox.next(sink.name, kind, sink.max_bytes)
+                    ],
+                )
+                for kind in sink.kinds
+            }
+            try:
+                sink.resume(places)
+            except Exception:  # what is sent again may then come twice
+                _logger.exception("%s cannot go on where it ended, and begins anew", sink.name)
 
     async def _watch(self, outbox: Outbox) -> None:
         while True:
-            with contextlib.suppress(sqlite3.Error):
-                self.oldest_s = outbox.oldest_s()
-            await asyncio.sleep(1)
+            try:
+                self._look(outbox)
+                if self._take_resends(outbox):
+                    self._wake()
+                outbox.prune(is_tight=self._is_tight())
+            except (sqlite3.Error, OSError) as error:  # most likely a full disk: in a second there may be room
+                _logger.debug("the outbox cannot be looked after now: %s", error)
+            except Exception:
+                _logger.exception("looking after the outbox broke, and is tried again")
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _look(self, outbox: Outbox) -> None:
+        self.oldest_s, self.set_aside = outbox.oldest_s(), outbox.set_aside_spans()
+        self.kept_bytes = outbox.kept.size_bytes
+
+    def _take_resends(self, outbox: Outbox) -> bool:
+        """Look whether somebody asked to send again. Returns whether somebody did."""
+        asked = outbox.take_resends()
+        for lane, spans in asked.items():
+            if lane in self.counts:
+                self.counts[lane].resending = spans
+        return bool(asked)
 
     def _wake(self) -> None:
         for lane in self._lanes:
@@ -172,15 +231,42 @@ class _Lane:
     stopping: asyncio.Event
     counts: LaneCounts = field(default_factory=LaneCounts)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    broke: bool = False
+    refusals: int = 0
+    is_misaddressed: bool = False
 
     async def run(self) -> None:
-        """Deliver until asked to stop and nothing is left, or an attempt fails then."""
+        """Deliver until asked to stop and nothing is left, or an attempt fails then.
+
+        A failure of ours ends neither the lane nor the others: what it was about is read again, and tried.
+        """
+        while True:
+            try:
+                await self._run()
+                return
+            except sqlite3.OperationalError as error:  # most likely a full disk: it may have room again
+                _logger.error("the outbox cannot be read now, and is tried again: %s", error)
+            except (sqlite3.DatabaseError, StateDamaged):
+                raise  # the state is damaged: no lane can go on
+            except Exception:
+                _logger.exception("delivering %s to %s broke, and is tried again", self.kind, self.sink.name)
+            if self.stopping.is_set():
+                return
+            self.counts.failures += 1
+            await self._wait(_delay_s(self.counts.failures, None))
+
+    async def _run(self) -> None:
         while True:
             self.changed.clear()
-            rows = self.outbox.next(self.sink.name, self.kind, self.sink.max_bytes)
+            rows = self.outbox.next_resend(self.sink.name, self.kind, self.sink.max_bytes)
+            if not rows:
+                self.counts.resending = 0
+                rows = self.outbox.next(self.sink.name, self.kind, self.sink.max_bytes)
             if rows and not await self._deliver(rows):
                 return
             if not rows:
+                if self.outbox.has_losses:
+                    self.counts.waiting = 0
                 if self.stopping.is_set():
                     return
                 await self.changed.wait()
@@ -199,11 +285,10 @@ class _Lane:
             except (Refused, Oversized) as error:
                 if len(some) > 1:
                     todo += _halves(some)
-                    continue
-                if isinstance(error, Refused):
-                    await self._settle(some, [SetAside(str(error), some[0].spans, some[0].payload)])
-                elif not await self._deliver_pieces(some[0], error):
-                    return False
+                elif not await self._settle_refused(some[0], error):
+                    if self.stopping.is_set():
+                        return False
+                    todo.append(some)
                 continue
             except _Suspected as error:
                 if error.following is None:  # the first of them alone, then the others
@@ -213,12 +298,44 @@ class _Lane:
                 return True  # what follows is read again
         return True
 
+    async def _settle_refused(self, row: Row, error: Refused | Oversized) -> bool:
+        """Set a row aside, or what of it is too large. Returns False where it must be tried again."""
+        if isinstance(error, Oversized):
+            return await self._deliver_pieces(row, error)
+        if await self._is_refusing_everything(error):
+            return False
+        await self._settle([row], [SetAside(str(error), row.spans, row.payload)])
+        return True
+
+    async def _is_refusing_everything(self, error: Refused) -> bool:
+        """Check whether a sink that refused several rows, and none in between, refuses an empty request just the same.
+
+        Then not the rows are at fault, but the address, or what we show there: nothing more is set aside.
+        """
+        self.refusals += 1
+        if self.kind != "traces" or self.refusals <= _REFUSALS or not isinstance(self.sink, Remote):
+            return False  # many take no logs or metrics, and those must not fill the disk that spans need
+        was_misaddressed = self.is_misaddressed
+        try:
+            await self.sink.probe(self.kind)
+            self.is_misaddressed = False
+        except Refused as answer:
+            self.is_misaddressed = str(answer) == str(error)
+        except Undelivered:  # it cannot even be asked now
+            self.is_misaddressed = True
+        if not self.is_misaddressed:
+            self.refusals = 0
+            return was_misaddressed  # the row was refused before that was mended
+        self._tell(TryAgain(f"it refuses an empty request, too: {error}. Is the address right? Try it with --check"))
+        await self._wait(_delay_s(self.counts.failures, None))
+        return True
+
     async def _deliver_pieces(self, row: Row, error: Oversized) -> bool:
         """Deliver as much of a row that is too large as the sink takes, and set the rest aside."""
         refused: list[SetAside] = []
         try:
             todo = [list(raw_spans(row.payload))] if self.kind != "verdicts" else [[]]
-        except MalformedSpan:
+        except Exception:  # it cannot be cut, whatever it is
             todo = [[]]
         if len(todo[0]) <= 1:
             await self._settle([row], [SetAside(str(error), row.spans, row.payload)])
@@ -243,6 +360,7 @@ class _Lane:
 
     async def _settle(self, rows: Sequence[Row], refused: Sequence[SetAside], place: str | None = None) -> None:
         """Note that the sink has rows, but for what it refused of them."""
+        refused = [replace(one, reason=cut(one.reason, _MAX_REASON_BYTES)) for one in refused]
         for one in refused:
             self.counts.refused += one.spans
             _logger.error(
@@ -255,17 +373,44 @@ class _Lane:
         place = self.outbox.place(self.sink.name, self.kind) if place is None else place
         while True:
             try:
-                self.outbox.advance(self.sink.name, self.kind, rows[-1].row, place, refused)
+                if rows[-1].origin == "outbox":
+                    size_bytes = sum(len(row.payload) for row in rows)
+                    self.outbox.advance(self.sink.name, self.kind, rows[-1].row, place, refused, size_bytes)
+                else:
+                    self.outbox.advance_resend(self.sink.name, self.kind, rows, place, refused)
                 break
             except sqlite3.OperationalError as error:  # most likely a full disk: it may have room again
                 _logger.error("what was delivered cannot be noted, and is tried again: %s", error)
                 await asyncio.sleep(_FIRST_DELAY_S)
         spans = sum(row.spans for row in rows)
-        self.counts.waiting -= spans
-        self.counts.delivered += spans - sum(one.spans for one in refused)
+        taken = spans - sum(one.spans for one in refused)
+        if rows[-1].origin == "outbox":
+            self.counts.waiting -= spans
+        else:
+            self.counts.resending = max(0, self.counts.resending - spans)
+            self.counts.resent += taken
+        if rows[-1].origin != "delivered":  # else they were counted
+            self.counts.delivered += taken
 
     async def _send(self, payloads: Sequence[bytes]) -> Receipt:
-        return await self.sink.send(self.kind, payloads)
+        """Send payloads; what the sink raises that nobody foresaw becomes something that can be acted upon.
+
+        Raises:
+            Undelivered: if they were not taken.
+        """
+        try:
+            return await self.sink.send(self.kind, payloads)
+        except Undelivered:
+            raise
+        except ConfigError as error:  # e.g. certificates that are not there now
+            raise TryAgain(str(error)) from error
+        except (OSError, MemoryError) as error:  # the machine's fault rather than the batch's, but it may be either
+            raise Doubtful(_described(error)) from error
+        except Exception as error:
+            if not self.broke:
+                self.broke = True
+                _logger.exception("%s broke on some %s; whose fault it is, is found out", self.sink.name, self.kind)
+            raise Refused(f"the sink broke on it: {_described(error)}") from error
 
     async def _persist(self, rows: Sequence[Row], attempt: Callable[[], Awaitable[Receipt]]) -> Receipt | None:
         """Attempt until it works, waiting longer each time; None where the collector stops before.
@@ -287,18 +432,22 @@ class _Lane:
                     return None
                 if doubts >= _DOUBTS:
                     await self._suspect(rows, error)
-                await self._wait(_delay_s(self.counts.failures, getattr(error, "after_s", None)))
+                await self._wait(_wait_s(self.counts.failures, error))
                 continue
             if self.counts.failures:
                 _logger.warning("%s takes %s again", self.sink.name, self.kind)
-            self.counts.failures = 0
+            self.counts.failures = self.refusals = 0
             return receipt
 
     async def _suspect(self, rows: Sequence[Row], error: Undelivered) -> None:
         """Find out whether it is the sink that fails, or this row: does it take the next one?"""
         if len(rows) > 1:
             raise _Suspected(str(error)) from error
-        for row in self.outbox.next(self.sink.name, self.kind, 1, after=rows[0].row)[:1]:
+        if rows[0].origin == "outbox":
+            following = self.outbox.next(self.sink.name, self.kind, 1, after=rows[0].row)
+        else:
+            following = self.outbox.next_resend(self.sink.name, self.kind, 1, after=rows[0])
+        for row in following[:1]:
             try:
                 refused = _rejected(await self._send([row.payload]), [row])
             except Undelivered:
@@ -347,11 +496,27 @@ def _rejected(receipt: Receipt, rows: Sequence[Row]) -> list[SetAside]:
     return [SetAside(receipt.reason, spans, b"".join([row.payload for row in rows]))]
 
 
+def _wait_s(failures: int, error: TryAgain | Doubtful) -> float:
+    """Return how long to wait after an attempt that failed."""
+    if isinstance(error, TryAgain) and error.is_steady and error.after_s is not None:
+        return error.after_s
+    return _delay_s(failures, error.after_s if isinstance(error, TryAgain) else None)
+
+
 def _delay_s(failures: int, asked_s: float | None) -> float:
-    if asked_s is not None:
-        return min(asked_s, _LONGEST_ASKED_S)
-    longest_s = min(_FIRST_DELAY_S * 2.0 ** min(failures - 1, 16), _LONGEST_DELAY_S)
-    return longest_s * random.uniform(0.5, 1.0)  # noqa: S311  # so that many do not come back at once
+    """Return what was asked for, within bounds: at least our own delay, which grows, at most `_LONGEST_ASKED_S`.
+
+    A backend in trouble that answers `Retry-After: 0` would otherwise get a thousand requests a second.
+    """
+    own_s = min(_FIRST_DELAY_S * 2.0 ** min(failures - 1, 16), _LONGEST_DELAY_S)
+    own_s *= random.uniform(0.5, 1.0)  # noqa: S311  # so that many do not come back at once
+    if asked_s is None or not asked_s > own_s:  # nor NaN
+        return max(own_s, 0.5 * _FIRST_DELAY_S)
+    return min(asked_s, _LONGEST_ASKED_S) * random.uniform(1.0, 1.1)  # noqa: S311  # likewise, and not too early
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _halves(items: list[_Item]) -> list[list[_Item]]:

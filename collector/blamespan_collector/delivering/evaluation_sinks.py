@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -16,16 +18,12 @@ from blamespan.errors import ConfigError
 from blamespan.evaluations import Evaluation, as_langfuse_score, as_phoenix_annotation
 from blamespan.otlp.proto import write_attributes
 from blamespan.trace import AttributeValue
+from blamespan_collector.delivering.addresses import public_name, url_parts
 from blamespan_collector.delivering.evaluations import read_evaluations
-from blamespan_collector.delivering.forwarder import (
-    ATTEMPT_TIMEOUT_S,
-    Client,
-    forwarder,
-    public_name,
-    undelivered,
-    url_parts,
-)
-from blamespan_collector.delivering.sinks import Doubtful, Receipt, Refused, Sink, Stateless, TryAgain
+from blamespan_collector.delivering.forwarder import Client, forwarder, undelivered
+from blamespan_collector.delivering.posting import AttemptLimit, HttpAnswer, Poster
+from blamespan_collector.delivering.sinks import Doubtful, Receipt, Refused, Remote
+from blamespan_collector.settings import Address
 from blamespan_collector.worker.state import Kind
 
 __all__ = ["EvaluationLogs", "LangfuseScores", "PhoenixAnnotations"]
@@ -38,7 +36,7 @@ _MAX_BYTES = 256 * 1024
 _ABSENT_S = 600.0
 
 
-class EvaluationLogs(Stateless):
+class EvaluationLogs(Remote):
     """Sends `gen_ai.evaluation.result` events to an OTLP logs backend: the same event is the same bytes.
 
     Args:
@@ -50,8 +48,16 @@ class EvaluationLogs(Stateless):
     max_bytes = _MAX_BYTES
 
     def __init__(self, url: str, client: Client) -> None:
-        self._logs: Sink = forwarder(url.removesuffix("/v1/logs"), client, ("logs",))
-        self.name = f"evaluations at {self._logs.name.removesuffix('/')}"
+        self._logs = forwarder(url, client, ("logs",))
+        self.name = f"evaluations at {self._logs.name.removesuffix('/v1/logs').removesuffix('/')}"
+
+    def addresses(self) -> dict[Kind, str]:
+        """Return where the log events go."""
+        return {"verdicts": self._logs.addresses()["logs"]}
+
+    async def probe(self, kind: Kind) -> str:
+        """Send a request with nothing in it."""
+        return await self._logs.probe("logs")
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send one log record per evaluation."""
@@ -62,7 +68,7 @@ class EvaluationLogs(Stateless):
         await self._logs.close()
 
 
-class PhoenixAnnotations(Stateless):
+class PhoenixAnnotations(Remote):
     """Annotates spans in Phoenix, which keeps one annotation per span, name and identifier: a revision replaces it.
 
     Args:
@@ -79,8 +85,24 @@ class PhoenixAnnotations(Stateless):
         self.name = f"phoenix at {public_name(parts)}"
         # Without `sync` Phoenix answers before it looks whether the spans are there
         self._url = f"{url.rstrip('/')}/v1/span_annotations?sync=true"
-        self._client = _json_client(client, {"authorization": f"Bearer {key}"} if key else {}, parts.scheme)
+        self._limit = AttemptLimit()
+        self._poster = _json_poster(parts, client, {"authorization": f"Bearer {key}"} if key else {})
         self._absent_since_s: float | None = None
+
+    def addresses(self) -> dict[Kind, str]:
+        """Return where annotations go."""
+        return {"verdicts": public_name(urlsplit(self._url))}
+
+    async def probe(self, kind: Kind) -> str:
+        """Send no annotation.
+
+        Raises:
+            Undelivered: if that is not taken.
+        """
+        answer = await self._post({"data": []})
+        if not answer.is_success:
+            raise undelivered(answer)
+        return f"HTTP {answer.status}"
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send all evaluations in one request.
@@ -91,8 +113,8 @@ class PhoenixAnnotations(Stateless):
         """
         found = read_evaluations(payloads)
         body = {"data": [as_phoenix_annotation(one) for one in found]}
-        answer = await _post(self._client, self._url, body)
-        if answer.status_code == 404:
+        answer = await self._post(body)
+        if answer.status == 404:
             self._absent_since_s = self._absent_since_s or time.monotonic()
             if time.monotonic() - self._absent_since_s > _ABSENT_S:
                 raise Refused(f"HTTP 404: for {_ABSENT_S:.0f} s it had none of the spans. Are they forwarded to it?")
@@ -104,10 +126,13 @@ class PhoenixAnnotations(Stateless):
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._poster.close()
+
+    async def _post(self, body: Any) -> HttpAnswer:
+        return await self._poster.request(self._limit, "POST", self._url, json.dumps(body).encode())
 
 
-class LangfuseScores(Stateless):
+class LangfuseScores(Remote):
     """Scores observations in Langfuse; an id that comes again replaces its score.
 
     Args:
@@ -128,21 +153,39 @@ class LangfuseScores(Stateless):
             raise ConfigError("expected Langfuse's keys, got none. Set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
         self.name = f"langfuse at {public_name(parts)}"
         self._url = f"{url.rstrip('/')}/api/public/scores"
-        self._client = _json_client(client, {}, parts.scheme, auth=httpx.BasicAuth(*keys))
+        self._projects = f"{url.rstrip('/')}/api/public/projects"
+        self._limit = AttemptLimit()
+        self._poster = _json_poster(parts, client, {}, auth=httpx.BasicAuth(*keys))
+
+    def addresses(self) -> dict[Kind, str]:
+        """Return where scores go."""
+        return {"verdicts": public_name(urlsplit(self._url))}
+
+    async def probe(self, kind: Kind) -> str:
+        """Ask which project the keys are of: a score cannot be tried without being kept.
+
+        Raises:
+            Undelivered: if that is not answered.
+        """
+        answer = await self._poster.request(self._limit, "GET", self._projects)
+        if not answer.is_success:
+            raise undelivered(answer)
+        return f"HTTP {answer.status}"
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send one request per evaluation; what went before a failure is sent again, under the same ids."""
         for one in read_evaluations(payloads):
             if one.score is None:
                 continue  # an abstention is no score
-            answer = await _post(self._client, self._url, as_langfuse_score(one))
+            score = json.dumps(as_langfuse_score(one)).encode()
+            answer = await self._poster.request(self._limit, "POST", self._url, score)
             if not answer.is_success:
                 raise undelivered(answer)
         return Receipt()
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._poster.close()
 
 
 def _log_request(found: Sequence[Evaluation]) -> bytes:
@@ -184,22 +227,10 @@ def _log_record(one: Evaluation) -> LogRecord:
     )
 
 
-def _json_client(
-    client: Client, headers: dict[str, str], scheme: str, auth: httpx.BasicAuth | None = None
-) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        headers={"user-agent": "blamespan-collector", **headers},
-        auth=auth,
-        timeout=ATTEMPT_TIMEOUT_S,
-        verify=client.ssl_context() if scheme == "https" else False,
-        trust_env=scheme == "https",
-    )
-
-
-async def _post(client: httpx.AsyncClient, url: str, body: Any) -> httpx.Response:
-    try:
-        return await client.post(url, json=body)
-    except httpx.TransportError as error:
-        raise TryAgain(f"{type(error).__name__}: {error}") from error
-    except httpx.HTTPError as error:
-        raise Refused(f"{type(error).__name__}: {error}") from error
+def _json_poster(
+    parts: SplitResult, client: Client, secrets: dict[str, str], auth: httpx.BasicAuth | None = None
+) -> Poster:
+    if parts.scheme == "https":
+        client.ssl_context()  # what is wrong with it is said now
+    headers = {"user-agent": "blamespan-collector", "content-type": "application/json"}
+    return Poster(headers, secrets, client, auth=auth, is_near=Address(parts.hostname or "", 1).is_loopback)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from blamespan.errors import ConfigError
 from blamespan_collector.delivering.json_lines import line
-from blamespan_collector.delivering.sinks import Receipt, TryAgain
+from blamespan_collector.delivering.sinks import Local, Receipt, TryAgain
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.worker.state import Kind
 
@@ -25,9 +27,11 @@ _TRY_AGAIN_S = 1.0
 """A disk that is full may have room at any time, and asking it costs little."""
 _LONGEST_TAIL_BYTES = 256 * 1024 * 1024
 """A batch is smaller as JSON, but for one huge trace."""
+_CLOSE_S = 2.0
+"""How long closing waits for a write under way, as to a pipe that nobody reads; then the file stays open."""
 
 
-class FileSink:
+class FileSink(Local):
     """Appends to a file, or writes to stdout; each line is out before the next begins.
 
     A file gets every line once, whatever ends the process: where it ended is noted together with the
@@ -54,6 +58,8 @@ class FileSink:
         self.name = "stdout" if self._is_stdout else path
         self.turn: AbstractAsyncContextManager[object, bool | None] = asyncio.Lock()
         self._is_broken_line = False
+        self._use = threading.Lock()
+        self._is_closed = False
         self._file = sys.stdout.fileno() if self._is_stdout else self._opened()
 
     def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
@@ -81,16 +87,28 @@ class FileSink:
         try:
             return Receipt(await in_daemon_thread(partial(self._write, kind, payloads)))
         except OSError as error:
-            raise TryAgain(f"cannot write: {error.strerror}", _TRY_AGAIN_S) from error
+            raise TryAgain(f"cannot write: {error.strerror}", _TRY_AGAIN_S, is_steady=True) from error
 
     async def close(self) -> None:
-        """Close the file; stdout stays open."""
-        if not self._is_stdout:
-            os.close(self._file)
+        """Close the file once nothing writes to it; stdout stays open."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await in_daemon_thread(self._close)
+
+    def _close(self) -> None:
+        with self._use:
+            if not (self._is_stdout or self._is_closed):
+                os.close(self._file)
+            self._is_closed = True
 
     def _write(self, kind: Kind, payloads: Sequence[bytes]) -> str:
+        with self._use:
+            if self._is_closed:
+                raise OSError(errno.EBADF, "it is closed")
+            return self._append(b"".join([line(kind, payload) for payload in payloads]))
+
+    def _append(self, lines: bytes) -> str:
         self._reopen_if_moved()
-        lines = b"".join([line(kind, payload) for payload in payloads])
         if self._is_stdout:
             self._write_all(lines)
             return ""
@@ -144,7 +162,8 @@ class FileSink:
         for kind, (_, upcoming) in places.items():
             expected = b""
             for payload in upcoming:
-                expected += line(kind, payload)
+                with contextlib.suppress(Exception):  # what is no line was not written: it is set aside when it is sent
+                    expected += line(kind, payload)
                 if len(expected) >= len(tail):
                     break
             if tail and expected.startswith(tail):

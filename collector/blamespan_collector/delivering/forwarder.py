@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import ssl
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import cast
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit
 
 import grpc
 import grpc.aio
-import httpx
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
@@ -24,14 +21,17 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from blamespan.annotate import cut
 from blamespan.errors import ConfigError
+from blamespan_collector.delivering.addresses import RULE, public_name, signal_url, url_parts
+from blamespan_collector.delivering.client import MAX_BATCH_BYTES, Client
+from blamespan_collector.delivering.posting import AttemptLimit, HttpAnswer, Poster
 from blamespan_collector.delivering.renewed import Renewed
 from blamespan_collector.delivering.sinks import (
+    PARTIAL,
     Doubtful,
     Oversized,
     Receipt,
     Refused,
-    Sink,
-    Stateless,
+    Remote,
     TryAgain,
     Undelivered,
 )
@@ -39,13 +39,10 @@ from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Serv
 from blamespan_collector.settings import Address
 from blamespan_collector.worker.state import Kind
 
-__all__ = ["Client", "GrpcForwarder", "HttpForwarder", "forwarder", "undelivered"]
+__all__ = ["MAX_BATCH_BYTES", "Client", "GrpcForwarder", "HttpForwarder", "forwarder", "undelivered"]
 
 _logger = logging.getLogger("blamespan.collector")
 
-MAX_BATCH_BYTES = 4 * 1024 * 1024 - 64 * 1024
-"""Largest request sent: gRPC servers take 4 MiB unless told otherwise."""
-ATTEMPT_TIMEOUT_S = 10.0
 _SERVICES: dict[Kind, Service] = {service.signal: service for service in SERVICES}
 _RETRIED_HTTP = {401, 403, 408, 425, 429, 502, 503, 504}
 """As OTLP's specification lists them, and what speaks of us rather than of the batch: an expired token, a slow link."""
@@ -60,66 +57,18 @@ _RETRIED_GRPC = {
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
 }
-"""As above; RESOURCE_EXHAUSTED only where the server says when to come back."""
-_DOUBTFUL_GRPC = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
+"""As above; RESOURCE_EXHAUSTED where the server says when to come back, else it is doubtful: a quota, or this batch."""
+_DOUBTFUL_GRPC = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.RESOURCE_EXHAUSTED}
+_TOO_LARGE = re.compile(r"larger than|too large|exceed.{0,40}size|size.{0,40}exceed|message size", re.IGNORECASE)
+"""What servers say of a message that is too large, which gRPC gives no code of its own: it shares that of quotas."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """How we come to a backend.
-
-    Attributes:
-        headers: Sent with every request.
-        ca: Certificates (PEM) to trust instead of the system's.
-        cert: Certificate (PEM) that we show.
-        key: Its key (PEM).
-        max_bytes: Largest request sent.
-    """
-
-    headers: tuple[tuple[str, str], ...] = ()
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    max_bytes: int = MAX_BATCH_BYTES
-
-    @property
-    def files(self) -> tuple[Path | None, ...]:
-        """List the files of its TLS."""
-        return self.ca, self.cert, self.key
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """Make what HTTPS needs.
-
-        Raises:
-            ConfigError: if a file is not what it should be.
-        """
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.cert:
-                context.load_cert_chain(self.cert, self.key)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"expected PEM files in --forward-ca, --forward-cert and --forward-key: {error}"
-            ) from error
-        return context
-
-    def grpc_credentials(self) -> grpc.ChannelCredentials:
-        """Make what gRPC over TLS needs.
-
-        Raises:
-            ConfigError: if a file cannot be read.
-        """
-        self.ssl_context()  # names what is wrong; gRPC would fail at every request, without saying why
-        ca, cert, key = (path.read_bytes() if path else None for path in (self.ca, self.cert, self.key))
-        return grpc.ssl_channel_credentials(ca, key, cert)
-
-
-def forwarder(url: str, client: Client | None = None, kinds: Iterable[Kind] = ("traces", "logs", "metrics")) -> Sink:
+def forwarder(url: str, client: Client | None = None, kinds: Iterable[Kind] = ("traces", "logs", "metrics")) -> Remote:
     """Make the sink for a backend's URL.
 
     Args:
-        url: `http(s)://host:port[/path]` for OTLP/HTTP, where the path is that of its traces and none means
-            `/v1/traces`; or `grpc://host:port`, `grpcs://host:port` for OTLP/gRPC.
+        url: `http(s)://host:port[/path]` for OTLP/HTTP, read by `addresses.RULE`; `traces=http(s)://...` for one that
+            takes traces alone, at exactly that URL; or `grpc://host:port`, `grpcs://host:port` for OTLP/gRPC.
         client: How to come there.
         kinds: What it gets.
 
@@ -127,57 +76,50 @@ def forwarder(url: str, client: Client | None = None, kinds: Iterable[Kind] = ("
         ConfigError: if the URL is something else.
     """
     client = client or Client()
-    parts = url_parts(url, ("http", "https", "grpc", "grpcs"), "--forward http://localhost:14318")
+    exact = url.removeprefix("traces=")
+    parts = url_parts(exact, ("http", "https", "grpc", "grpcs"), "--forward http://localhost:14318")
     if parts.scheme.startswith("http"):
-        return HttpForwarder(url, client, frozenset(kinds))
-    if parts.port is None or parts.path.strip("/"):
+        urls: dict[Kind, str] = {kind: signal_url(exact, kind) for kind in kinds}
+        return HttpForwarder(parts, client, urls if exact == url else {"traces": exact})
+    if exact != url or parts.port is None or parts.path.strip("/"):
         raise ConfigError(f"expected grpc(s)://HOST:PORT without a path, got {url!r}")
     return GrpcForwarder(parts, client, frozenset(kinds))
 
 
-def url_parts(url: str, schemes: Sequence[str], example: str) -> SplitResult:
-    """Read a backend's URL.
+class HttpForwarder(Remote):
+    """OTLP/HTTP with protobuf, gzipped where it leaves the machine.
 
-    Raises:
-        ConfigError: if it is none, or not of *schemes*.
+    Args:
+        parts: The URL as it was given, which names the sink.
+        client: How to come there.
+        urls: Where each kind goes.
     """
-    try:
-        parts = urlsplit(url)
-        if parts.hostname and (parts.port is None or parts.port > 0) and parts.scheme in schemes:
-            return parts
-    except ValueError:
-        pass
-    wanted = "http(s)://HOST:PORT" + (" or grpc(s)://HOST:PORT" if "grpc" in schemes else "")
-    raise ConfigError(f"expected a backend's URL, {wanted}, got {url!r}. Set it like {example}")
 
-
-class HttpForwarder(Stateless):
-    """OTLP/HTTP with protobuf, gzipped where it leaves the machine."""
-
-    def __init__(self, url: str, client: Client, kinds: frozenset[Kind]) -> None:
-        parts = urlsplit(url)
-        self._urls = {kind: urlunsplit(parts._replace(path=_path(parts.path, kind))) for kind in kinds}
+    def __init__(self, parts: SplitResult, client: Client, urls: Mapping[Kind, str]) -> None:
+        self._urls = dict(urls)
         self.name = public_name(parts)
-        self.kinds = kinds
+        self.kinds = frozenset(urls)
         self.max_bytes = client.max_bytes
+        self._limits = {kind: AttemptLimit() for kind in urls}
         self._is_near = Address(parts.hostname or "", 1).is_loopback
         own = {"content-type": "application/x-protobuf", "user-agent": "blamespan-collector"}
         if not self._is_near:
             own["content-encoding"] = "gzip"
-        is_tls = parts.scheme == "https"
-        if is_tls:
+        if parts.scheme == "https":
             client.ssl_context()  # what is wrong with it is said now
-        # What the environment says of proxies is for other hosts
-        self._connection = Renewed(
-            lambda: httpx.AsyncClient(
-                headers={**own, **dict(client.headers)},
-                timeout=ATTEMPT_TIMEOUT_S,
-                verify=client.ssl_context() if is_tls else False,
-                trust_env=not self._is_near,
-            ),
-            httpx.AsyncClient.aclose,
-            client.files if is_tls else (),
-        )
+        self._poster = Poster(own, dict(client.headers), client, is_near=self._is_near)
+
+    def addresses(self) -> dict[Kind, str]:
+        """Return where each kind goes, without credentials."""
+        return {kind: public_name(urlsplit(url)) for kind, url in self._urls.items()}
+
+    async def probe(self, kind: Kind) -> str:
+        """Send a request with nothing in it.
+
+        Raises:
+            Undelivered: if it is not taken.
+        """
+        return f"HTTP {(await self._post(kind, b'')).status}"
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send payloads as one request.
@@ -185,26 +127,25 @@ class HttpForwarder(Stateless):
         Raises:
             Undelivered: if they were not taken.
         """
-        body = b"".join(payloads)  # messages one after the other are one message with all that is in them
-        if not self._is_near:
-            body = await asyncio.to_thread(gzip.compress, body, 1)
-        try:
-            answer = await (await self._connection.get()).post(self._urls[kind], content=body)
-        except httpx.TransportError as error:
-            raise TryAgain(f"{type(error).__name__}: {error}") from error
-        except httpx.HTTPError as error:
-            raise Refused(f"{type(error).__name__}: {error}") from error
-        if not answer.is_success:
-            raise undelivered(answer, is_optional=kind != "traces")
-        is_json = answer.headers.get("content-type", "").startswith("application/json")
-        return _receipt(self.name, _SERVICES[kind], answer.content, is_json=is_json)
+        answer = await self._post(kind, b"".join(payloads))  # one after the other, they are one message
+        return _receipt(self.name, _SERVICES[kind], answer.content, is_json=answer.media_type == "application/json")
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._connection.close()
+        await self._poster.close()
+
+    async def _post(self, kind: Kind, body: bytes) -> HttpAnswer:
+        if not self._is_near:
+            body = await asyncio.to_thread(gzip.compress, body, 1)
+        answer = await self._poster.request(self._limits[kind], "POST", self._urls[kind], body)
+        if not answer.is_success:
+            raise undelivered(answer, is_optional=kind != "traces", rule=RULE)
+        if answer.is_page:  # some proxy's, or a site's: who takes spans does not answer so
+            raise TryAgain(f"HTTP {answer.status} with a page for people from {answer.url}. {_advice(RULE)}")
+        return answer
 
 
-class GrpcForwarder(Stateless):
+class GrpcForwarder(Remote):
     """OTLP/gRPC, gzipped where it leaves the machine."""
 
     def __init__(self, parts: SplitResult, client: Client, kinds: frozenset[Kind]) -> None:
@@ -220,7 +161,21 @@ class GrpcForwarder(Stateless):
         self._client = client if parts.scheme == "grpcs" else None
         if self._client:
             self._client.grpc_credentials()  # what is wrong with them is said now
+        self._limits = {kind: AttemptLimit() for kind in kinds}
         self._channel = Renewed(self._connected, _close, self._client.files if self._client else ())
+
+    def addresses(self) -> dict[Kind, str]:
+        """Return where each kind goes."""
+        return dict.fromkeys(self.kinds, self.name)
+
+    async def probe(self, kind: Kind) -> str:
+        """Send a request with nothing in it.
+
+        Raises:
+            Undelivered: if it is not taken.
+        """
+        await self._export(kind, b"")
+        return "OK"
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send payloads as one request.
@@ -228,17 +183,25 @@ class GrpcForwarder(Stateless):
         Raises:
             Undelivered: if they were not taken.
         """
-        service = _SERVICES[kind]
+        return _receipt(self.name, _SERVICES[kind], await self._export(kind, b"".join(payloads)))
+
+    async def _export(self, kind: Kind, request: bytes) -> bytes:
         export = (await self._channel.get()).unary_unary(
-            f"/{service.name}/Export", request_serializer=None, response_deserializer=None
+            f"/{_SERVICES[kind].name}/Export", request_serializer=None, response_deserializer=None
         )
-        try:
-            answer = await export(
-                b"".join(payloads), timeout=ATTEMPT_TIMEOUT_S, metadata=self._metadata, compression=self._compression
-            )
-        except grpc.aio.AioRpcError as error:
-            raise _undelivered_grpc(error) from error
-        return _receipt(self.name, service, answer)
+
+        async def attempt(limit_s: float) -> bytes:
+            try:
+                return cast(
+                    "bytes",
+                    await export(request, timeout=limit_s, metadata=self._metadata, compression=self._compression),
+                )
+            except grpc.aio.AioRpcError as error:
+                if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise TimeoutError from error
+                raise _undelivered_grpc(error, is_optional=kind != "traces") from error
+
+        return await self._limits[kind].run(attempt)
 
     async def close(self) -> None:
         """Close the channel."""
@@ -255,43 +218,45 @@ async def _close(channel: grpc.aio.Channel) -> None:
     await channel.close(grace=None)
 
 
-def public_name(parts: SplitResult) -> str:
-    """Name a URL without its credentials and query."""
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
-
-
-def undelivered(answer: httpx.Response, *, is_optional: bool = False) -> Undelivered:
+def undelivered(answer: HttpAnswer, *, is_optional: bool = False, rule: str = "") -> Undelivered:
     """Say what an HTTP status other than success means for a batch.
 
     Args:
         answer: The answer.
         is_optional: Whether a backend may lack the path altogether, as many take no logs.
+        rule: How its URL is made of what was given, where that may be the reason.
     """
-    status = answer.status_code
+    status = answer.status
     reason = f"HTTP {status}: {_reason(answer)!r}"
-    if status in _RETRIED_HTTP or (status == 404 and not is_optional):
+    if status < 400:
+        target = cut(answer.headers.get("location", ""), 300)
+        return TryAgain(
+            f"HTTP {status}: {answer.url} leads to {target!r}, where we do not go. Is that the right address?"
+        )
+    if status == 404 and not is_optional:
+        return TryAgain(f"{reason} from {answer.url}. {_advice(rule)}")
+    if status in _RETRIED_HTTP:
         return TryAgain(reason, _retry_after_s(answer.headers.get("retry-after")))
     if status == 413:
         return Oversized(reason)
     return Doubtful(reason) if status in _DOUBTFUL_HTTP else Refused(reason)
 
 
-def _undelivered_grpc(error: grpc.aio.AioRpcError) -> Undelivered:
-    reason = f"{error.code().name}: {cut(error.details() or '', 300)!r}"
+def _advice(rule: str) -> str:
+    return f"Is the address right? {rule}. Try it with --check" if rule else "Is the address right?"
+
+
+def _undelivered_grpc(error: grpc.aio.AioRpcError, *, is_optional: bool) -> Undelivered:
+    details = error.details() or ""
+    reason = f"{error.code().name}: {cut(details, 300)!r}"
     after_s = _retry_info_s(error)
+    if error.code() == grpc.StatusCode.UNIMPLEMENTED and not is_optional:
+        return TryAgain(f"{reason}. Does OTLP's trace service listen there?")
     if error.code() in _RETRIED_GRPC or after_s is not None:
         return TryAgain(reason, after_s)
-    if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED:
+    if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(details):
         return Oversized(reason)
     return Doubtful(reason) if error.code() in _DOUBTFUL_GRPC else Refused(reason)
-
-
-def _path(path: str, kind: Kind) -> str:
-    """Find a signal's path beside that of the traces."""
-    path = path.rstrip("/") or "/v1/traces"
-    if kind == "traces":
-        return path
-    return f"{path.removesuffix('/v1/traces')}/v1/{kind}"
 
 
 def _receipt(name: str, service: Service, answer: bytes, *, is_json: bool = False) -> Receipt:
@@ -309,7 +274,7 @@ def _receipt(name: str, service: Service, answer: bytes, *, is_json: bool = Fals
     rejected = next((value for field, value in said.ListFields() if field.name.startswith("rejected_")), 0)
     if rejected > 0:
         told = cut(said.error_message, 500)
-        return Receipt(rejected=rejected, reason=f"of a request it took, {rejected} {_noun(service)}: {told!r}")
+        return Receipt(rejected=rejected, reason=f"{PARTIAL}{rejected} {_noun(service)}: {told!r}")
     if said.error_message:
         _logger.warning("%s took all of it, with a warning: %r", name, cut(said.error_message, 500))
     return Receipt()
@@ -320,17 +285,16 @@ def _noun(service: Service) -> str:
 
 
 def _retry_after_s(said: str | None) -> float | None:
-    """Read `Retry-After`: seconds or a date; None where it says nothing one can use."""
+    """Read `Retry-After`, seconds or a date, as it is said, past or absurd; None where it is neither."""
     if not said:
         return None
     try:
-        seconds = float(said)
-        return max(0.0, seconds) if seconds == seconds else None
+        return float(said)
     except ValueError:
         pass
     try:
-        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+        return (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError, OverflowError):
         return None
 
 
@@ -359,8 +323,8 @@ def _retry_delay_s(key: str, value: bytes) -> float | None:
     return None
 
 
-def _reason(answer: httpx.Response) -> str:
-    if answer.headers.get("content-type", "").startswith("application/x-protobuf"):
+def _reason(answer: HttpAnswer) -> str:
+    if answer.media_type == "application/x-protobuf":
         try:
             return cut(Status.FromString(answer.content).message, 300)
         except DecodeError:

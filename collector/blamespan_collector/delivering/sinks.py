@@ -17,7 +17,23 @@ from typing import Protocol
 from blamespan.errors import BlamespanError
 from blamespan_collector.worker.state import Kind
 
-__all__ = ["Doubtful", "Oversized", "Receipt", "Refused", "Sink", "Stateless", "TryAgain", "Undelivered"]
+__all__ = [
+    "PARTIAL",
+    "Doubtful",
+    "Local",
+    "Oversized",
+    "Receipt",
+    "Refused",
+    "Remote",
+    "Sink",
+    "Stateless",
+    "TryAgain",
+    "Undelivered",
+]
+
+
+PARTIAL = "of a request it took, "
+"""Begins the reason of what a sink took in part: it does not say which part, so that to send all doubles some."""
 
 
 class Undelivered(BlamespanError):
@@ -25,11 +41,17 @@ class Undelivered(BlamespanError):
 
 
 class TryAgain(Undelivered):
-    """An attempt failed in a way that may pass, perhaps after `after_s`."""
+    """An attempt failed in a way that may pass, perhaps after `after_s`.
 
-    def __init__(self, reason: str, after_s: float | None = None) -> None:
+    Attributes:
+        after_s: When the sink wants to be asked again; what is too soon, too late or no number is put right.
+        is_steady: Whether it may be asked at that pace for ever, as a disk may.
+    """
+
+    def __init__(self, reason: str, after_s: float | None = None, *, is_steady: bool = False) -> None:
         super().__init__(reason)
         self.after_s = after_s
+        self.is_steady = is_steady
 
 
 class Doubtful(Undelivered):
@@ -87,7 +109,8 @@ class Sink(Protocol):
         """Deliver payloads, in order.
 
         Raises:
-            Undelivered: if they were not.
+            Undelivered: if they were not. Any other exception counts as this batch's fault: its rows are tried alone,
+                and those that raise are set aside.
         """
         ...
 
@@ -103,3 +126,35 @@ class Stateless:
 
     def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         """Go on; what was sent without being noted is sent again, as the same bytes."""
+
+
+class Local:
+    """A sink on our own disk or pipe: what it took it has, so that nothing is kept to be sent to it again."""
+
+
+class Remote(Stateless):
+    """A sink behind an address, which can be asked whether it is there."""
+
+    name: str
+    kinds: frozenset[Kind]
+    max_bytes: int
+
+    def addresses(self) -> dict[Kind, str]:
+        """Return where each kind goes, without credentials."""
+        raise NotImplementedError
+
+    async def probe(self, kind: Kind) -> str:
+        """Ask it, without giving it anything, and return what it answered.
+
+        Raises:
+            Undelivered: if it would not take this kind now.
+        """
+        raise NotImplementedError
+
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
+        """As `Sink.send`."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """As `Sink.close`."""
+        raise NotImplementedError

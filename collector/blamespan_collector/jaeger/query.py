@@ -1,6 +1,6 @@
 """What is asked of Jaeger's query API, read from its parameters; pure.
 
-Source: Jaeger's `query_parser.go` (`/api/traces`) and `apiv3/http_gateway.go` (`/api/v3/traces`).
+Source: Jaeger's `query_parser.go` (`/api/traces`) and `apiv3/query_parser.go` (`/api/v3`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-__all__ = ["MAX_TRACES", "QueryRefused", "TraceQuery", "find_query", "read_duration", "read_trace_id", "search_query"]
+__all__ = [
+    "MAX_TRACES",
+    "QueryRefused",
+    "TraceQuery",
+    "dependencies_query",
+    "find_query",
+    "read_duration",
+    "read_trace_id",
+    "search_query",
+]
 
 MAX_TRACES = 1_500
 """Most traces of one answer: the most that Jaeger's UI asks for. More are asked for in vain."""
@@ -87,24 +96,49 @@ def search_query(given: Parameters, now_ns: int) -> TraceQuery:
 
 
 def find_query(given: Parameters) -> TraceQuery:
-    """Read the parameters of `/api/v3/traces`, in snake or camel case.
+    """Read the parameters of `/api/v3/traces` and `/api/v3/trace-summaries`.
+
+    Each may be written in camel case, as Jaeger does from 2.21 on, or in snake case, as before; with or without
+    `query.` before it.
 
     Raises:
         QueryRefused: if one is missing or wrong.
     """
-    times = [("query.start_time_min", "query.startTimeMin"), ("query.start_time_max", "query.startTimeMax")]
+    times = _v3("start_time_min"), _v3("start_time_max")
     if not all(_first(given, *names) for names in times):
         raise QueryRefused("query.start_time_min and query.start_time_max are required, as 2026-01-31T12:00:00Z")
-    since_ns, until_ns = (_moment(_first(given, *names), names[0]) for names in times)
+    since_ns, until_ns = (_moment(value, name) for name, value in (_first_named(given, names) for names in times))
     return TraceQuery(
         since_ns,
         until_ns,
-        _first(given, "query.service_name", "query.serviceName"),
-        _first(given, "query.operation_name", "query.operationName"),
-        _json_tags(_first(given, "query.attributes", "query.tags"), "query.attributes"),
-        *_durations(given, ("query.duration_min", "query.durationMin"), ("query.duration_max", "query.durationMax")),
-        limit=_limit(given, ("query.search_depth", "query.searchDepth", "query.num_traces", "query.numTraces")),
+        _first(given, *_v3("service_name")),
+        _first(given, *_v3("operation_name", "span_name")),
+        _json_tags(_first(given, *_v3("attributes", "tags")), "query.attributes"),
+        *_durations(given, _v3("duration_min"), _v3("duration_max")),
+        limit=_limit(given, _v3("search_depth", "num_traces")),
     )
+
+
+def _v3(*names: str) -> tuple[str, ...]:
+    """List how the parameters *names*, given in snake case, may be written: the spelling that counts most first."""
+    camel = [re.sub("_(.)", lambda match: match[1].upper(), name) for name in names]
+    both = dict.fromkeys(form for pair in zip(camel, names, strict=True) for form in pair)
+    return (*(f"query.{form}" for form in both), *both)
+
+
+def dependencies_query(given: Parameters) -> tuple[int, int]:
+    """Read the parameters of `/api/v3/dependencies`: Unix times in nanoseconds, the earlier one first.
+
+    Raises:
+        QueryRefused: if one is missing or wrong.
+    """
+    since, until = _first(given, "startTime", "start_time"), _first(given, "endTime", "end_time")
+    if not (since and until):
+        raise QueryRefused("startTime and endTime are required, as 2026-01-31T12:00:00Z")
+    since_ns, until_ns = _moment(since, "startTime"), _moment(until, "endTime")
+    if until_ns <= since_ns:
+        raise QueryRefused(f"endTime must be after startTime, got {until[:64]!r} and {since[:64]!r}")
+    return since_ns, until_ns
 
 
 def read_trace_id(said: str) -> str:
@@ -134,24 +168,29 @@ def read_duration(said: str, name: str) -> int:
 
 
 def _first(given: Parameters, *names: str) -> str:
-    return next((given[name][0] for name in names if given.get(name)), "")
+    return _first_named(given, names)[1]
+
+
+def _first_named(given: Parameters, names: Sequence[str]) -> tuple[str, str]:
+    """Return which of *names* has a value, and the value; the first name and an empty text where none has."""
+    return next(((name, given[name][0]) for name in names if any(given.get(name, ())[:1])), (names[0], ""))
 
 
 def _limit(given: Parameters, names: Sequence[str]) -> int:
-    said = _first(given, *names)
+    name, said = _first_named(given, names)
     if not said:
         return _DEFAULT_TRACES
     if _WHOLE.fullmatch(said) is None or int(said) < 1:
-        raise QueryRefused(f"unable to parse param '{names[0]}': expected a whole number above 0, got {said[:64]!r}")
+        raise QueryRefused(f"unable to parse param '{name}': expected a whole number above 0, got {said[:64]!r}")
     return min(int(said), MAX_TRACES)
 
 
 def _durations(given: Parameters, least: Sequence[str], most: Sequence[str]) -> tuple[int, int | None]:
-    said = _first(given, *least), _first(given, *most)
-    min_ns = read_duration(said[0], least[0]) if said[0] else 0
-    max_ns = read_duration(said[1], most[0]) if said[1] else None
+    (min_name, shortest), (max_name, longest) = _first_named(given, least), _first_named(given, most)
+    min_ns = read_duration(shortest, min_name) if shortest else 0
+    max_ns = read_duration(longest, max_name) if longest else None
     if max_ns is not None and max_ns < min_ns:
-        raise QueryRefused(f"'{most[0]}' should be greater than '{least[0]}', got {said[1]!r} and {said[0]!r}")
+        raise QueryRefused(f"'{max_name}' should be greater than '{min_name}', got {longest!r} and {shortest!r}")
     return min_ns, max_ns or None  # as in Jaeger 0 is no bound
 
 

@@ -25,11 +25,12 @@ from blamespan_collector.jaeger.query import (
     MAX_TRACES,
     Parameters,
     QueryRefused,
+    dependencies_query,
     find_query,
     read_trace_id,
     search_query,
 )
-from blamespan_collector.jaeger.searching import Found, Searcher
+from blamespan_collector.jaeger.searching import Calls, Found, Searcher
 from blamespan_collector.jaeger.tags import KINDS, NO_SERVICE_NAME
 from blamespan_collector.store import RunStore, StoreError
 
@@ -38,6 +39,8 @@ __all__ = ["jaeger_routes"]
 _NS_PER_MS = 10**6
 _DAY_MS = 86_400_000
 _NOT_FOUND = "trace not found"
+_NOT_ANSWERED = ("/analytics", "/quality-metrics")
+"""What Jaeger's UI asks beside `/api`, and gets an error in JSON for: it cannot read a page."""
 
 
 def jaeger_routes(store: RunStore, now_ns: Callable[[], int] = time.time_ns) -> list[BaseRoute]:
@@ -54,6 +57,8 @@ def jaeger_routes(store: RunStore, now_ns: Callable[[], int] = time.time_ns) -> 
         _route("/operations", new.operations),
         _route("/traces", new.traces),
         _route("/traces/{trace_id}", new.trace),
+        _route("/trace-summaries", new.summaries),
+        _route("/dependencies", new.dependencies),
     ]
     v1 = [
         _route("/services", old.services),
@@ -63,7 +68,11 @@ def jaeger_routes(store: RunStore, now_ns: Callable[[], int] = time.time_ns) -> 
         _route("/traces/{trace_id}", old.trace),
         _route("/dependencies", old.dependencies),
     ]
-    return [Mount("/api/v3", app=_application(v3, _error_v3)), Mount("/api", app=_application(v1, _error))]
+    return [
+        Mount("/api/v3", app=_application(v3, _error_v3)),
+        Mount("/api", app=_application(v1, _error)),
+        *(_route(f"{path}{{rest:path}}", _not_answered) for path in _NOT_ANSWERED),
+    ]
 
 
 class _Api:
@@ -116,10 +125,7 @@ class _Api:
         since_ms = until_ms - _milliseconds(request, "lookback", _DAY_MS)
         with self._searcher.place():
             calls = self._searcher.calls(since_ms * _NS_PER_MS, until_ms * _NS_PER_MS)
-        links = [
-            {"parent": parent, "child": child, "callCount": count} for (parent, child), count in calls.counts.items()
-        ]
-        return _answer(_structured(links, errors=[{"msg": calls.cut}] if calls.cut else []))
+        return _answer(_structured(_links(calls), errors=[{"msg": calls.cut}] if calls.cut else []))
 
 
 class _ApiV3:
@@ -150,6 +156,24 @@ class _ApiV3:
         trace_id = read_trace_id(request.path_params["trace_id"])
         with self._searcher.place():
             return _result(self._searcher.by_ids([trace_id]), _NOT_FOUND)
+
+    def summaries(self, request: Request) -> Response:
+        """Search, and sum up what is found; that nothing is found is an empty list."""
+        query = find_query(_parameters(request))
+        with self._searcher.place():
+            summaries = self._searcher.summarize(query)
+        return _warning_of(summaries.cut, _answer({"summaries": summaries.rows}))
+
+    def dependencies(self, request: Request) -> Response:
+        """Count which service called which."""
+        since_ns, until_ns = dependencies_query(_parameters(request))
+        with self._searcher.place():
+            calls = self._searcher.calls(since_ns, until_ns)
+        return _warning_of(calls.cut, _answer({"dependencies": _links(calls)}))
+
+
+def _links(calls: Calls) -> list[JsonObject]:
+    return [{"parent": parent, "child": child, "callCount": count} for (parent, child), count in calls.counts.items()]
 
 
 def _services(store: RunStore) -> list[str]:
@@ -191,13 +215,17 @@ def _listed(data: Sequence[object]) -> Response:
 
 
 def _result(found: Found, if_none: str) -> Response:
-    """Answer spans as v3 does; that there may be more is a header, as its envelope has no place for it."""
+    """Answer spans as v3 does."""
     if not found.traces:
         raise HTTPException(404, f"{if_none}: {found.cut}" if found.cut else if_none)
     request = ExportTraceServiceRequest(resource_spans=[group for groups in found.traces for group in groups])
-    answer = _answer({"result": request_to_document(request)})
-    if found.cut:
-        answer.headers["Warning"] = f'299 - "{found.cut}"'
+    return _warning_of(found.cut, _answer({"result": request_to_document(request)}))
+
+
+def _warning_of(cut: str, answer: Response) -> Response:
+    """Say in a header why there may be more, where there may be."""
+    if cut:
+        answer.headers["Warning"] = f'299 - "{cut}"'
     return answer
 
 
@@ -207,6 +235,10 @@ def _answer(document: object, status_code: int = 200) -> Response:
 
 def _error(status_code: int, message: str) -> Response:
     return _answer(_structured(None, errors=[{"code": status_code, "msg": message}]), status_code)
+
+
+def _not_answered(_: Request) -> Response:
+    return _error(404, "Not Found")
 
 
 def _error_v3(status_code: int, message: str) -> Response:

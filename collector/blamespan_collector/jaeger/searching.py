@@ -13,13 +13,14 @@ from typing import TypeAlias
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from blamespan.annotate import cut
-from blamespan_collector.jaeger.conversion import groups_of, without_repeats
+from blamespan_collector.jaeger.conversion import JsonObject, groups_of, without_repeats
 from blamespan_collector.jaeger.matching import MAX_NAME_BYTES, Matcher
 from blamespan_collector.jaeger.query import TraceQuery
+from blamespan_collector.jaeger.summaries import summarize_trace
 from blamespan_collector.jaeger.tags import NO_SERVICE_NAME, service_name
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 
-__all__ = ["Calls", "Found", "Searcher", "Trace"]
+__all__ = ["Calls", "Found", "Searcher", "Summaries", "Trace"]
 
 Trace: TypeAlias = Sequence[ResourceSpans]
 """The spans of one trace, under their resources."""
@@ -44,6 +45,19 @@ class Found:
 
     traces: tuple[Trace, ...]
     missing: tuple[str, ...] = ()
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """What a search found, in lines.
+
+    Attributes:
+        rows: One per trace, as `summarize_trace` writes it; the last to start first.
+        cut: Why there may be more, or empty.
+    """
+
+    rows: tuple[JsonObject, ...]
     cut: str = ""
 
 
@@ -79,21 +93,39 @@ class Searcher:
         Raises:
             StoreError: if the store cannot be read.
         """
-        matcher = Matcher(query)
-        found: list[Trace] = []
-        room = _MAX_ANSWERED_BYTES
         limits = _Limits(self._clock)
+        traces = tuple(self._matches(query, limits, keeps=True))
+        return Found(traces, cut=limits.passed)
+
+    def summarize(self, query: TraceQuery) -> Summaries:
+        """Sum up what fits *query*, trace by trace: nothing of them is held, so that their size is no limit.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        limits = _Limits(self._clock)
+        rows = tuple(summarize_trace(groups) for groups in self._matches(query, limits, keeps=False))
+        return Summaries(rows, limits.passed)
+
+    def _matches(self, query: TraceQuery, limits: _Limits, *, keeps: bool) -> Iterator[Trace]:
+        """Yield the traces that fit *query*, until there are enough or a limit is passed.
+
+        Args:
+            query: What is wanted.
+            limits: What the question may cost.
+            keeps: Whether whoever asks keeps what is yielded, so that its size counts.
+        """
+        matcher = Matcher(query)
+        matches = 0
         with closing(self._store.payloads(_rough(query))) as payloads:
             for payload in payloads:
                 groups = groups_of(payload) if matcher.may_fit(payload) else ()
                 if matcher.fits(payload, groups):
-                    found.append(without_repeats(groups))
-                    room -= len(payload)
-                if len(found) >= query.limit:
-                    break
-                if why := limits.passed(room):
-                    return Found(tuple(found), cut=why)
-        return Found(tuple(found))
+                    matches += 1
+                    limits.answered_bytes += len(payload) if keeps else 0
+                    yield without_repeats(groups)
+                if matches >= query.limit or limits.check():
+                    return
 
     def by_ids(self, trace_ids: Iterable[str]) -> Found:
         """Find traces by their ids.
@@ -103,19 +135,18 @@ class Searcher:
         """
         found: list[Trace] = []
         missing: list[str] = []
-        room = _MAX_ANSWERED_BYTES
         limits = _Limits(self._clock)
         for trace_id in dict.fromkeys(trace_ids):
-            if why := limits.passed(room):
-                return Found(tuple(found), tuple(missing), why)
+            if limits.check():
+                break
             stored = self._store.run(trace_id)
             if stored is None or not stored.spans:
                 missing.append(trace_id)
                 continue
             payload = b"".join(stored.payloads)
-            room -= len(payload)
+            limits.answered_bytes += len(payload)
             found.append(without_repeats(groups_of(payload)))
-        return Found(tuple(found), tuple(missing))
+        return Found(tuple(found), tuple(missing), limits.passed)
 
     def calls(self, since_ns: int, until_ns: int) -> Calls:
         """Count the calls between services of the traces that were under way in between.
@@ -130,9 +161,9 @@ class Searcher:
             for payload in payloads:
                 if payload.count(b"service.name") > 1:  # else there is one service in it
                     counts.update(_calls(without_repeats(groups_of(payload))))
-                if why := limits.passed(_MAX_ANSWERED_BYTES):
-                    return Calls(counts, why)
-        return Calls(counts)
+                if limits.check():
+                    break
+        return Calls(counts, limits.passed)
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -150,19 +181,29 @@ class Searcher:
 
 
 class _Limits:
-    """What one question may cost."""
+    """What one question may cost.
+
+    Attributes:
+        answered_bytes: Size of the spans that the answer holds so far.
+        passed: Which limit was passed, in words; empty while none is.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._end_s = clock() + _MAX_SEARCH_S
+        self.answered_bytes = 0
+        self.passed = ""
 
-    def passed(self, room: int) -> str:
-        """Say which limit is passed; nothing if none is."""
-        if room <= 0:
-            return f"more than {_MAX_ANSWERED_BYTES >> 20} MiB were found: ask for a shorter time or fewer traces"
-        if self._clock() > self._end_s:
-            return f"not all of the store was searched in {_MAX_SEARCH_S:g} s: ask for a shorter time, or for a tag"
-        return ""
+    def check(self) -> bool:
+        """Note whether a limit is passed, and return it."""
+        if self.answered_bytes >= _MAX_ANSWERED_BYTES:
+            mib = _MAX_ANSWERED_BYTES >> 20
+            self.passed = f"more than {mib} MiB were found: ask for a shorter time or fewer traces"
+        elif self._clock() > self._end_s:
+            self.passed = (
+                f"not all of the store was searched in {_MAX_SEARCH_S:g} s: ask for a shorter time, or for a tag"
+            )
+        return bool(self.passed)
 
 
 def _rough(query: TraceQuery) -> RunQuery:

@@ -26,6 +26,8 @@ REMOTE_IS_KNOWN: Final = 8
 """The sender said whether the parent ran in another process."""
 
 _KEY = struct.Struct(">8s8sB")
+KEY_BYTES: Final = _KEY.size
+"""Length of a packed key."""
 _NO_PARENT = bytes(8)
 
 

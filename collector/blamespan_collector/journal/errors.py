@@ -3,7 +3,7 @@
 JournalError
   JournalFull         there is no room now: the sender should keep its request and try again
   JournalUnavailable  the disk did not do what it was told: as above
-  JournalUnreadable   a folder or segment is not ours, is newer than us, or is damaged
+  JournalUnreadable   a folder or segment is not ours, or of another version
 """
 
 from blamespan.errors import BlamespanError
@@ -28,10 +28,8 @@ class JournalUnreadable(JournalError):
 
     Attributes:
         segment: Number of the segment; None where it is the folder.
-        is_damaged: Whether it may be set aside with `JournalReader.set_aside`, rather than be somebody else's.
     """
 
-    def __init__(self, reason: str, segment: int | None = None, *, is_damaged: bool = False) -> None:
+    def __init__(self, reason: str, segment: int | None = None) -> None:
         super().__init__(reason)
         self.segment = segment
-        self.is_damaged = is_damaged

@@ -11,12 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from blamespan_collector.journal.errors import JournalError, JournalUnavailable, JournalUnreadable
+from blamespan_collector.journal.mark import drop_mark
 
-__all__ = ["FolderLock", "folder_bytes", "has_room", "make_folder", "segment_path", "segments"]
+__all__ = [
+    "FolderLock",
+    "check_version",
+    "delete",
+    "folder_bytes",
+    "has_room",
+    "make_folder",
+    "mark_path",
+    "segment_path",
+    "segments",
+]
 
-_SEGMENT = re.compile(r"(\d{10})\.db")
-SIDE_FILES = ("", "-wal", "-shm")
-"""A segment is a SQLite file and these beside it."""
+_SEGMENT = re.compile(r"(\d{10})\.(?:log|mark)")
+_OLD_SEGMENT = re.compile(r"\d{10}\.db")
+"""Of version 1, whose segments were SQLite files."""
 _PROBE_BYTES = 1024 * 1024
 """More than SQLite needs to open its files."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -24,16 +35,50 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 def segment_path(folder: Path, segment: int) -> Path:
     """Name a segment's file."""
-    return folder / "segments" / f"{segment:010d}.db"
+    return folder / "segments" / f"{segment:010d}.log"
+
+
+def mark_path(folder: Path, segment: int) -> Path:
+    """Name the file that says how far a segment is acknowledged."""
+    return folder / "segments" / f"{segment:010d}.mark"
 
 
 def segments(folder: Path) -> list[int]:
-    """List the segments in *folder*, oldest first; the last one is the one being written."""
+    """List the segments in *folder*, oldest first; the last one is the one being written.
+
+    A segment whose file is gone, while its mark is there, is listed, too: what was in it is missed.
+    """
+    return sorted({int(match[1]) for match in map(_SEGMENT.fullmatch, _names(folder)) if match})
+
+
+def check_version(folder: Path) -> None:
+    """Check that no segment of version 1 is in *folder*.
+
+    Raises:
+        JournalUnreadable: if there is one.
+    """
+    old = sorted(name for name in _names(folder) if _OLD_SEGMENT.fullmatch(name))
+    if old:
+        raise JournalUnreadable(
+            f"expected a journal of version 2, got {str(folder / 'segments' / old[0])!r} of version 1. Start the "
+            "blamespan that wrote it until it says that everything that was acknowledged is delivered; then move "
+            f"{str(folder / 'segments')!r} and {str(folder / 'state.db')!r} away and start this one"
+        )
+
+
+def delete(folder: Path, segment: int) -> None:
+    """Delete a segment's files, as far as they exist."""
+    with suppress(OSError):  # a mark that stays by itself after a kill is a false alarm at worst
+        drop_mark(mark_path(folder, segment))
+    segment_path(folder, segment).unlink(missing_ok=True)
+    mark_path(folder, segment).unlink(missing_ok=True)
+
+
+def _names(folder: Path) -> list[str]:
     try:
-        names = [path.name for path in (folder / "segments").iterdir()]
+        return [path.name for path in (folder / "segments").iterdir()]
     except FileNotFoundError:
         return []
-    return sorted(int(found[1]) for found in map(_SEGMENT.fullmatch, names) if found)
 
 
 def folder_bytes(folder: Path) -> int:
@@ -90,12 +135,16 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path, name: str, *, wait_s: float = 0.0) -> None:
+        path = folder / f"{name}.lock"
         try:
             make_folder(folder)
-            self._lock = sqlite3.connect(folder / f"{name}.lock", timeout=wait_s, isolation_level=None)
-            self._lock.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._lock.execute("PRAGMA journal_mode = MEMORY")  # nothing is written: a full disk can be locked, too
-            self._lock.execute("BEGIN EXCLUSIVE")
+            try:
+                self._lock = _lock(path, wait_s)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:  # damaged; what is in it means nothing, and whoever holds it is BUSY instead
+                os.truncate(path, 0)
+                self._lock = _lock(path, wait_s)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise JournalError(
@@ -109,6 +158,18 @@ class FolderLock:
     def release(self) -> None:
         """Let the next one in."""
         self._lock.close()
+
+
+def _lock(path: Path, wait_s: float) -> sqlite3.Connection:
+    lock = sqlite3.connect(path, timeout=wait_s, isolation_level=None)
+    try:
+        lock.execute("PRAGMA locking_mode = EXCLUSIVE")
+        lock.execute("PRAGMA journal_mode = MEMORY")  # nothing is written: a full disk can be locked, too
+        lock.execute("BEGIN EXCLUSIVE")
+    except BaseException:
+        lock.close()
+        raise
+    return lock
 
 
 def _unusable(folder: Path, error: Exception) -> JournalError:

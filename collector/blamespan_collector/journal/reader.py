@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias, TypeVar
 
-from blamespan_collector.journal.entries import Entry, Position, unpack_keys
-from blamespan_collector.journal.folder import SIDE_FILES, folder_bytes, segment_path, segments
-from blamespan_collector.journal.segment import damaged, delete, open_to_read
+from blamespan_collector.journal.entries import Entry, Position
+from blamespan_collector.journal.folder import check_version, delete, folder_bytes, segments
+from blamespan_collector.journal.segment import Damage, SegmentFile
 
 __all__ = ["JournalReader"]
 
-_OPEN_SEGMENTS = 16
-"""Connections kept: traces in the making seldom reach back further."""
-_SELECT = (
-    "SELECT row, received_ns, signal, trace_id, keys, length(payload) FROM entries WHERE row > ? ORDER BY row LIMIT ?"
-)
-
-_Payload: TypeAlias = bytes
-"""`bytes` is a method below."""
-_Result = TypeVar("_Result")
+_OPEN_SEGMENTS = 64
+"""Files kept open, with the places of their entries: traces in the making seldom reach back further."""
+_KEPT_BYTES = 1024 * 1024
+"""Kept of one damaged place."""
+_MAX_KEPT_BYTES = 64 * 1024 * 1024
+"""Kept of all damaged places; beyond it damage is reported, but its bytes are not kept."""
 
 
 class JournalReader:
     """Reads what `JournalWriter` wrote, in another process or this one; may be used from several threads.
+
+    What is damaged is left out; `take_damages` tells of it.
 
     Args:
         folder: The journal's folder; segments may appear while we read.
@@ -36,20 +32,27 @@ class JournalReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._open: OrderedDict[int, sqlite3.Connection] = OrderedDict()
+        self._open: OrderedDict[int, SegmentFile] = OrderedDict()
         self._lock = threading.Lock()
+        self._damages: list[Damage] = []
+        self._reported: set[tuple[int, int, range]] = set()
+        self._last = 0
 
     def segments(self) -> list[int]:
         """List the segments, oldest first. The last one is being written."""
-        return segments(self._folder)
+        found = segments(self._folder)
+        self._last = max(self._last, *found) if found else self._last
+        return found
 
     def check(self, segment: int) -> None:
         """Make sure that a segment can be opened.
 
         Raises:
-            JournalUnreadable: as `read`.
+            JournalUnreadable: if an earlier or a newer version wrote it.
         """
-        self._in_segment(segment, lambda _: None)
+        check_version(self._folder)
+        with self._lock:
+            self._segment(segment)
 
     def read(self, after: Position | None, limit: int) -> list[Entry]:
         """Read the entries that follow *after*, in order; nothing where there is none yet.
@@ -59,37 +62,72 @@ class JournalReader:
             limit: How many at most.
 
         Raises:
-            JournalUnreadable: if a segment is damaged (`set_aside` it to go on), not ours or of a newer version.
+            JournalUnreadable: if a newer version wrote a segment.
+            OSError: if the disk cannot be read now.
         """
         first, row = after or Position(0, 0)
         entries: list[Entry] = []
         # Listed before any is read: a segment with one after it is closed, so that nothing can still come to it
-        for segment in self.segments():
+        found = self.segments()
+        for segment in found:
             if segment < first or len(entries) >= limit:
                 continue
-            entries += self._read_segment(segment, row if segment == first else 0, limit - len(entries))
+            after_row = row if segment == first else 0
+            with self._lock:
+                entries += self._segment(segment).read(after_row, limit - len(entries), is_closed=segment < found[-1])
         return entries
 
-    def payload(self, position: Position) -> _Payload:
+    def payload(self, position: Position) -> bytes:
         """Read one payload.
 
         Raises:
-            KeyError: if there is no such entry, e.g. because its segment was dropped.
-            JournalUnreadable: as `read`.
+            KeyError: if there is no such entry, because its segment was dropped or it is damaged.
+            JournalUnreadable, OSError: as `read`.
         """
-        return self.payloads([position])[0]
+        if position.segment >= self._last:
+            self.segments()
+        with self._lock:
+            segment = self._segment(position.segment)
+            return segment.payload(position.row, is_closed=position.segment < self._last)
 
-    def payloads(self, positions: Iterable[Position]) -> list[_Payload]:
+    def payloads(self, positions: Iterable[Position]) -> list[bytes]:
         """Read payloads, in the order of *positions*; sorted ones are read fastest.
 
         Raises:
-            KeyError: as `payload`.
-            JournalUnreadable: as `read`.
+            KeyError, JournalUnreadable, OSError: as `payload`.
         """
-        found: list[_Payload] = []
-        for segment, group in groupby(positions, key=lambda position: position.segment):
-            found += self._payloads(segment, [position.row for position in group])
-        return found
+        return [self.payload(position) for position in positions]
+
+    def take_damages(self) -> list[Damage]:
+        """Return the damages that were found since the last call, each once."""
+        with self._lock:
+            damages = self._damages.copy()
+            self._damages.clear()
+        news = [one for one in damages if (one.segment, one.offset, one.rows) not in self._reported]
+        self._reported.update((one.segment, one.offset, one.rows) for one in news)
+        return news
+
+    def keep_damaged(self, damage: Damage) -> Path | None:
+        """Keep damaged bytes in the folder `damaged`, for a person to look at, as far as there is room for them.
+
+        Returns:
+            Where; None where they were kept before.
+
+        Raises:
+            OSError: if they cannot be kept, or enough are kept already.
+        """
+        folder = self._folder / "damaged"
+        path = folder / f"{damage.segment:010d}-{damage.offset:012d}-{damage.rows.start}.bin"
+        if path.exists():
+            return None
+        folder.mkdir(mode=0o700, exist_ok=True)
+        size_bytes = min(damage.size_bytes, _KEPT_BYTES)
+        if sum(kept.stat().st_size for kept in folder.iterdir()) + size_bytes > _MAX_KEPT_BYTES:
+            size_bytes = 0
+        with self._lock:
+            kept = self._segment(damage.segment).bytes_at(damage.offset, size_bytes)
+        path.write_bytes(kept)
+        return path
 
     def drop(self, segment: int) -> None:
         """Delete a segment: all in it is done. One that is gone already is no error.
@@ -99,19 +137,9 @@ class JournalReader:
         """
         last = max(self.segments(), default=-1)
         if segment >= last:
-            raise ValueError(f"expected a segment below {last}, the one being written, got {segment!r}")
+            raise ValueError(f"expected a segment below {last}, the one being written, got {segment}")
         self._forget(segment)
         delete(self._folder, segment)
-
-    def set_aside(self, segment: int) -> Path:
-        """Move a damaged segment out of the way, for a person to look at. Returns where it is now."""
-        self._forget(segment)
-        path = segment_path(self._folder, segment)
-        for suffix in SIDE_FILES:
-            beside = Path(f"{path}{suffix}")
-            if beside.exists():
-                beside.rename(f"{path}{suffix}.damaged")
-        return Path(f"{path}.damaged")
 
     def bytes(self) -> int:
         """Sum up what the journal's folder takes on disk, all that is in it."""
@@ -122,62 +150,18 @@ class JournalReader:
         for segment in list(self._open):
             self._forget(segment)
 
-    def _read_segment(self, segment: int, after_row: int, limit: int) -> list[Entry]:
-        def select(connection: sqlite3.Connection) -> list[Entry]:
-            rows = connection.execute(_SELECT, (after_row, limit)).fetchall()
-            return [
-                Entry(Position(segment, row), received_ns, signal, trace_id, unpack_keys(keys), size_bytes)
-                for row, received_ns, signal, trace_id, keys, size_bytes in rows
-            ]
-
-        return self._in_segment(segment, select) or []
-
-    def _payloads(self, segment: int, rows: Sequence[int]) -> list[_Payload]:
-        def select(connection: sqlite3.Connection) -> list[_Payload]:
-            payloads: list[_Payload] = []
-            for row in rows:
-                found = connection.execute("SELECT payload FROM entries WHERE row = ?", (row,)).fetchone()
-                if found is None:
-                    raise KeyError(Position(segment, row))
-                payloads.append(found[0])
-            return payloads
-
-        found = self._in_segment(segment, select)
-        if found is None:
-            raise KeyError(Position(segment, rows[0]))
-        return found
-
-    def _in_segment(self, segment: int, select: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Query a segment; None where it does not exist."""
-        with self._lock:
-            try:
-                connection = self._connection(segment)
-                return None if connection is None else select(connection)
-            except FileNotFoundError:
-                return None
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError as error:
-                raise damaged(self._folder, segment, error) from error
-
-    def _connection(self, segment: int) -> sqlite3.Connection | None:
-        connection = self._open.get(segment)
-        if connection is None:  # also one that was not begun in full when we last looked
-            connection = open_to_read(self._folder, segment)
-            if connection is None:
-                return None
-            self._open[segment] = connection
+    def _segment(self, segment: int) -> SegmentFile:
+        opened = self._open.get(segment)
+        if opened is None:
+            opened = self._open[segment] = SegmentFile(self._folder, segment, self._damages)
             if len(self._open) > _OPEN_SEGMENTS:
                 _, oldest = self._open.popitem(last=False)
-                _close(oldest)
+                oldest.close()
         self._open.move_to_end(segment)
-        return connection
+        return opened
 
     def _forget(self, segment: int) -> None:
         with self._lock:
-            _close(self._open.pop(segment, None))
-
-
-def _close(connection: sqlite3.Connection | None) -> None:
-    if connection is not None:
-        connection.close()
+            opened = self._open.pop(segment, None)
+            if opened is not None:
+                opened.close()

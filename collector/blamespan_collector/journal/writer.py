@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import shutil
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from blamespan_collector.journal.entries import NewEntry, Position
-from blamespan_collector.journal.errors import JournalFull, JournalUnavailable, JournalUnreadable
-from blamespan_collector.journal.folder import folder_bytes, has_room, make_folder, segments
-from blamespan_collector.journal.reader import JournalReader
-from blamespan_collector.journal.segment import Sync, create, open_to_read
+from blamespan_collector.journal.errors import JournalFull, JournalUnavailable
+from blamespan_collector.journal.folder import (
+    check_version,
+    delete,
+    folder_bytes,
+    has_room,
+    make_folder,
+    mark_path,
+    segment_path,
+    segments,
+)
+from blamespan_collector.journal.log import HEADER_BYTES, new_marker, pack_header, pack_record, span_count
+from blamespan_collector.journal.mark import Mark, MarkFile
+from blamespan_collector.journal.segment import SegmentFile
 
-__all__ = ["JournalWriter"]
+__all__ = ["JournalWriter", "Sync"]
+
+Sync: TypeAlias = Literal["full", "normal"]
+"""`full`: on the disk before it is acknowledged. `normal`: handed to the system; it survives `kill -9`, but not a
+power cut."""
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -31,9 +46,8 @@ _MIN_FREE_BYTES = 256 * _MIB
 """Left free on the disk, or a twentieth of it where it is small: the worker needs room to get rid of what is there."""
 _MEASURE_EVERY_S = 0.5
 _GROUP_BYTES = 16 * _MIB
-_OF_REQUEST = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
-"""What SQLite raises about values; its other errors are about files."""
-_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 @dataclass(slots=True)
@@ -74,7 +88,9 @@ class JournalWriter:
         self._max_bytes = max_bytes
         self._max_waiting_bytes = max_waiting_bytes
         make_folder(folder)
-        _check(folder)
+        check_version(folder)
+        for segment in segments(folder):
+            SegmentFile(folder, segment, []).close()
         disk = shutil.disk_usage(folder)
         self._min_free_bytes = min(_MIN_FREE_BYTES, disk.total // 20)
         room_bytes = min(max_bytes, disk.total)
@@ -82,17 +98,16 @@ class JournalWriter:
         self._used_bytes = 0
         self._free_bytes = 0
         self._measured_s = -_MEASURE_EVERY_S
-        self._segment = max(segments(folder), default=0)
-        self._connection: sqlite3.Connection | None = None
-        self._row = 0
-        self._segment_used_bytes = 0
+        self._measuring = threading.Lock()
+        self._number = max(segments(folder), default=0)
+        self._segment: _Segment | None = None
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._is_closing = False
         try:
             self._begin_segment()
-        except sqlite3.Error as error:
+        except OSError as error:
             if has_room(folder):
                 raise JournalUnavailable(f"cannot begin a journal in {str(folder)!r}: {error}") from error
             _logger.error("the journal's disk is full: requests are refused until there is room (%s)", error)
@@ -162,17 +177,18 @@ class JournalWriter:
             )
 
     def _measure(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._measured_s < _MEASURE_EVERY_S:
-            return
-        self._measured_s = now_s
-        try:
-            self._used_bytes = folder_bytes(self._folder)
-            self._free_bytes = shutil.disk_usage(self._folder).free
-        except OSError as error:
-            raise JournalFull(
-                f"the journal's folder cannot be read: {error.strerror}. Send this again later"
-            ) from error
+        with self._measuring:  # nobody goes on with what was not measured yet
+            now_s = time.monotonic()
+            if now_s - self._measured_s < _MEASURE_EVERY_S:
+                return
+            try:
+                self._used_bytes = folder_bytes(self._folder)
+                self._free_bytes = shutil.disk_usage(self._folder).free
+            except OSError as error:
+                raise JournalFull(
+                    f"the journal's folder cannot be read: {error.strerror}. Send this again later"
+                ) from error
+            self._measured_s = now_s
 
     def _write(self) -> None:
         while True:
@@ -184,8 +200,8 @@ class JournalWriter:
             self._commit(group)
             if is_last:
                 break
-        if self._connection is not None:
-            self._connection.close()
+        if self._segment is not None:
+            self._segment.close()
 
     def _next_group(self) -> list[_Waiting]:
         group: list[_Waiting] = []
@@ -217,10 +233,11 @@ class JournalWriter:
                 waiting.written.set_result(position)
 
     def _fail(self, group: list[_Waiting], error: Exception) -> None:
-        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        is_of_disk = isinstance(error, sqlite3.Error | OSError) and not isinstance(error, _OF_REQUEST)
-        self._abandon(keep=is_full or not is_of_disk)
-        if not is_of_disk and len(group) > 1:  # one of them cannot be written: which?
+        is_of_disk = isinstance(error, OSError)
+        is_full = isinstance(error, OSError) and error.errno in _NO_ROOM
+        if is_of_disk:
+            self._take_back(keep=is_full)
+        elif len(group) > 1:  # one of them cannot be written: which?
             for waiting in group:
                 self._settle([waiting])
             return
@@ -236,70 +253,114 @@ class JournalWriter:
             waiting.written.set_exception(refusal)
 
     def _insert(self, group: list[_Waiting]) -> list[Position]:
-        if self._connection is None or self._segment_used_bytes >= self._segment_bytes:
+        if self._segment is None or self._segment.mark.end >= self._segment_bytes:
             self._begin_segment()
-        assert self._connection is not None
-        row = self._row
-        rows: list[tuple[int, int, str, bytes, bytes, bytes]] = []
+        assert self._segment is not None
+        mark = self._segment.mark
+        row, spans = mark.entries, mark.spans
+        pieces: list[bytes] = []
         positions: list[Position] = []
         for waiting in group:
             for entry in waiting.entries:
                 row += 1
-                rows.append((row, entry.received_ns, entry.signal, entry.trace_id, entry.keys, entry.payload))
-            positions.append(Position(self._segment, row))
-        self._connection.execute("BEGIN")
-        self._connection.executemany(_INSERT, rows)
-        self._connection.execute("COMMIT")
-        size_bytes = sum(waiting.size_bytes for waiting in group)
-        self._row = row
-        self._segment_used_bytes += size_bytes
-        self._used_bytes += size_bytes
+                pieces += pack_record(mark.marker, row, spans, entry)
+                spans += span_count(entry.signal, len(entry.keys))
+            positions.append(Position(self._number, row))
+        data = b"".join(pieces)
+        self._segment.append(data, Mark(mark.marker, mark.end + len(data), row, spans))
+        self._used_bytes += len(data)
         return positions
 
     def _begin_segment(self) -> None:
-        """Begin the next segment: whoever sees it knows that nothing comes to the one before it any more."""
-        if self._connection is not None:
-            threading.Thread(target=self._connection.close, name="blamespan-journal-close").start()
-            self._connection = None
-        self._segment += 1
-        self._connection = create(self._folder, self._segment, self._sync)
-        self._row = 0
-        self._segment_used_bytes = 0
+        """Begin the next segment: whoever sees it knows that nothing comes to the one before it any more.
 
-    def _abandon(self, *, keep: bool) -> None:
-        """Undo what was begun; after a failed write, whose outcome nobody knows, go on in a new segment."""
-        if self._connection is None:
+        Raises:
+            OSError: if it cannot be; then nothing of it is left.
+        """
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+        self._number += 1
+        try:
+            self._segment = _Segment(self._folder, self._number, self._sync)
+        except OSError:
+            delete(self._folder, self._number)
+            self._number -= 1
+            raise
+
+    def _take_back(self, *, keep: bool) -> None:
+        """Cut off what was not written in full; where the outcome is not known, go on in a new segment."""
+        if self._segment is None:
             return
         try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error:
+            self._segment.cut()
+        except OSError:
             keep = False
         if not keep:
-            with suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
+            self._segment.close()
+            self._segment = None
 
 
-def _check(folder: Path) -> None:
-    """Look at every segment there is: a newer one's spans must not be passed over, a damaged one is set aside.
+class _Segment:
+    """The segment that is being written: its file, and its mark.
 
     Raises:
-        JournalUnreadable: if one is of a newer version or of something else.
-        JournalUnavailable: if one cannot be read, and the disk is not full.
+        OSError: if they cannot be made.
     """
-    for segment in segments(folder):
+
+    def __init__(self, folder: Path, segment: int, sync: Sync) -> None:
+        self._is_durable = sync == "full"
+        self.mark = Mark(new_marker(), HEADER_BYTES)
+        path = segment_path(folder, segment)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            connection = open_to_read(folder, segment)
-        except JournalUnreadable as error:
-            if not error.is_damaged:
-                raise
-            aside = JournalReader(folder).set_aside(segment)
-            _logger.error("%s. It was moved to %r", error, str(aside))
-        except sqlite3.OperationalError as error:  # SQLite needs room to read, too: the worker looks at it again
-            if has_room(folder):
-                raise JournalUnavailable(f"cannot read journal segment {segment} now: {error}") from error
-            _logger.error("the journal's disk is full: segment %d cannot be looked at now (%s)", segment, error)
-        else:
-            if connection is not None:
-                connection.close()
+            _write_all(self._file, pack_header(self.mark.marker), 0)
+            if self._is_durable:
+                os.fsync(self._file)
+            self._mark_file = MarkFile(mark_path(folder, segment), self.mark, is_durable=self._is_durable)
+            if self._is_durable:
+                _sync_folder(path.parent)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def append(self, data: bytes, mark: Mark) -> None:
+        """Write records behind the last one, and their mark.
+
+        Raises:
+            OSError: if they could not be; then `cut` before the next try.
+        """
+        _write_all(self._file, data, self.mark.end)
+        if self._is_durable:
+            _sync_data(self._file)
+        self._mark_file.write(mark)
+        self.mark = mark
+
+    def cut(self) -> None:
+        """Take back what the last `append` left.
+
+        Raises:
+            OSError: if it cannot be.
+        """
+        self._mark_file.write(self.mark)
+        os.ftruncate(self._file, self.mark.end)
+
+    def close(self) -> None:
+        """Close the files."""
+        os.close(self._file)
+        self._mark_file.close()
+
+
+def _write_all(file: int, data: bytes, offset: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(file, rest, offset)
+        rest, offset = rest[written:], offset + written
+
+
+def _sync_folder(folder: Path) -> None:
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blamespan import conventions as words
-from blamespan.annotate import cut, is_verdict, verdict_attributes, verdict_span
+from blamespan.annotate import cut, verdict_attributes, verdict_span
 from blamespan.errors import BlamespanError
-from blamespan.pipeline import AttributedRun, attribute_traces
+from blamespan.pipeline import AttributedRun, SpansOf, attribute_traces
 from blamespan.runs import is_step, split_runs
 from blamespan.spans import Attributes, Span
+from blamespan.trace import AttributeValue
 from blamespan.tracers import Tracer
 
-__all__ = ["Annotator", "Verdict"]
+__all__ = ["Annotator", "Verdict", "digest_of"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -45,6 +47,9 @@ class Verdict:
         found: dict[str, Attributes] = {}
         for item in self.runs:
             found.update(verdict_attributes(item.run, item.attribution))
+            if item.earlier and item.run.root is not None:
+                at = item.run.root.span_id
+                found[at] = {**found.get(at, {}), **_judged_after(item)}
         if is_complete:
             return found
         return {
@@ -59,8 +64,20 @@ class Verdict:
 
     def beside(self, *, is_complete: bool) -> list[Span]:
         """Make the spans that stand for it beside spans that are out already: one for each run."""
-        made = [verdict_span(item.run, item.attribution) for item in self.runs]
+        made = [_beside(item) for item in self.runs]
         return made if is_complete else [_partial(span) for span in made]
+
+    def on_earlier_parts(self) -> list[Span]:
+        """Make the spans that stand for it in the traces of earlier parts.
+
+        They are those of the part that holds the decisive step; where another verdict stood there before, of each part.
+        """
+        return [
+            verdict_span(part.run, part.attribution)
+            for item in self.runs
+            for part in item.earlier
+            if part.attribution.abstained is None or item.attribution.revision > 0
+        ]
 
 
 class Annotator:
@@ -68,14 +85,16 @@ class Annotator:
 
     Args:
         load: Gives the tracer; asked once, when the first trace with a step in it comes.
+        spans_of: Where the earlier parts are found of runs that went on after they had waited.
 
     Attributes:
         traces: How many traces got a verdict or an abstention from the tracer.
         failures: How many traces went on without one because something broke.
     """
 
-    def __init__(self, load: Callable[[], Tracer]) -> None:
+    def __init__(self, load: Callable[[], Tracer], spans_of: SpansOf | None = None) -> None:
         self._load = load
+        self._spans_of = spans_of
         self._tracer: Tracer | None = None
         self._unavailable: str | None = None
         self.traces = 0
@@ -92,7 +111,8 @@ class Annotator:
 
     def attribute(self, traces: Sequence[Sequence[Span]], *, revision: int = 0) -> list[Verdict]:
         """Give a verdict on each trace that holds a step. Nothing is raised."""
-        own = [[span for span in spans if not is_verdict(span)] for spans in traces]
+        # Verdicts that other collectors told as spans are not ours any more, and nothing that is to be judged, either
+        own = [[span for span in spans if span.scope.name != words.VERDICT_SCOPE] for spans in traces]
         chosen = [row for row, spans in enumerate(own) if any(is_step(span) for span in spans)]
         found = [Verdict()] * len(traces)
         for row, verdict in zip(chosen, self._verdicts([own[row] for row in chosen], revision), strict=True):
@@ -111,7 +131,7 @@ class Annotator:
         if self._tracer is None:
             return [self.refuse(self._unavailable or "no tracer") for _ in traces]
         try:
-            done = attribute_traces(traces, self._tracer, revision=revision)
+            done = attribute_traces(traces, self._tracer, revision=revision, spans_of=self._spans_of)
         except Exception as error:
             if len(traces) > 1:  # whose fault is it? Ask for each alone
                 return [verdict for spans in traces for verdict in self._verdicts([spans], revision)]
@@ -126,6 +146,24 @@ class Annotator:
             return ()
         identity = self._tracer.identity
         return (words.TRACER_NAME, cut(identity.name)), (words.TRACER_VERSION, cut(identity.version))
+
+
+def _judged_after(item: AttributedRun) -> Attributes:
+    made: dict[str, AttributeValue] = {words.RUN_JUDGED_AFTER: tuple(part.trace.trace_id for part in item.earlier)}
+    if item.earlier[0].trace.task:
+        made[words.RUN_TASK] = item.earlier[0].trace.task
+    return made
+
+
+def _beside(item: AttributedRun) -> Span:
+    made = verdict_span(item.run, item.attribution)
+    return made.with_attributes(_judged_after(item)) if item.earlier else made
+
+
+def digest_of(item: AttributedRun) -> bytes:
+    """Sum up a verdict, without its revision: the same where nothing changed."""
+    verdict = [replace(part.attribution, revision=0) for part in (item, *item.earlier)]
+    return hashlib.blake2b(repr(verdict).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def _abstained(spans: Sequence[Span], said: dict[str, str]) -> dict[str, Attributes]:

@@ -46,14 +46,15 @@ class TracerProcesses:
     Args:
         name: The tracer's.
         count: How many processes.
+        niceness: How far they yield to others, as `nice` counts it.
 
     Raises:
         ConfigError: if there is no such tracer, or its settings are wrong.
         TracerUnavailable: if it cannot be loaded.
     """
 
-    def __init__(self, name: str, count: int) -> None:
-        command = [sys.executable, "-m", __name__, name]
+    def __init__(self, name: str, count: int, *, niceness: int = 0) -> None:
+        command = [sys.executable, "-m", __name__, name, str(niceness)]
         self._processes = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  # ourselves
             for _ in range(count)
@@ -93,6 +94,11 @@ class TracerProcesses:
         for number, each in enumerate(told):
             found[number::count] = _checked(each)
         return cast(list[Attribution], found)
+
+    def kill(self) -> None:
+        """End the processes at once, from any thread: whoever waits for a verdict gets none."""
+        for process in self._processes:
+            process.kill()
 
     def close(self) -> None:
         """End the processes."""
@@ -145,6 +151,7 @@ def main() -> None:
     """Load the tracer named on the command line, and answer until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a tracer prints must not get among the answers
+    os.nice(int(sys.argv[2]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, who drains first
     asked: queue.SimpleQueue[list[MessageActionTrace]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()

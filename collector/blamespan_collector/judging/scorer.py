@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import queue
@@ -13,17 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from blamespan.attribution import Attribution
-from blamespan.errors import MalformedSpan
 from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
-from blamespan.pipeline import AttributedRun
 from blamespan.spans import Span, SpanEvent
 from blamespan_collector.assembling.parts import Part
 from blamespan_collector.delivering.encoded import RawSpan, encode, pieces, raw_spans, read, without_repeats
 from blamespan_collector.delivering.evaluations import evaluations, write_evaluations
-from blamespan_collector.judging.annotator import Annotator, Verdict
+from blamespan_collector.judging.annotator import Annotator, Verdict, digest_of
 from blamespan_collector.worker.items import divided
 from blamespan_collector.worker.state import Kind, Outgoing
 
@@ -37,6 +34,8 @@ _FIRST_BATCH_TRACES = 16
 _BATCH_S = 1.0
 """A batch takes about that long at most, going by the last one: no trace waits long for the others of its batch."""
 _BATCH_BYTES = 4 * 1024 * 1024
+_BATCH_SPANS = 1_024
+"""A batch ends with the trace that reaches so many: runs of hundreds of steps are not lined up behind each other."""
 _SPAN_BYTES = 1024
 """Guessed of a span where nobody remembers how large it was."""
 MAX_ATTEMPTS = 3
@@ -93,7 +92,7 @@ class InFlight:
     def read(self) -> list[bytes]:
         """List the traces that were being attributed when the process died."""
         size = int.from_bytes(os.pread(self._file, 8, 0), "big")
-        data = os.pread(self._file, size, 8)
+        data = os.pread(self._file, min(size, os.fstat(self._file).st_size), 8)  # whatever damage makes of it
         return [data[at : at + 16] for at in range(0, len(data) - 15, 16)]
 
     def write(self, trace_ids: Iterable[bytes]) -> None:
@@ -135,10 +134,19 @@ class Scorer:
     busy_since_s: float | None = None
     failure: BaseException | None = None
     _inbox: queue.SimpleQueue[list[Task]] = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin, by loading the tracer."""
-        threading.Thread(target=self._run, name="blamespan-score", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="blamespan-score", daemon=True)
+        self._thread.start()
+
+    def stop(self, within_s: float) -> bool:
+        """Take no more batches. Returns whether the thread ended, and so uses nothing any more."""
+        self._inbox.put([])
+        if self._thread is not None:
+            self._thread.join(within_s)
+        return self._thread is None or not self._thread.is_alive()
 
     def submit(self, tasks: list[Task]) -> None:
         """Give it a batch; results come in the order of the batches."""
@@ -147,8 +155,7 @@ class Scorer:
     def _run(self) -> None:
         try:
             self.annotator.warm_up()
-            while True:
-                tasks = self._inbox.get()
+            while tasks := self._inbox.get():
                 self.busy_since_s = time.monotonic()
                 results = self._score(tasks)
                 self.busy_since_s = None
@@ -173,9 +180,17 @@ class Scorer:
         took_s = (time.perf_counter() - began_s) / len(tasks)
         self.at_once = max(1, min(_BATCH_TRACES, int(_BATCH_S / took_s)))
         return [
-            self._scored(task, found, verdict, took_s)
+            self._settled(task, found, verdict, took_s)
             for task, found, verdict in zip(tasks, spans, verdicts, strict=True)
         ]
+
+    def _settled(self, task: Task, spans: list[Span] | None, verdict: Verdict, took_s: float) -> Scored:
+        """Do as `_scored`; a trace on which that breaks goes on as it came."""
+        try:
+            return self._scored(task, spans, verdict, took_s)
+        except Exception:
+            _logger.exception("the verdict on trace %s cannot be written", task.part.trace_id.hex())
+            return self._scored(task, None, verdict, took_s)
 
     def _given_up(self, task: Task) -> Verdict:
         reason = f"the process ended {task.attempts} times while this was attributed"
@@ -187,17 +202,18 @@ class Scorer:
             spans, events = divided(part.items)
             found = read(part_spans(part, self.payloads(spans)))
             return with_events(found, self._events(events))
-        except (KeyError, MalformedSpan) as error:
+        except Exception as error:  # also what nobody foresaw: it costs this trace's verdict, and no other's
             _logger.error("trace %s cannot be read: %s", part.trace_id.hex(), error)
             return None
 
     def _events(self, items: Sequence[int]) -> EventsOfSpans:
         """Read the messages that came as log records; what cannot be read or came twice is left out."""
-        payloads: dict[bytes, None] = {}
+        requests: dict[bytes, ExportLogsServiceRequest] = {}
         for item in items:
-            with suppress(KeyError):
-                payloads[self.payloads([item])[0]] = None
-        groups = [group for payload in payloads for group in ExportLogsServiceRequest.FromString(payload).resource_logs]
+            with suppress(KeyError, DecodeError):
+                payload = self.payloads([item])[0]
+                requests[payload] = ExportLogsServiceRequest.FromString(payload)
+        groups = [group for request in requests.values() for group in request.resource_logs]
         return {span: sorted(events, key=_time_ns) for span, events in message_events(groups).items()}
 
     def _scored(self, task: Task, spans: list[Span] | None, verdict: Verdict, took_s: float) -> Scored:
@@ -205,7 +221,7 @@ class Scorer:
             return Scored(task, None, (), [], frozenset(), took_s)
         revision = task.part.released.revision + (task.part.reason == "revised")
         verdict = _at(verdict, revision)
-        digests = frozenset(map(_digest, verdict.runs))
+        digests = frozenset(map(digest_of, verdict.runs))
         outgoing: list[Outgoing] = []
         if task.part.reason != "revised":
             outgoing = self._in_place(task.part, spans, verdict)
@@ -213,7 +229,8 @@ class Scorer:
 
     def _in_place(self, part: Part[int], spans: Sequence[Span], verdict: Verdict) -> list[Outgoing]:
         annotated = encode(spans, verdict.annotations(spans, is_complete=part.reason == "complete"))
-        outgoing = [Outgoing("traces", count, data) for count, data in pieces(annotated, self.max_bytes)]
+        written = [*annotated, *encode(verdict.on_earlier_parts())]
+        outgoing = [Outgoing("traces", count, data) for count, data in pieces(written, self.max_bytes)]
         return outgoing + self.told(verdict)
 
     def told(self, verdict: Verdict) -> list[Outgoing]:
@@ -224,10 +241,17 @@ class Scorer:
         return [Outgoing("verdicts", len(found), write_evaluations(found))]
 
     def beside(self, scored: Scored, known: frozenset[bytes], revision: int) -> list[Outgoing]:
-        """Tell a verdict on spans that are out: as new spans, for the runs on which it is news."""
+        """Write a verdict on spans that are out: as new spans, for the runs on which it is news."""
+        try:
+            return self._beside(scored, known, revision)
+        except Exception:
+            _logger.exception("the verdict on trace %s cannot be written", scored.task.part.trace_id.hex())
+            return []
+
+    def _beside(self, scored: Scored, known: frozenset[bytes], revision: int) -> list[Outgoing]:
         assert scored.verdict is not None
-        news = Verdict([item for item in _at(scored.verdict, revision).runs if _digest(item) not in known])
-        made = encode(news.beside(is_complete=scored.task.part.is_complete))
+        news = Verdict([item for item in _at(scored.verdict, revision).runs if digest_of(item) not in known])
+        made = encode([*news.beside(is_complete=scored.task.part.is_complete), *news.on_earlier_parts()])
         outgoing = [Outgoing("traces", count, data) for count, data in pieces(made, self.max_bytes)]
         return outgoing + self.told(news)
 
@@ -238,12 +262,13 @@ def first_batch(tasks: Iterable[Task], most: int) -> list[Task]:
     A trace that may have ended the last process is tried alone: the others of its batch would be suspected with it.
     """
     batch: list[Task] = []
-    size_bytes = 0
+    size_bytes = spans = 0
     for task in tasks:
-        is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES
+        is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES or spans >= _BATCH_SPANS
         if batch and (is_full or task.attempts or batch[0].attempts):
             break
         batch.append(task)
+        spans += len(task.part.span_ids)
         size_bytes += task.part.size_bytes or _SPAN_BYTES * len(task.part.span_ids)
     return batch
 
@@ -276,11 +301,14 @@ def _time_ns(event: SpanEvent) -> int:
 
 
 def _at(verdict: Verdict, revision: int) -> Verdict:
-    runs = [replace(item, attribution=replace(item.attribution, revision=revision)) for item in verdict.runs]
+    runs = [
+        replace(
+            item,
+            attribution=replace(item.attribution, revision=revision),
+            earlier=tuple(
+                replace(part, attribution=replace(part.attribution, revision=revision + 1)) for part in item.earlier
+            ),
+        )
+        for item in verdict.runs
+    ]
     return replace(verdict, runs=runs)
-
-
-def _digest(item: AttributedRun) -> bytes:
-    """Sum up a verdict, without its revision: the same where nothing changed."""
-    verdict: Attribution = replace(item.attribution, revision=0)
-    return hashlib.blake2b(repr(verdict).encode("utf-8", "replace"), digest_size=8).digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
+from urllib.parse import quote
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from starlette.applications import Starlette
@@ -14,8 +15,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from blamespan import conventions as words
 from blamespan.analysis.showing.judges import has_rules
 from blamespan.analysis.showing.legible import clean
+from blamespan.continuing import WAITS
 from blamespan.errors import ConfigError
 from blamespan.otlp.json import request_to_document
 from blamespan.people_labels import MAX_NAME_CHARS
@@ -26,7 +29,7 @@ from blamespan_collector.page.labelling import Labelling
 from blamespan_collector.page.rendering import ASSETS, asset, render
 from blamespan_collector.page.trace_view import TraceView, trace_view
 from blamespan_collector.settings import Address
-from blamespan_collector.store import RunQuery, RunStore, StoredRun, StoreError
+from blamespan_collector.store import RunQuery, RunStore, RunSummary, StoredRun, StoreError
 
 __all__ = ["page_application"]
 
@@ -34,12 +37,17 @@ _PAGE_RUNS = 50
 _PAGE_STEPS = 500
 _MAX_FIELD_CHARS = 500
 _MOST_CHOICES = 500
+_MOST_PARTS = 10
 _FIELDS = ("text", "outcome", "agent", "mode", "service")
 """What runs are chosen by."""
 
 
 def page_application(
-    store: RunStore, address: Address, hosts: Iterable[str] = (), routes: Sequence[BaseRoute] = ()
+    store: RunStore,
+    address: Address,
+    hosts: Iterable[str] = (),
+    routes: Sequence[BaseRoute] = (),
+    jaeger_ui: str | None = None,
 ) -> Starlette:
     """Build what answers on the page's address.
 
@@ -48,9 +56,10 @@ def page_application(
         address: Where it is served.
         hosts: Further names that it is asked for by.
         routes: What else is answered there, under the same checks.
+        jaeger_ui: URL of Jaeger's UI, where people reach it; None for no links to it.
     """
     labelling = Labelling(store, address)
-    page = _Page(store, labelling)
+    page = _Page(store, labelling, jaeger_ui)
     own = [
         Route("/", page.runs, methods=["GET"]),
         Route("/compare", page.comparison, methods=["GET"]),
@@ -68,9 +77,12 @@ def page_application(
 class _Page:
     """Answers from the store; plain functions, so that Starlette runs them in threads."""
 
-    def __init__(self, store: RunStore, labelling: Labelling) -> None:
+    def __init__(self, store: RunStore, labelling: Labelling, jaeger_ui: str | None) -> None:
         self._store = store
+        self._jaeger_ui = jaeger_ui.rstrip("/") if jaeger_ui else None
         self._labelling = labelling
+        self._last_view: tuple[tuple[RunSummary, bool], TraceView] | None = None
+        """What was looked at last: to leaf through a long run it need not be read again."""
 
     def runs(self, request: Request) -> Response:
         """List runs."""
@@ -87,23 +99,38 @@ class _Page:
             modes=[mode for mode in self._store.modes() if _choices(mode[:1])][:_MOST_CHOICES],
             services=_choices(self._store.services()),
             outcomes=get_args(Outcome),
+            waits=WAITS,
         )
 
     def run(self, request: Request) -> Response:
         """Show one trace."""
-        stored = self._stored(request.path_params["trace_id"])
-        view = trace_view(stored.spans, checks_all="contracts" in request.query_params)
-        first = _step(request.query_params.get("from", "0"))
+        summary, view = self._viewed(request.path_params["trace_id"], checks_all="contracts" in request.query_params)
+        given = request.query_params.get("from")
+        first = None if given is None else _step(given)
         by = request.query_params.get("by", "")[:MAX_NAME_CHARS]
         return _html(
             "run.html",
             trace=view,
             forms=[self._labelling.form(run, by) for run in view.runs],
-            summary=stored.summary,
+            summary=summary,
+            jaeger=None if self._jaeger_ui is None else _in_jaeger(self._jaeger_ui, view),
             first=first,
             most=_PAGE_STEPS,
             can_check=has_rules(),
+            goes_on_in=self._goes_on_in(view.trace_id) if view.waits else [],
+            earlier=[(trace_id, self._store.run(trace_id) is not None) for trace_id in view.earlier],
         )
+
+    def _viewed(self, trace_id: str, *, checks_all: bool) -> tuple[RunSummary, TraceView]:
+        """Give a trace, laid out; the one that was asked for last only once, unless more of it came meanwhile."""
+        summary = self._store.summary(trace_id)
+        last = self._last_view  # another thread may replace it
+        if summary is not None and last is not None and last[0] == (summary, checks_all):
+            return summary, last[1]
+        stored = self._stored(trace_id)
+        view = trace_view(stored.spans, checks_all=checks_all)
+        self._last_view = (stored.summary, checks_all), view
+        return stored.summary, view
 
     def document(self, request: Request) -> Response:
         """Give a trace as OTLP-JSON."""
@@ -120,7 +147,13 @@ class _Page:
             )
         views = [self._first_run(trace_view(self._stored(trace_id).spans)) for trace_id in chosen]
         left, right = views
-        return _html("compare.html", comparison=compare(left, right))
+        return _html("compare.html", comparison=compare(left, right), most=_PAGE_STEPS)
+
+    def _goes_on_in(self, trace_id: str) -> list[str]:
+        """List the stored traces with a run that goes on from one of this trace, the first to start first."""
+        named = self._store.search(RunQuery(text=trace_id, limit=_MOST_PARTS))
+        views = [trace_view(self._store.spans_of(one.trace_id)) for one in named if one.trace_id != trace_id]
+        return [view.trace_id for view in reversed(views) if trace_id in view.earlier]
 
     def _stored(self, trace_id: str) -> StoredRun:
         found = self._store.run(trace_id)
@@ -172,6 +205,17 @@ class _Wanted:
             limit=limit,
             after=self._after,
         )
+
+
+def _in_jaeger(ui: str, view: TraceView) -> str:
+    """Make the URL of a trace in Jaeger's UI, with the decisive spans as what it looks for, and so marks.
+
+    It takes words, and finds spans by their id or any text in their tags, but for keys with a minus before them.
+    Source: Jaeger UI's `filter-spans.tsx`.
+    """
+    spans = [run.decisive.step.span_id for run in view.runs if run.decisive is not None]
+    sought = f"?uiFind={quote(' '.join([*spans, f'-{words.BLAME_SPAN_ID}']))}" if spans else ""
+    return f"{ui}/trace/{view.trace_id}{sought}"
 
 
 def _choices(names: Iterable[str]) -> list[str]:

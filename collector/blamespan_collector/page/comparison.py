@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -58,7 +59,7 @@ def compare(left: RunView, right: RunView) -> Comparison:
 
 def _pairs(left: tuple[StepView, ...], right: tuple[StepView, ...]) -> Iterator[Pair]:
     number = 0
-    matcher = SequenceMatcher(None, [_key(step) for step in left], [_key(step) for step in right], autojunk=False)
+    matcher = SequenceMatcher(None, _keys(left), _keys(right), autojunk=False)
     for kind, from_left, to_left, from_right, to_right in matcher.get_opcodes():
         for offset in range(max(to_left - from_left, to_right - from_right)):
             at_left, at_right = from_left + offset, from_right + offset
@@ -71,5 +72,15 @@ def _pairs(left: tuple[StepView, ...], right: tuple[StepView, ...]) -> Iterator[
             number += 1
 
 
-def _key(step: StepView) -> tuple[str, str, int]:
-    return step.step.agent, step.step.kind, hash(step.step.content)
+def _keys(steps: tuple[StepView, ...]) -> list[tuple[str, str, int, int]]:
+    """List what steps are told apart by: who says what, and for the how manieth time.
+
+    No key comes twice in a run: to match runs that repeat a few messages a thousand times would take for ever.
+    """
+    times: Counter[tuple[str, str, int]] = Counter()
+    keys: list[tuple[str, str, int, int]] = []
+    for step in steps:
+        said = (step.step.agent, step.step.kind, hash(step.step.content))
+        times[said] += 1
+        keys.append((*said, times[said]))
+    return keys

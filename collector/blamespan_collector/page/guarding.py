@@ -7,14 +7,13 @@ no script or style run that is not ours, and lets nothing be fetched from elsewh
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from blamespan_collector.hosts import KnownHosts
 from blamespan_collector.settings import Address
 
 __all__ = ["POLICY", "Guarded"]
@@ -43,7 +42,7 @@ class Guarded:
 
     def __init__(self, app: ASGIApp, address: Address, hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._hosts = {host.lower() for host in ("localhost", address.host, socket.gethostname(), *hosts)}
+        self._hosts = KnownHosts(address, hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -51,7 +50,7 @@ class Guarded:
             await self._app(scope, receive, send)
             return
         host = Headers(scope=scope).get("host", "")
-        if not self._knows(host):
+        if not self._hosts.knows(host):
             refusal = PlainTextResponse(
                 f"expected a Host header that names this machine, got {host[:200]!r}. If it is asked for by that name, "
                 "start blamespan collect with --page-host NAME\n",
@@ -69,17 +68,3 @@ class Guarded:
             await send(message)
 
         await self._app(scope, receive, strict)
-
-    def _knows(self, host: str) -> bool:
-        """Tell whether *host* is a name of ours or an address: only a name can be made to point elsewhere."""
-        name, colon, port = host.rpartition(":")
-        if not colon or not port.isdigit():
-            name = host
-        name = name.removeprefix("[").removesuffix("]").lower()
-        if name in self._hosts:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from blamespan_collector.page.view import RunView, StepView
 
-__all__ = ["Cell", "Lanes", "lanes_of"]
+__all__ = ["MOST_STEPS", "Cell", "Lanes", "Stretch", "lanes_of"]
 
 _NARROWEST, _WIDEST = 26, 72
 _WIDTH = 960
@@ -17,7 +17,9 @@ _TOP = 24
 """Room for step numbers."""
 _MOST_LANES = 30
 _OTHERS = "others"
-_MOST_STEPS = 1_000
+MOST_STEPS = 1_000
+"""Drawn at most."""
+_MOST_STRETCHES = 160
 _MOST_INPUTS = 3
 """Of one step, the latest: a step that builds on all before it says little by that."""
 
@@ -32,6 +34,25 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Steps in a row, as one mark of the overview.
+
+    Attributes:
+        first: Index of the first one.
+        last: Index of the last one.
+        worst: The most blamed of them: what the mark leads to.
+        x: Left edge.
+        width: In pixels.
+    """
+
+    first: int
+    last: int
+    worst: StepView
+    x: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lanes:
     """What is drawn.
 
@@ -42,7 +63,9 @@ class Lanes:
         marks: Numbers above, with their place.
         width: In pixels.
         height: In pixels.
+        first: Index of the first step that is drawn.
         left_out: Steps that are not drawn.
+        overview: Of all steps, where some are not drawn.
     """
 
     names: tuple[tuple[str, int], ...]
@@ -51,12 +74,25 @@ class Lanes:
     marks: tuple[tuple[int, int], ...]
     width: int
     height: int
+    first: int
     left_out: int
+    overview: tuple[Stretch, ...]
 
 
-def lanes_of(view: RunView) -> Lanes:
-    """Place the steps of a run: a lane per agent in order of first word, a column per step."""
-    steps = view.steps[:_MOST_STEPS]
+def lanes_of(view: RunView, first: int = 0, most: int = MOST_STEPS) -> Lanes:
+    """Place the steps of a run: a lane per agent in order of first word, a column per step.
+
+    Args:
+        view: The run.
+        first: Index of the first step that is shown below the drawing.
+        most: How many are shown there.
+
+    Returns:
+        All steps of a run of up to `MOST_STEPS`. Of a longer one those that are shown, or, where all are, those around
+        the decisive one; and an overview of all of them.
+    """
+    start, stop = _drawn(view, first, most)
+    steps = view.steps[start:stop]
     agents = list(dict.fromkeys(step.agent for step in steps))
     lanes = agents if len(agents) <= _MOST_LANES else [*agents[: _MOST_LANES - 1], _OTHERS]
     row = {agent: min(number, len(lanes) - 1) for number, agent in enumerate(agents)}
@@ -69,11 +105,45 @@ def lanes_of(view: RunView) -> Lanes:
     return Lanes(
         names=tuple((name, _TOP + number * _LANE_HEIGHT + _LANE_HEIGHT // 2) for number, name in enumerate(lanes)),
         cells=cells,
-        links=tuple(_path(cells[before], cell) for cell in cells for before in cell.step.step.inputs[-_MOST_INPUTS:]),
-        marks=tuple((place, cells[place].x) for place in range(0, len(steps), every)),
+        links=tuple(
+            _path(cells[before - start], cell)
+            for cell in cells
+            for before in cell.step.step.inputs[-_MOST_INPUTS:]
+            if before >= start
+        ),
+        marks=tuple((start + place, cells[place].x) for place in range(0, len(steps), every)),
         width=max(1, len(steps)) * width,
         height=_TOP + len(lanes) * _LANE_HEIGHT + 8,
+        first=start,
         left_out=len(view.steps) - len(steps),
+        overview=_overview(view) if len(steps) < len(view.steps) else (),
+    )
+
+
+def _drawn(view: RunView, first: int, most: int) -> tuple[int, int]:
+    """Choose the steps that are drawn: from which index on, and before which."""
+    if len(view.steps) <= MOST_STEPS:
+        return 0, len(view.steps)
+    if most > MOST_STEPS:
+        most = MOST_STEPS
+        first = view.first_shown(most)
+    return first, first + most
+
+
+def _overview(view: RunView) -> tuple[Stretch, ...]:
+    """Part all steps into stretches of the same length, as many as fit."""
+    length = -(-len(view.steps) // _MOST_STRETCHES)
+    count = -(-len(view.steps) // length)
+    width = _WIDTH // count
+    return tuple(
+        Stretch(
+            first=number * length,
+            last=min((number + 1) * length, len(view.steps)) - 1,
+            worst=max(view.steps[number * length : (number + 1) * length], key=lambda step: step.score),
+            x=number * width,
+            width=width,
+        )
+        for number in range(count)
     )
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from blamespan._version import __version__
 from blamespan.analysis.showing import legible
 from blamespan_collector.page.lanes import lanes_of
+from blamespan_collector.page.markdown import passages_to_html
 
 __all__ = ["ASSETS", "asset", "asset_policy", "render"]
 
@@ -52,7 +53,9 @@ def _environment() -> Environment:
     )
     for name in ("clean", "duration", "iso_time", "number", "percent", "size", "when"):
         environment.filters[name] = getattr(legible, name)
-    environment.filters.update(lanes=lanes_of, pairs=lambda values: [(value, value) for value in values])
+    environment.filters.update(
+        html=passages_to_html, lanes=lanes_of, pairs=lambda values: [(value, value) for value in values]
+    )
     environment.globals.update(version=__version__, inline=_inline)
     return environment
 

@@ -9,6 +9,7 @@ from blamespan import conventions as words
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean
 from blamespan.annotate import is_verdict
+from blamespan.continuing import is_waiting, link_to_earlier
 from blamespan.errors import BlamespanError
 from blamespan.rebuild import rebuild_run
 from blamespan.runs import Run, split_runs
@@ -50,6 +51,9 @@ class TraceView:
         is_partial: Whether the run had not ended when it was judged, or its own span is not there.
         later: Verdicts that came later, the last one first.
         unread: Why runs cannot be shown.
+        waits: Whether one of its runs waits for an answer from outside.
+        earlier: Trace ids of runs that its runs go on from.
+        is_judged_whole: Whether its verdict was made with those.
     """
 
     trace_id: str
@@ -59,6 +63,9 @@ class TraceView:
     is_partial: bool
     later: tuple[LaterVerdict, ...]
     unread: tuple[str, ...]
+    waits: bool = False
+    earlier: tuple[str, ...] = ()
+    is_judged_whole: bool = False
 
 
 def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
@@ -91,13 +98,19 @@ def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
         or any(run.root is None for run in runs),
         later=tuple(sorted(map(_later, filter(is_verdict, spans)), key=lambda later: -later.revision)),
         unread=tuple(unread),
+        waits=any(map(is_waiting, runs)),
+        earlier=tuple(dict.fromkeys(link.trace_id for run in runs if (link := link_to_earlier(run)) is not None)),
+        is_judged_whole=any(words.RUN_JUDGED_AFTER in span.attributes for span in spans),
     )
 
 
 def _view(run: Run, place: int, checks_all: bool) -> RunView:
     trace = rebuild_run(run)
     return view_of(
-        trace, verdict_of(run), rules_of(trace, may_take_long=checks_all), prefix=f"run-{place + 1}-" if place else ""
+        trace,
+        verdict_of(run, trace),
+        rules_of(trace, may_take_long=checks_all),
+        prefix=f"run-{place + 1}-" if place else "",
     )
 
 

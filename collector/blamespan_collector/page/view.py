@@ -43,6 +43,8 @@ class StepView:
         folded: What is seen when asked for: the rest, or all of it where *is_excerpt*.
         is_excerpt: Whether *shown* is the place of the evidence rather than the beginning.
         left_out: How many characters are not on the page at all.
+        given: What of its input no step before it says; folded away.
+        given_left_out: How many characters of that are not on the page.
         evidence: Words that speak for its blame, as the tracer quotes them.
         rules: Those it breaks or leaves open.
     """
@@ -58,6 +60,8 @@ class StepView:
     folded: tuple[Passage, ...]
     is_excerpt: bool
     left_out: int
+    given: str
+    given_left_out: int
     evidence: tuple[str, ...]
     rules: tuple[BrokenRule, ...]
 
@@ -133,6 +137,10 @@ class RunView:
         found += [(step, rule) for step in self.steps for rule in step.rules]
         return sorted(found, key=lambda item: item[1].outcome != "fail")
 
+    def first_shown(self, most: int) -> int:
+        """Return the index from which on *most* steps are shown: where the part with the decisive one begins."""
+        return 0 if self.decisive is None else self.decisive.step.index // most * most
+
     @property
     def mode(self) -> ModeBlame | None:
         """What the agent of the decisive step is blamed for."""
@@ -199,7 +207,8 @@ def _steps(
     found: list[StepView] = []
     for step, score in zip(trace.steps, scores, strict=True):
         text = _Text.of(step.content, quotes[step.index], room)
-        room -= text.chars
+        given = step.input_text[: max(_SHOWN_CHARS, min(_FOLDED_CHARS, room - text.chars))]
+        room -= text.chars + len(given)
         found.append(
             StepView(
                 step=step,
@@ -213,6 +222,8 @@ def _steps(
                 folded=text.folded,
                 is_excerpt=text.is_excerpt,
                 left_out=text.left_out,
+                given=clean(given),
+                given_left_out=len(step.input_text) - len(given),
                 evidence=tuple(map(clean, quotes[step.index])),
                 rules=tuple(rules.get(step.index, ())),
             )

@@ -15,6 +15,7 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from blamespan.annotate import cut
 from blamespan.errors import MalformedSpan
+from blamespan_collector.receiving.http_server import listening_socket
 from blamespan_collector.receiving.intake import Busy, Intake
 from blamespan_collector.receiving.request_reader import TooLarge
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
@@ -36,7 +37,8 @@ _STREAMS_PER_CONNECTION = 128
 _MOST_CONNECTIONS = 1024
 _IDLE_TIMEOUT_MS = 900_000
 """Connections without a request for that long are closed; exporters send more often, and connect again."""
-_HANDSHAKE_TIMEOUT_MS = 10_000
+_HANDSHAKE_TIMEOUT_MS = 5_000
+"""Also for the first bytes without TLS: gRPC cannot limit connections per client, so half-open ones must end soon."""
 _ENOUGH = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 _Context: TypeAlias = "grpc.aio.ServicerContext[bytes, ExportResponse]"
@@ -106,6 +108,8 @@ class GrpcReceiver:
         return grpc.method_handlers_generic_handler(service.name, {"Export": handler})
 
     def _bound(self, address: Address, tls: ServerTls | None) -> int:
+        # gRPC writes a line of its own to stderr where an address is taken: it is asked only once ours is not
+        listening_socket(address, "--grpc", "OTLP/gRPC").close()
         try:
             if tls is None:
                 port = self._server.add_insecure_port(str(address))

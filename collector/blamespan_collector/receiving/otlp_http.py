@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from blamespan.annotate import cut
 from blamespan.errors import MalformedSpan
+from blamespan_collector.hosts import HostChecked
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.receiving.intake import Busy, Intake
 from blamespan_collector.receiving.request_reader import Encoding, TooLarge
@@ -62,6 +63,7 @@ class HttpReceiver(HttpServer):
         tls: Certificate and key; None: without TLS.
         tokens: Who may send.
         routes: What else is served.
+        hosts: Further names that we are asked by.
 
     Raises:
         CannotListen: if the address cannot be listened on.
@@ -76,8 +78,10 @@ class HttpReceiver(HttpServer):
         tls: ServerTls | None = None,
         tokens: Tokens | None = None,
         routes: Sequence[BaseRoute] = (),
+        hosts: Iterable[str] = (),
     ) -> None:
         app = application(intake, max_request_bytes, tokens or Tokens(), routes)
+        app.add_middleware(HostChecked, address=address, names=tuple(hosts), refuse=_refusal_of_host)
         super().__init__(app, address, flag="--http", what="OTLP/HTTP", tls=tls)
 
 
@@ -212,6 +216,10 @@ async def _refusal(request: Request, error: Exception) -> Response:
     answer = _status(request, error.status_code, code, error.detail)
     answer.headers.update(error.headers or {})
     return answer
+
+
+def _refusal_of_host(request: Request, reason: str) -> Response:
+    return _status(request, 421, code_pb2.PERMISSION_DENIED, reason)
 
 
 async def _failure(request: Request, error: Exception) -> Response:

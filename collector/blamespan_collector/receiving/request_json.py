@@ -6,13 +6,13 @@ OTLP-JSON is protobuf's JSON mapping but for the ids of traces and spans, which 
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 from google.protobuf import json_format
 
 from blamespan.errors import MalformedSpan
-from blamespan.otlp import request_from_json
+from blamespan.json_text import parse_deep_json
+from blamespan.otlp.json import request_from_document
 from blamespan_collector.receiving.signals import Service
 
 __all__ = ["MAX_JSON_BYTES", "protobuf_of_json"]
@@ -23,12 +23,12 @@ _MAX_VALUES = 2_000_000
 _MAX_DEPTH = 100
 """As protobuf's own limit for its binary form."""
 _IDS = frozenset(("traceId", "trace_id", "spanId", "span_id"))
-_HOLDS_NO_IDS = frozenset(("attributes", "body", "resource", "scope"))
+_HOLDS_NO_IDS = frozenset(("attributes", "filteredAttributes", "filtered_attributes", "body", "resource", "scope"))
 """What is in there was said by the program: a key that reads like an id's is none."""
 
 
 def protobuf_of_json(body: bytes, service: Service) -> bytes:
-    """Read an OTLP-JSON request and write it as protobuf.
+    """Read an OTLP-JSON request and write it as protobuf: a request without data as no bytes.
 
     Raises:
         MalformedSpan: if it is not one, or holds more than we are willing to read.
@@ -39,12 +39,14 @@ def protobuf_of_json(body: bytes, service: Service) -> bytes:
             f"expected OTLP-JSON of at most {MAX_JSON_BYTES} bytes and {_MAX_VALUES} values, got {len(body)} bytes and "
             f"up to {values} values. Send smaller batches, or protobuf"
         )
-    if service.signal == "traces":
-        return request_from_json(body).SerializeToString()
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        document = parse_deep_json(body)
+    except ValueError as error:
         raise MalformedSpan(f"expected OTLP-JSON, got no JSON: {error}") from error
+    if document == {}:
+        return b""  # as protobuf's mapping writes a request without data
+    if service.signal == "traces":
+        return request_from_document(document).SerializeToString()
     if not isinstance(document, dict) or not any(key in document for key in service.groups):
         found = sorted(document)[:5] if isinstance(document, dict) else type(document).__name__
         raise MalformedSpan(f"expected an OTLP-JSON object with {service.groups[0]!r}, got {found!r}")

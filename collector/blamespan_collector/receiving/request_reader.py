@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, SpanFlags
@@ -18,13 +21,21 @@ from blamespan.annotate import cut
 from blamespan.errors import MalformedSpan
 from blamespan_collector.journal import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_COMPLETE, NewEntry
 from blamespan_collector.journal.entries import pack_keys
+from blamespan_collector.receiving.foreign_verdicts import (
+    MARKS,
+    resource_without_verdicts,
+    scope_without_verdicts,
+    span_without_verdicts,
+)
 from blamespan_collector.receiving.log_messages import message_entries
+from blamespan_collector.receiving.nesting import MAX_DEPTH, BoundedReader
 from blamespan_collector.receiving.request_json import protobuf_of_json
-from blamespan_collector.receiving.signals import ExportResponse, Service
+from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
 from blamespan_collector.receiving.wire import (
     Field,
     FieldBudget,
     NotProtobuf,
+    TooDeep,
     TooManyFields,
     delimited,
     spend,
@@ -35,15 +46,20 @@ from blamespan_collector.receiving.wire import (
 __all__ = ["Encoding", "Request", "RequestLimits", "RequestReader", "TooLarge"]
 
 Encoding: TypeAlias = Literal["protobuf", "json"]
+_Ids: TypeAlias = tuple[bytes, bytes, bytes]
 
 _GROUP = tag_of(1)
 _SCOPE = _SPAN = tag_of(2)
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 _MAX_HEADER_BYTES = 1024 * 1024
 """Largest resource or scope: it goes with every trace under it."""
+_RESOURCES, _SCOPES, _SPANS = BoundedReader(ResourceSpans, 1), BoundedReader(ScopeSpans, 2), BoundedReader(ProtoSpan, 3)
+_REQUESTS: dict[str, BoundedReader[Any]] = {
+    service.signal: BoundedReader(service.request, 0) for service in SERVICES if service.signal != "traces"
+}
 _REMOTE_MASK = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
 _IS_REMOTE = SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
-_RUN_COMPLETE = conventions.RUN_COMPLETE.encode()
+_TOO_DEEP = f"expected at most {MAX_DEPTH} messages in each other below the request, got more"
 
 
 class TooLarge(MalformedSpan):
@@ -137,6 +153,8 @@ class RequestReader:
                 f"expected at most {self._limits.spans} spans or records in a request, got more, or more fields than "
                 "they could have. Send smaller batches"
             ) from error
+        except TooDeep as error:
+            raise MalformedSpan(f"{_TOO_DEEP}. Send flatter values") from error
         except (NotProtobuf, DecodeError) as error:
             raise MalformedSpan(
                 f"expected an OTLP {service.request.DESCRIPTOR.name}, got {len(body)} bytes that are cut off or "
@@ -151,8 +169,8 @@ class RequestReader:
             for scope in scopes:
                 split(body, scope.content, scope.end, _SPAN, budget)
         if len(body) > 2 * self._limits.fields:  # a smaller one cannot have more
-            spend(body, 0, len(body), service.request.DESCRIPTOR, FieldBudget(self._limits.fields))
-        service.request.FromString(body)
+            spend(body, 0, len(body), service.request.DESCRIPTOR, FieldBudget(self._limits.fields), MAX_DEPTH)
+        _REQUESTS[service.signal].read_one(body)
         if body and not groups:
             raise _without_any(service, body)
         entries = [NewEntry(service.signal, b"", b"", body, received_ns)] if groups else []
@@ -176,7 +194,9 @@ class _TraceRequest:
     def read(self, received_ns: int) -> Request:
         body = self._body
         budget = FieldBudget(4 * self._limits.spans)
-        groups, _ = split(body, 0, len(body), _GROUP, budget)
+        groups, others = split(body, 0, len(body), _GROUP, budget)
+        if others:  # they are not kept, but a request that nobody else could read is refused
+            ExportTraceServiceRequest.FromString(others)
         if body and not groups:
             raise _without_any(self._service, body)
         for group in groups:
@@ -192,7 +212,8 @@ class _TraceRequest:
     def _read_group(self, group: Field, budget: FieldBudget) -> None:
         scopes, header = split(self._body, group.content, group.end, _SCOPE, budget)
         _check_header(header)
-        ResourceSpans.FromString(header)
+        _RESOURCES.read_one(header)
+        header = resource_without_verdicts(header)
         touched: dict[bytes, _Trace] = {}
         for scope in scopes:
             touched |= self._read_scope(scope, budget)
@@ -203,55 +224,91 @@ class _TraceRequest:
     def _read_scope(self, scope: Field, budget: FieldBudget) -> dict[bytes, _Trace]:
         spans, header = split(self._body, scope.content, scope.end, _SPAN, budget)
         _check_header(header)
-        ScopeSpans.FromString(header)
+        _SCOPES.read_one(header)
+        header = scope_without_verdicts(header)
         touched: dict[bytes, _Trace] = {}
-        for at in spans:
-            try:
-                span = self._read_span(at)
-            except MalformedSpan as error:
-                self._refused += 1
-                self._reason = self._reason or str(error)
-                continue
-            trace = touched.get(span.trace_id)
+        for span, whole, (trace_id, span_id, parent_id) in self._read_spans(spans):
+            flags = _flags(span)
+            if MARKS.search(whole):
+                flags |= _ended(span)
+                renamed = span_without_verdicts(span)
+                whole = whole if renamed is None else delimited(_SPAN, renamed)
+            trace = touched.get(trace_id)
             if trace is None:
-                trace = touched[span.trace_id] = self._traces.setdefault(span.trace_id, _Trace())
-            whole = self._body[at.start : at.end]
+                trace = touched[trace_id] = self._traces.setdefault(trace_id, _Trace())
             trace.spans += whole
-            trace.keys.append((span.span_id, span.parent_span_id, _flags(span, whole)))
+            trace.keys.append((span_id, parent_id, flags))
         for trace in touched.values():
             trace.scopes += delimited(_SCOPE, header + trace.spans)
             trace.spans.clear()
         return touched
 
-    def _read_span(self, at: Field) -> ProtoSpan:
-        """Read one span, as far as it takes to know that it can be read later.
+    def _read_spans(self, places: Sequence[Field]) -> Iterator[tuple[ProtoSpan, bytes, _Ids]]:
+        """Yield the spans that can be read later, each with its bytes and ids; refuse the others."""
+        for group in self._divided(places):
+            fields = [self._body[at.start : at.end] for at in group]
+            for at, span, whole in zip(group, self._decoded(group, fields), fields, strict=True):
+                try:
+                    if span is None:
+                        span = self._read_alone(at, whole)
+                    ids = self._check_span(span, at)
+                except MalformedSpan as error:
+                    self._refused += 1
+                    self._reason = self._reason or str(error)
+                    continue
+                self._spans += 1
+                yield span, whole, ids
 
-        Raises:
-            MalformedSpan: if it cannot.
-        """
+    def _divided(self, places: Sequence[Field]) -> Iterator[Sequence[Field]]:
+        """Divide spans into groups that are read at once: no larger than a span whose fields need not be counted."""
+        most_bytes = 2 * self._limits.span_fields
+        while places:
+            count = len(places)
+            if places[-1].end - places[0].start > most_bytes:  # nearly none is
+                count = max(1, bisect_right(places, places[0].start + most_bytes, key=lambda at: at.end))
+            yield places[:count]
+            places = places[count:]
+
+    def _decoded(self, places: Sequence[Field], fields: Sequence[bytes]) -> Sequence[ProtoSpan | None]:
+        """Decode spans at once; none of them where one cannot be, or must be looked at more closely."""
+        if places[0].end - places[0].start <= 2 * self._limits.span_fields:
+            try:
+                return _SPANS.read(b"".join(fields))
+            except (DecodeError, NotProtobuf):
+                pass
+        return [None] * len(places)
+
+    def _read_alone(self, at: Field, whole: bytes) -> ProtoSpan:
         limits, size_bytes = self._limits, at.end - at.content
         if size_bytes > limits.span_bytes:
             raise MalformedSpan(f"expected at most {limits.span_bytes} bytes in a span, got {size_bytes}")
         try:
             if size_bytes > 2 * limits.span_fields:  # a smaller one cannot have more
                 spend(self._body, at.content, at.end, ProtoSpan.DESCRIPTOR, FieldBudget(limits.span_fields))
-            span = ProtoSpan.FromString(self._body[at.content : at.end])
+            return _SPANS.read(whole)[0]
+        except TooDeep as error:
+            raise MalformedSpan(f"{_TOO_DEEP} in a span") from error
         except (DecodeError, NotProtobuf) as error:
             raise MalformedSpan(f"expected a span, got {size_bytes} bytes of something else") from error
         except TooManyFields as error:
             raise MalformedSpan(f"expected at most {limits.span_fields} values in a span, got more") from error
-        _check_ids(span)
+
+    def _check_span(self, span: ProtoSpan, at: Field) -> _Ids:
+        """Return the ids of a span that is within its limits."""
+        limits, size_bytes = self._limits, at.end - at.content
+        if size_bytes > limits.span_bytes:
+            raise MalformedSpan(f"expected at most {limits.span_bytes} bytes in a span, got {size_bytes}")
         if size_bytes > 2 * limits.attributes:  # each takes two bytes at least: counting them takes longer than this
             most = max(len(span.attributes), len(span.events), len(span.links))
             if most > limits.attributes:
                 raise MalformedSpan(
                     f"span {span.name!r}: expected at most {limits.attributes} attributes, events or links, got {most}"
                 )
-        self._spans += 1
-        return span
+        return _checked_ids(span)
 
 
-def _check_ids(span: ProtoSpan) -> None:
+def _checked_ids(span: ProtoSpan) -> _Ids:
+    """Return the ids of trace, span and parent."""
     trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
     if len(trace_id) != 16 or len(span_id) != 8:
         raise MalformedSpan(
@@ -262,16 +319,18 @@ def _check_ids(span: ProtoSpan) -> None:
         raise MalformedSpan(f"span {span.name!r}: expected ids that are not all zero")
     if parent_id and len(parent_id) != 8:
         raise MalformedSpan(f"span {span.name!r}: expected a parent id of 8 bytes, got {len(parent_id)}")
+    return trace_id, span_id, parent_id
 
 
-def _flags(span: ProtoSpan, whole: bytes) -> int:
-    flags = 0
+def _flags(span: ProtoSpan) -> int:
     if span.flags & _REMOTE_MASK:
-        flags = REMOTE_IS_KNOWN | (PARENT_IS_REMOTE if span.flags & _IS_REMOTE else 0)
-    if _RUN_COMPLETE in whole:  # looking through the attributes of every span would double the time
-        said = [item.value.bool_value for item in span.attributes if item.key == conventions.RUN_COMPLETE]
-        flags |= RUN_COMPLETE if said and said[-1] else 0
-    return flags
+        return REMOTE_IS_KNOWN | (PARENT_IS_REMOTE if span.flags & _IS_REMOTE else 0)
+    return 0
+
+
+def _ended(span: ProtoSpan) -> int:
+    said = [item.value.bool_value for item in span.attributes if item.key == conventions.RUN_COMPLETE]
+    return RUN_COMPLETE if said and said[-1] else 0
 
 
 def _check_header(header: bytes) -> None:

@@ -14,16 +14,21 @@ from typing import NamedTuple
 
 from google.protobuf.descriptor import Descriptor
 
-__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooManyFields", "delimited", "spend", "split", "tag_of"]
+__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooDeep", "TooManyFields", "delimited", "spend", "split", "tag_of"]
 
-_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _DELIMITED, _GROUP_BEGINS, _GROUP_ENDS, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
+_MAX_TAG_BYTES, _MAX_TAG = 5, 2**32 - 1
 _MAX_DEPTH = 100
-"""As protobuf's own."""
+"""As protobuf's own, like the two of tags: what it does not read must not be cut, either."""
 
 
 class NotProtobuf(ValueError):
     """The bytes are cut off or something else."""
+
+
+class TooDeep(NotProtobuf):
+    """Messages lie in each other deeper than is read."""
 
 
 class TooManyFields(ValueError):
@@ -73,19 +78,13 @@ def split(body: bytes, start: int, end: int, tag: int, budget: FieldBudget) -> t
         if said < 0x80:  # a tag of one byte, as nearly all are
             at += 1
         else:
-            said, at = _varint(body, at, end)
+            said, at = _tag(body, at, end)
         kind = said & 7
         if kind == _DELIMITED:
             size, at = _varint(body, at, end)
             stop = at + size
-        elif kind == _VARINT:
-            _, stop = _varint(body, at, end)
-        elif kind == _FIXED64:
-            stop = at + 8
-        elif kind == _FIXED32:
-            stop = at + 4
         else:
-            raise NotProtobuf(f"byte {began} begins no field")
+            stop = _field_end(body, at, end, said, budget)
         if stop > end or said < 8:
             raise NotProtobuf(f"the field at byte {began} is cut off")
         budget.left -= 1
@@ -99,8 +98,10 @@ def split(body: bytes, start: int, end: int, tag: int, budget: FieldBudget) -> t
     return found, b"".join(others)
 
 
-def spend(body: bytes, start: int, end: int, kind: Descriptor, budget: FieldBudget) -> None:
-    """Take one from *budget* for each field of a message and of all messages in it, however deep.
+def spend(
+    body: bytes, start: int, end: int, kind: Descriptor, budget: FieldBudget, max_depth: int = _MAX_DEPTH
+) -> None:
+    """Take one from *budget* for each field of a message and of all messages in it.
 
     Args:
         body: What the message lies in.
@@ -108,9 +109,11 @@ def spend(body: bytes, start: int, end: int, kind: Descriptor, budget: FieldBudg
         end: Where it ends.
         kind: What it is.
         budget: What may be spent.
+        max_depth: How many messages may lie in each other below this one.
 
     Raises:
         NotProtobuf: if the bytes are not a message.
+        TooDeep: if messages lie deeper.
         TooManyFields: if the budget is spent.
     """
     above: list[tuple[int, int, Descriptor]] = []
@@ -119,21 +122,17 @@ def spend(body: bytes, start: int, end: int, kind: Descriptor, budget: FieldBudg
         if at == stop:
             at, stop, of = above.pop()
             continue
-        tag, at = _varint(body, at, stop)
+        tag, at = _tag(body, at, stop)
         inner = None
         if tag & 7 == _DELIMITED:
             size, at = _varint(body, at, stop)
             inner = _messages(of).get(tag >> 3)
-        elif tag & 7 == _VARINT:
-            began = at
-            _, at = _varint(body, at, stop)
-            size, at = at - began, began
-        elif tag & 7 in (_FIXED64, _FIXED32):
-            size = 8 if tag & 7 == _FIXED64 else 4
         else:
-            raise NotProtobuf(f"byte {at} begins no field")
-        if at + size > stop or len(above) > _MAX_DEPTH:
-            raise NotProtobuf(f"the field at byte {at} is cut off, or nested more than {_MAX_DEPTH} deep")
+            size = _field_end(body, at, stop, tag, budget) - at
+        if at + size > stop:
+            raise NotProtobuf(f"the field at byte {at} is cut off")
+        if inner is not None and len(above) >= max_depth:
+            raise TooDeep(f"the message at byte {at} is nested too deep")
         budget.left -= 1
         if budget.left < 0:
             raise TooManyFields("too many fields")
@@ -159,6 +158,49 @@ def delimited(tag: int, content: bytes) -> bytes:
         size >>= 7
     head.append(size)
     return bytes(head) + content
+
+
+def _field_end(body: bytes, at: int, end: int, tag: int, budget: FieldBudget) -> int:
+    """Return where a field ends whose tag ends at *at*."""
+    kind = tag & 7
+    if kind == _VARINT:
+        return _varint(body, at, end)[1]
+    if kind == _DELIMITED:
+        size, at = _varint(body, at, end)
+        return at + size
+    if kind == _FIXED64:
+        return at + 8
+    if kind == _FIXED32:
+        return at + 4
+    if kind == _GROUP_BEGINS:
+        return _group_end(body, at, end, tag, budget)
+    raise NotProtobuf(f"the byte before {at} begins no field")
+
+
+def _group_end(body: bytes, at: int, end: int, tag: int, budget: FieldBudget) -> int:
+    """Return where a group ends. OTLP has none, protobuf skips them; every field in one takes one from *budget*."""
+    open_groups = [tag >> 3]
+    while open_groups:
+        inner, at = _tag(body, at, end)
+        if inner & 7 == _GROUP_BEGINS:
+            open_groups.append(inner >> 3)
+        elif inner & 7 != _GROUP_ENDS:
+            at = _field_end(body, at, end, inner, budget)
+        elif open_groups.pop() != inner >> 3:
+            raise NotProtobuf(f"the group that ends before byte {at} is another one")
+        if len(open_groups) > _MAX_DEPTH:
+            raise TooDeep(f"the group at byte {at} is nested too deep")
+        budget.left -= 1
+        if budget.left < 0:
+            raise TooManyFields("too many fields")
+    return at
+
+
+def _tag(body: bytes, at: int, end: int) -> tuple[int, int]:
+    tag, content = _varint(body, at, end)
+    if content - at > _MAX_TAG_BYTES or tag > _MAX_TAG:
+        raise NotProtobuf(f"byte {at} begins no field")
+    return tag, content
 
 
 def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:

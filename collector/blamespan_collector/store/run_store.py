@@ -48,6 +48,15 @@ class RunStore:
             ).fetchall()
         return [summary_of(row) for row in rows]
 
+    def summary(self, trace_id: str) -> RunSummary | None:
+        """Give a trace in a line; None where it is not stored, or no longer. Its id as for `run`."""
+        key = _key(trace_id)
+        if key is None:
+            return None
+        with self._reading() as database:
+            found = database.execute(f"SELECT {_SELECTED} FROM traces WHERE trace_id = ?", (key,)).fetchone()  # noqa: S608
+        return None if found is None else summary_of(found)
+
     def run(self, trace_id: str) -> StoredRun | None:
         """Give a trace with all its spans; None where it is not stored, or no longer.
 

@@ -1,13 +1,14 @@
-"""Writing the store: one process, one thread."""
+"""Writing the store: one thread of each process that writes it."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,8 +25,14 @@ __all__ = ["Retention", "RunWriter"]
 
 _FAST = 1
 """zlib's level: spans are text, and take a fifth of their size even so."""
-_DROPPED_AT_ONCE = 64
+_DROPPED_AT_ONCE = 16
 _VACUUMED_PAGES = 4096
+_LEAST_BYTES = 16 * 1024 * 1024
+"""What a store may keep on a disk that is short of room."""
+_FREE_BYTES = 512 * 1024 * 1024
+_FREE_SHARE = 10
+"""A disk is short of room with less than this part of it free, or less than `_FREE_BYTES`."""
+_LOOK_EVERY_S = 1.0
 _MOST_OPERATIONS = 1_000
 """Span names kept of one service: some programs put ids into them."""
 _MAX_NAME_BYTES = 500
@@ -56,6 +63,7 @@ class RunWriter:
         path: The store's file; made where it is not.
         retention: What to keep.
         sync: `full`: what was put survives a power cut; `normal`: it survives our end.
+        busy_s: Seconds to wait for another process that writes.
         now_ns: Gives Unix time.
 
     Raises:
@@ -69,9 +77,12 @@ class RunWriter:
         retention: Retention | None = None,
         *,
         sync: Literal["full", "normal"] = "full",
+        busy_s: float = 30.0,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._database = open_to_write(path, sync)
+        self._path = path
+        self._looked_s = time.monotonic()
+        self._database = open_to_write(path, sync, busy_s)
         self._database.row_factory = sqlite3.Row
         self._retention = retention or Retention()
         self._now_ns = now_ns
@@ -87,9 +98,22 @@ class RunWriter:
             sqlite3.Error: if they could not be written; then nothing of them is.
         """
         parts = [part for payload in payloads for part in _by_trace(payload)]
-        with self._transaction():
-            for raw, spans in parts:
-                self._add(request(raw), spans)
+        now_s = time.monotonic()
+        if now_s - self._looked_s > _LOOK_EVERY_S:  # the store is a copy to look at: on a short disk it yields first
+            self._looked_s = now_s
+            if self._missing_bytes():
+                with suppress(sqlite3.OperationalError):
+                    self.prune()
+        for is_last in (False, True):
+            try:
+                with self._transaction():
+                    for raw, spans in parts:
+                        self._add(request(raw), spans)
+                return
+            except sqlite3.OperationalError as error:
+                if is_last or error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                    raise
+                self._make_room(3 * sum(len(one.data) for raw, _ in parts for one in raw))
 
     def prune(self) -> int:
         """Let go of what is too old or too much, and give the disk back some of it; tells how many traces went.
@@ -98,22 +122,49 @@ class RunWriter:
             sqlite3.Error: if it could not be written.
         """
         oldest_ns = self._now_ns() - int(self._retention.max_age_s * 1e9)
+        missing_bytes = self._missing_bytes()
+        max_bytes = self._retention.max_bytes
+        if missing_bytes:
+            max_bytes = min(max_bytes, max(_LEAST_BYTES, self._used_bytes() - missing_bytes))
         with self._transaction():
             dropped = self._database.execute("DELETE FROM traces WHERE stored_ns < ?", (oldest_ns,)).rowcount
             if dropped:
                 self._database.execute("DELETE FROM operations WHERE latest_ns < ?", (oldest_ns,))
-            while self._used_bytes() > self._retention.max_bytes:
-                more = self._database.execute(
-                    "DELETE FROM traces WHERE row IN (SELECT row FROM traces ORDER BY stored_ns, row "
-                    "LIMIT min(?, (SELECT count(*) - 1 FROM traces)))",
-                    (_DROPPED_AT_ONCE,),
-                ).rowcount
-                dropped += more
-                if more < 1:
-                    break
+        while self._used_bytes() > max_bytes:
+            with (
+                self._transaction()
+            ):  # small ones: on a full disk they have room in the log, which is as long as it was
+                more = self._drop_oldest()
+            if not more:
+                break
+            dropped += more
         if dropped:
-            self._database.execute(f"PRAGMA incremental_vacuum({_VACUUMED_PAGES})").fetchall()
+            self._database.executescript(f"PRAGMA incremental_vacuum({_VACUUMED_PAGES})")  # `execute` frees one page
+            self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         return dropped
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Drop the oldest traces, so that as much as that fits into the file without making it larger."""
+        self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        until_bytes = self._used_bytes() - size_bytes
+        while self._used_bytes() > until_bytes:
+            with self._transaction():
+                if not self._drop_oldest():
+                    break
+        self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _drop_oldest(self) -> int:
+        """Drop some of the oldest traces, never the last one; return how many."""
+        return self._database.execute(
+            "DELETE FROM traces WHERE row IN (SELECT row FROM traces ORDER BY stored_ns, row "
+            "LIMIT min(?, (SELECT count(*) - 1 FROM traces)))",
+            (_DROPPED_AT_ONCE,),
+        ).rowcount
+
+    def _missing_bytes(self) -> int:
+        """Return how much the disk lacks of what is to be free of it, before requests have to be refused."""
+        disk = shutil.disk_usage(self._path.parent)
+        return max(0, min(_FREE_BYTES, disk.total // _FREE_SHARE) - disk.free)
 
     def _add(self, payload: bytes, spans: Sequence[Span]) -> None:
         digest = hashlib.blake2b(payload, digest_size=8).digest()

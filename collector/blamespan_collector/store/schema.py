@@ -13,7 +13,17 @@ from typing import Literal
 
 from blamespan.errors import BlamespanError
 
-__all__ = ["VERSION", "StoreError", "StoreMismatch", "StoreUnavailable", "open_to_read", "open_to_write"]
+__all__ = [
+    "VERSION",
+    "StoreError",
+    "StoreMismatch",
+    "StoreUnavailable",
+    "is_damaged",
+    "is_ours",
+    "move_aside",
+    "open_to_read",
+    "open_to_write",
+]
 
 _APPLICATION_ID = 0x62_6C_73_72
 _BUSY_S = 30.0
@@ -63,8 +73,13 @@ class StoreMismatch(StoreError):
     """The file is not a store that this version can use."""
 
 
-def open_to_write(path: Path, sync: Literal["full", "normal"]) -> sqlite3.Connection:
+def open_to_write(path: Path, sync: Literal["full", "normal"], busy_s: float = _BUSY_S) -> sqlite3.Connection:
     """Open the store, making it where it is not, and bring an older one to this version.
+
+    Args:
+        path: The file.
+        sync: As for `RunWriter`.
+        busy_s: Seconds to wait for another process that writes.
 
     Raises:
         StoreMismatch: if it is of a newer version, damaged, or something else.
@@ -78,7 +93,7 @@ def open_to_write(path: Path, sync: Literal["full", "normal"]) -> sqlite3.Connec
             f"expected a file for the store of runs that can be written, got {str(path)!r}: {error.strerror}. "
             "Give another with --store FILE, or none with --store none"
         ) from error
-    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         version = _version(connection, path)  # before anything is written: it may be somebody else's file
         for pragma in (f"page_size = {_PAGE_BYTES}", "auto_vacuum = INCREMENTAL", "journal_mode = WAL"):
@@ -123,6 +138,46 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             f"Bring it up to date with: blamespan collect --store {path}"
         )
     return connection
+
+
+def is_ours(path: Path) -> bool:
+    """Check whether a file that SQLite cannot read bears the store's mark, rather than being somebody else's."""
+    try:
+        with path.open("rb") as file:
+            return file.read(72)[68:] == _APPLICATION_ID.to_bytes(4, "big")
+    except OSError:
+        return False
+
+
+def is_damaged(path: Path) -> bool:
+    """Check whether SQLite finds the store damaged, first quickly, then with its indexes. Nothing may write to it now.
+
+    A store that cannot be read now, as it is locked or the disk fails, counts as sound.
+    """
+    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+    try:
+        return any(
+            connection.execute(f"PRAGMA {check}(1)").fetchall() != [("ok",)]
+            for check in ("quick_check", "integrity_check")
+        )
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        return True
+    finally:
+        connection.close()
+
+
+def move_aside(path: Path) -> Path:
+    """Move a damaged store away, with the log that belongs to it, and return where it is now."""
+    aside = path.with_name(f"{path.name}.damaged")
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # made anew from the log
+    log, log_aside = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
+    log_aside.unlink(missing_ok=True)
+    if log.exists():  # first: a log without its database harms none, but a new database would take it for its own
+        log.replace(log_aside)
+    path.replace(aside)
+    return aside
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:

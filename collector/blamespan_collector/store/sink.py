@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -13,10 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from blamespan.errors import ConfigError
-from blamespan_collector.delivering.sinks import Receipt, Stateless, TryAgain
+from blamespan_collector.delivering.sinks import Doubtful, Local, Receipt, Stateless, TryAgain
 from blamespan_collector.journal import has_room
 from blamespan_collector.store.run_writer import Retention, RunWriter
-from blamespan_collector.store.schema import StoreError
+from blamespan_collector.store.schema import StoreError, StoreUnavailable, is_damaged, is_ours, move_aside
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.worker.state import Kind
 
@@ -24,16 +26,24 @@ __all__ = ["StoreSink"]
 
 _logger = logging.getLogger("blamespan.collector")
 
+_FULL = sqlite3.SQLITE_FULL
+_SHORT_FOR_S = 3.0
+"""After that runs go on without being stored: what waits for the store takes room that everything else needs."""
+_TELL_EVERY_S = 60.0
 _TRY_AGAIN_S = 1.0
 """A disk that is full may have room at any time, and asking it costs little."""
 _PRUNE_EVERY_S = 30.0
+_CLOSE_S = 2.0
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""What SQLite says of a file that is damaged; it is asked to look at all of it before anything is moved."""
 
 
-class StoreSink(Stateless):
+class StoreSink(Local, Stateless):
     """Puts traces into the store, and lets old ones go.
 
-    A batch that is sent again, as after a kill, is in the store once. A store that is damaged while we run is moved
-    aside and begun anew: it is a copy to look at, and must not hold up what goes to the backends.
+    A batch that is sent again, as after a kill, is in the store once. A store of which SQLite itself says that it is
+    damaged is moved aside, with its log, and begun anew: it is a copy to look at, and must not hold up what goes to
+    the backends. Nothing else moves a store: neither a trace that cannot be stored nor a connection that broke.
 
     Args:
         path: The store's file.
@@ -52,12 +62,16 @@ class StoreSink(Stateless):
         self._path = path
         self._open = partial(RunWriter, path, retention, sync=sync)
         self.turn: AbstractAsyncContextManager[object, bool | None] = asyncio.Lock()
+        self._use = threading.Lock()
+        self._is_closed = False
         self._pruning: asyncio.Task[None] | None = None
         self._writer: RunWriter | None = None
+        self._short_since_s: float | None = None
+        self._told_s = -_TELL_EVERY_S
         try:
             self._writer = self._open()
         except StoreError as error:
-            if has_room(path.parent):  # else there may be some later
+            if has_room(path.parent) and not (_is_busy(error) or self._is_ours_and_damaged(error)):  # else opened later
                 raise ConfigError(str(error)) from error
 
     def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
@@ -69,46 +83,95 @@ class StoreSink(Stateless):
         """Put each trace of *payloads* into the store.
 
         Raises:
-            TryAgain: if they could not be written, e.g. to a full disk.
+            TryAgain: if they could not be written, e.g. to a full disk; on one that stays full they are left out.
+            Doubtful: if SQLite failed on them for another reason than damage or the machine.
         """
         del kind  # there is one
         try:
             await in_daemon_thread(partial(self._put, payloads))
+            self._short_since_s = None
         except (StoreError, sqlite3.OperationalError) as error:
-            raise TryAgain(f"cannot write: {error}", _TRY_AGAIN_S) from error
+            if await in_daemon_thread(partial(self._yields, error)):
+                return Receipt()
+            if isinstance(error, sqlite3.OperationalError) and _code(error) == sqlite3.SQLITE_ERROR:
+                raise Doubtful(f"cannot write: {error}") from error  # a statement that fails; else files, locks, room
+            raise TryAgain(f"cannot write: {error}", _TRY_AGAIN_S, is_steady=True) from error
         return Receipt()
 
+    def _yields(self, error: StoreError | sqlite3.OperationalError) -> bool:
+        """Return whether runs are left out of the store, as the disk has had no room for them for a while."""
+        if not (_FULL in (_code(error), _code(error.__cause__)) or not has_room(self._path.parent)):
+            return False
+        now_s = time.monotonic()
+        if self._short_since_s is None:
+            self._short_since_s = now_s
+        if now_s - self._short_since_s < _SHORT_FOR_S:
+            return False
+        if now_s - self._told_s > _TELL_EVERY_S:
+            self._told_s = now_s
+            _logger.error("the disk has no room for the store of runs: the page lacks runs until it has (%s)", error)
+        return True
+
     async def close(self) -> None:
-        """Close the file."""
+        """Close the file once no thread uses it; one that is used for longer stays open until the process ends."""
         if self._pruning is not None:
             self._pruning.cancel()
-        if self._writer is not None:
-            self._writer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await in_daemon_thread(self._close)
+
+    def _close(self) -> None:
+        with self._use:  # a connection that is closed while another thread is inside SQLite ends the process
+            self._is_closed = True
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
 
     def _put(self, payloads: Sequence[bytes]) -> None:
-        if self._writer is None:
-            self._writer = self._open()
-        try:
-            self._writer.put(payloads)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            self._writer.close()
-            self._writer = self._begun_anew(error)
-            self._writer.put(payloads)
+        with self._use:
+            if self._is_closed:
+                raise StoreUnavailable("the store is closed")
+            try:
+                self._writer = self._writer or self._open()
+                self._writer.put(payloads)
+            except (sqlite3.DatabaseError, StoreError) as error:
+                if _code(error) not in _DAMAGE and not self._is_ours_and_damaged(error):
+                    raise
+                self._renew(error).put(payloads)
 
     async def _prune(self) -> None:
         while True:
-            async with self.turn:
-                if self._writer is not None:
-                    with contextlib.suppress(sqlite3.Error):  # a full disk, or a damaged file: the next batch tells
-                        await in_daemon_thread(self._writer.prune)
+            try:
+                async with self.turn:
+                    await in_daemon_thread(self._prune_now)
+            except Exception as error:  # a full disk, or a damaged file: the next batch tells
+                _logger.debug("old runs cannot be let go now: %s", error)
             await asyncio.sleep(_PRUNE_EVERY_S)
 
-    def _begun_anew(self, error: sqlite3.DatabaseError) -> RunWriter:
-        aside = self._path.with_name(f"{self._path.name}.damaged")
-        _logger.error("the store of runs is damaged (%s): it is moved to %s, and begun anew", error, aside)
-        for suffix in ("-wal", "-shm"):
-            self._path.with_name(f"{self._path.name}{suffix}").unlink(missing_ok=True)
-        self._path.replace(aside)
-        return self._open()
+    def _prune_now(self) -> None:
+        with self._use:
+            if self._writer is not None:
+                self._writer.prune()
+
+    def _renew(self, error: Exception) -> RunWriter:
+        """Open the store again: a new one where this one is damaged, else the same."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if is_damaged(self._path):
+            aside = move_aside(self._path)
+            _logger.error("the store of runs is damaged (%s): it is moved to %s, and begun anew", error, aside)
+        self._writer = self._open()
+        return self._writer
+
+    def _is_ours_and_damaged(self, error: Exception) -> bool:
+        return _code(error.__cause__) in _DAMAGE and is_ours(self._path)
+
+
+def _code(error: BaseException | None) -> int:
+    """Return SQLite's primary result code; 0 where the error is not SQLite's."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def _is_busy(error: StoreError) -> bool:
+    return _code(error.__cause__) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

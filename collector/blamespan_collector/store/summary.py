@@ -36,7 +36,7 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
         end_ns=max(_time(max(span.start_ns, span.end_ns)) for span in spans),
         name=cut(named.name, _MAX_TEXT_BYTES),
         service=service_of(named),
-        task=cut(text_of(root.attributes.get(words.INPUT_MESSAGES)), _MAX_TEXT_BYTES) if root else "",
+        task=cut(_task(root), _MAX_TEXT_BYTES) if root else "",
         agents=_agents(steps),
         outcome=outcome_of(root, [span for span in own if root is None or span.parent_id == root.span_id]),
         steps=sum(1 + (words.STEP_RESULT_INDEX in span.attributes) for span in steps),
@@ -47,7 +47,8 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
     )
     found = found if verdict is None else _with_verdict(found, verdict)
     evidence = " ".join([quote for span in own if (quote := span.text(words.EVIDENCE))])
-    return replace(found, words=_words(found, evidence))
+    earlier = " ".join([link.trace_id for link in root.links if words.LINK_RELATION in link.attributes] if root else [])
+    return replace(found, words=_words(found, f"{evidence} {earlier}".rstrip()))
 
 
 def merged(before: RunSummary, more: RunSummary) -> RunSummary:
@@ -81,6 +82,10 @@ def merged(before: RunSummary, more: RunSummary) -> RunSummary:
         words=cut(f"{before.words} {more.words}", _MAX_WORDS_BYTES),
         place=before.place,
     )
+
+
+def _task(root: Span) -> str:
+    return root.text(words.RUN_TASK) or text_of(root.attributes.get(words.INPUT_MESSAGES))
 
 
 def _outcome(before: RunSummary, more: RunSummary) -> Outcome:

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -21,6 +22,8 @@ _logger = logging.getLogger("blamespan.collector")
 PASSED = "passed"
 """Name of the note that says up to where logs and metrics were sent on."""
 _TRY_AGAIN_S = 0.5
+_TRY_SOON_S = 0.05
+"""Where only room is missing: sinks make some at any time."""
 _TELL_EVERY = 20
 """Attempts between two words in the log."""
 _GIVE_UP_S = 60.0
@@ -48,19 +51,36 @@ class Write:
     passed: Position | None = None
 
     @property
+    def size_bytes(self) -> int:
+        """Count what is to be written, roughly."""
+        noted = sum(len(record.released.span_ids) + len(record.released.items) for record in self.records)
+        return sum(len(one.payload) for one in self.outgoing) + 8 * noted
+
+    def clear(self) -> None:
+        """Begin with nothing again."""
+        self.__init__()  # type: ignore[misc]  # a dataclass's own, on a value that nobody subclasses
+
+    @property
     def is_empty(self) -> bool:
         """Tell whether there is nothing to write."""
         return not (self.outgoing or self.records or self.passed)
 
 
-def commit(state: State, write: Write, outgoing: Sequence[Outgoing], cleared: Iterable[bytes]) -> None:
-    """Write all of it or nothing, trying again for a while where the disk has no room.
+def commit(
+    state: State,
+    write: Write,
+    outgoing: Sequence[Outgoing],
+    cleared: Iterable[bytes],
+    find_room: Callable[[], bool] = lambda: False,
+) -> None:
+    """Write all of it or nothing, trying again where the disk has no room, until there is some.
 
     Args:
         state: Where to.
         write: What.
         outgoing: The part of `write.outgoing` that some sink takes.
         cleared: Traces that did not end the process.
+        find_room: Called after an attempt that had no room; returns whether it may have some now.
     """
     cleared = tuple(cleared)
 
@@ -72,28 +92,34 @@ def commit(state: State, write: Write, outgoing: Sequence[Outgoing], cleared: It
             if write.passed is not None:
                 state.note(PASSED, pack_position(write.passed))
 
-    patiently("what is to be delivered cannot be written", attempt)
+    patiently("what is to be delivered cannot be written", attempt, find_room)
 
 
-def patiently(failure: str, attempt: Callable[[], _Result]) -> _Result:
+def patiently(failure: str, attempt: Callable[[], _Result], find_room: Callable[[], bool] | None = None) -> _Result:
     """Use the disk, again and again where it fails: most likely it is full, also for reading, and may have room again.
 
     Args:
         failure: What to say of it in the log.
         attempt: What to do; all of it or nothing.
+        find_room: Called where there was no room, returns whether there may be some now. Then it is tried for as long
+            as there is none: sinks that take what waits for them make some.
 
     Raises:
-        sqlite3.OperationalError: if it fails for a minute.
+        sqlite3.OperationalError, OSError: if it fails for a minute.
     """
     attempts = 0
     until_s = time.monotonic() + _GIVE_UP_S
     while True:
         try:
             return attempt()
-        except sqlite3.OperationalError as error:
-            if attempts % _TELL_EVERY == 0:
+        except (sqlite3.OperationalError, OSError) as error:
+            is_full = find_room is not None and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            with suppress(sqlite3.OperationalError):
+                if is_full and find_room is not None and find_room():
+                    continue
+            if attempts % (_TELL_EVERY * (10 if is_full else 1)) == 0:
                 _logger.error("%s, and is tried again: %s", failure, error)
             attempts += 1
-            if time.monotonic() > until_s:
+            if not is_full and time.monotonic() > until_s:
                 raise
-            time.sleep(_TRY_AGAIN_S)
+            time.sleep(_TRY_SOON_S if is_full else _TRY_AGAIN_S)

@@ -28,6 +28,7 @@ _MOST_MODES = 50
 _MOST_RUN_LABELS = 90
 """Ten tracers by outcome and verdict; others, as where an installed one names itself anew each time, are `other`."""
 _FROM_THE_START = (
+    "entries_damaged",
     "revisions",
     "runs_abstained",
     "runs_attributed",
@@ -87,6 +88,7 @@ class WorkerCounts:
     _delay: Histogram = field(default_factory=lambda: Histogram(_UPPER_DELAY_S))
     _share: Histogram = field(default_factory=lambda: Histogram(_UPPER_SCORE))
     _scores: dict[str, Histogram] = field(default_factory=dict)
+    _unaided: dict[str, Histogram] = field(default_factory=dict)
 
     def add(self, name: str, number: int = 1) -> None:
         """Count."""
@@ -100,6 +102,7 @@ class WorkerCounts:
         """Tell of runs judged by this tracer before there is any."""
         for outcome in ("succeeded", "failed", "unknown"):
             self._scores.setdefault(outcome, Histogram(_UPPER_SCORE))
+            self._unaided.setdefault(outcome, Histogram(_UPPER_SCORE))
             for verdict in ("failed", "succeeded", "abstained"):
                 self.runs[outcome, verdict, tracer] += 0
 
@@ -123,6 +126,8 @@ class WorkerCounts:
         if verdict.abstained is not None:
             return
         self._scores.setdefault(outcome, Histogram(_UPPER_SCORE)).add(verdict.failure_score)
+        if verdict.unaided_score is not None:
+            self._unaided.setdefault(outcome, Histogram(_UPPER_SCORE)).add(verdict.unaided_score)
         if is_failed:
             self._share.add(verdict.agents[0].score)
             self.blame[self._pair(verdict)] += 1
@@ -152,5 +157,6 @@ class WorkerCounts:
                 "verdict_delay_s": [self._delay.told()],
                 "blame_share": [self._share.told()],
                 "failure_score": [histogram.told(outcome) for outcome, histogram in self._scores.items()],
+                "unaided_score": [histogram.told(outcome) for outcome, histogram in self._unaided.items()],
             },
         }

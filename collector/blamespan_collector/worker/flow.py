@@ -8,18 +8,18 @@ that they were let go. Killed at any point, the next process goes on from there.
 from __future__ import annotations
 
 import logging
-import queue
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from blamespan.errors import MalformedSpan
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, Released
-from blamespan_collector.delivering.encoded import pieces, raw_spans
-from blamespan_collector.journal import Entry, JournalReader, JournalUnreadable, Position
-from blamespan_collector.judging.scorer import MAX_ATTEMPTS, Scored, Scorer, Task, first_batch, outgoing_raw
+from blamespan_collector.delivering.encoded import RawSpan, pieces, raw_spans, without_repeats
+from blamespan_collector.journal import Damage, Entry, JournalReader, Position
+from blamespan_collector.judging.lanes import JudgingLane
+from blamespan_collector.judging.scorer import MAX_ATTEMPTS, Scored, Task, outgoing_raw
 from blamespan_collector.settings import Limits
 from blamespan_collector.worker.commits import PASSED, Write, commit, patiently
 from blamespan_collector.worker.counts import WorkerCounts
@@ -36,12 +36,8 @@ _READ_AT_ONCE = 512
 _RELEASED_AT_ONCE = 512
 _MAX_WAITING = 512
 """Traces that wait for the tracer before more is read."""
-_BATCHES_AHEAD = 2
-"""Batches given to the scorer: the next one lies ready when one is done."""
 _MAX_TRACE_BYTES = 64 * 1024 * 1024
 """Larger traces go on without a verdict: to read one takes many times its size in memory."""
-_HUNG_AFTER_S = 60.0
-"""A batch that takes longer, and twice the deadline, will not end: the process does, to begin anew."""
 
 
 class Hung(Exception):
@@ -56,12 +52,14 @@ class Flow:
         state: Where it is written.
         limits: When to stop waiting for a trace.
         deadline_s: How long a trace waits for its verdict.
-        scorer: Gives the verdicts.
+        lanes: Give the verdicts; a trace goes to the first that takes it.
         max_bytes: Largest piece put into the outbox.
         kinds: What some sink takes; the rest is counted and goes nowhere.
         added: Told of what was put into the outbox.
         counts: Counts.
         now: Unix time in seconds that never runs backwards.
+        find_room: Called where a commit has no room on the disk.
+        commit_bytes: How much goes into one commit, where it can be parted.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ class Flow:
         reader: JournalReader,
         state: State,
         limits: Limits,
-        scorer: Scorer,
+        lanes: Sequence[JudgingLane],
         *,
         deadline_s: float,
         max_bytes: int,
@@ -77,20 +75,22 @@ class Flow:
         added: Callable[[Sequence[Outgoing]], None],
         counts: WorkerCounts,
         now: Callable[[], float],
+        find_room: Callable[[], bool] = lambda: False,
+        commit_bytes: int = 8 * 1024 * 1024,
     ) -> None:
-        self._reader, self._state, self._scorer, self._counts = reader, state, scorer, counts
+        self._reader, self._state, self._lanes, self._counts = reader, state, lanes, counts
         self._deadline_s, self._max_bytes, self._kinds = deadline_s, max_bytes, kinds
         self._added, self._now = added, now
+        self._find_room, self._commit_bytes = find_room, commit_bytes
         self._memory = ReleasedMemory(state)
         self.assembler: Assembler[int] = Assembler(limits, self._memory, follows=True)
-        self._waiting: deque[Task] = deque()
         self._owed = Owed(state)
-        self._batches: deque[list[Task]] = deque()
         self._attempts = state.attempts()
         self._began_s = now()
         self._clock_s, self._is_replaying = 0.0, True
         self._passed = unpack_position(state.noted(PASSED))
         self.read_to = Position(0, 0)
+        self._damaged_segments: set[int] = set()
         self._restore()
 
     def step(self) -> bool:
@@ -101,9 +101,10 @@ class Flow:
             sqlite3.Error: if the state cannot be written; the step can be tried again after a restart only.
         """
         write = Write()
+        self._note_damages()
         self._take_results(write)
         parts = self._read(write)
-        parts += self.assembler.due(self._clock_s, max(0, _MAX_WAITING - len(self._waiting)))
+        parts += self.assembler.due(self._clock_s, max(0, _MAX_WAITING - self._waiting))
         parts += self._owed_before({part.trace_id for part in parts})
         self._let_go(parts, write)
         self._expire(write)
@@ -123,8 +124,9 @@ class Flow:
         Args:
             until_s: When to stop (monotonic); what is still held then is taken up from the journal.
         """
-        tasks = [task for task in (*self._scoring, *self._waiting) if not task.is_out and task.part.reason != "revised"]
-        self._waiting.clear()
+        tasks = [task for task in self._held if not task.is_out and task.part.reason != "revised"]
+        for lane in self._lanes:
+            lane.waiting.clear()
         while tasks and time.monotonic() < until_s:
             write = Write()
             for task in tasks[:_RELEASED_AT_ONCE]:
@@ -136,12 +138,12 @@ class Flow:
     @property
     def is_idle(self) -> bool:
         """Tell whether nothing waits for a verdict."""
-        return not (self._waiting or self._owed or self._batches)
+        return self.waiting_traces == 0
 
     @property
     def waiting_traces(self) -> int:
         """Count the traces that wait for a verdict."""
-        return len(self._waiting) + len(self._owed) + len(self._scoring)
+        return self._waiting + len(self._owed) + len(self._scoring)
 
     @property
     def lag_s(self) -> float:
@@ -157,12 +159,24 @@ class Flow:
         """List the packed positions of what is held or awaits a verdict."""
         for _, items in self.assembler.kept():
             yield from items
-        for task in (*self._waiting, *self._owed.tasks, *self._scoring):
+        for task in (*self._held, *self._owed.tasks):
             yield from task.part.items
 
     @property
+    def _held(self) -> list[Task]:
+        return [task for lane in self._lanes for task in (*lane.scoring, *lane.waiting)]
+
+    @property
     def _scoring(self) -> list[Task]:
-        return [task for batch in self._batches for task in batch]
+        return [task for lane in self._lanes for task in lane.scoring]
+
+    @property
+    def _waiting(self) -> int:
+        """Count the traces that are not given to a scorer yet."""
+        return sum(len(lane.waiting) for lane in self._lanes)
+
+    def _lane_of(self, part: Part[int]) -> JudgingLane:
+        return next(lane for lane in self._lanes if lane.takes(part))
 
     def _awaiting(self) -> set[bytes]:
         """List the traces that are out and get a verdict."""
@@ -178,17 +192,10 @@ class Flow:
 
     def _read(self, write: Write) -> list[Part[int]]:
         """Read on in the journal, unless verdicts are behind."""
-        if len(self._waiting) >= _MAX_WAITING:
+        if self._waiting >= _MAX_WAITING:
             return []
-        try:
-            entries = patiently("the journal cannot be read", lambda: self._reader.read(self.read_to, _READ_AT_ONCE))
-        except JournalUnreadable as error:
-            if not error.is_damaged or error.segment is None:
-                raise
-            aside = self._reader.set_aside(error.segment)
-            _logger.error("%s. It was moved to %r; what can be delivered without it is", error, str(aside))
-            self._counts.add("segments_damaged")
-            return []
+        entries = patiently("the journal cannot be read", lambda: self._reader.read(self.read_to, _READ_AT_ONCE))
+        self._note_damages()
         self._memory.look_up({entry.trace_id for entry in entries})
         parts: list[Part[int]] = []
         for entry in entries:
@@ -197,6 +204,7 @@ class Flow:
                     parts += self._arrive(entry)
             elif entry.position > self._passed:
                 self._pass(entry, write)
+                self._commit_if_large(write)
             self.read_to = entry.position
         if len(entries) < _READ_AT_ONCE:
             self._is_replaying = False
@@ -234,7 +242,6 @@ class Flow:
             write.outgoing += [Outgoing(entry.signal, *piece) for piece in pieces(records, self._max_bytes)]
 
     def _let_go(self, parts: Iterable[Part[int]], write: Write) -> None:
-        overdue = self._is_overdue()
         for part in parts:
             self._counts.add(f"traces_{part.reason}")
             attempts = self._attempts.get(part.trace_id, 0)
@@ -244,8 +251,9 @@ class Flow:
                 continue
             deadline_s = max(self._clock_s, self._began_s) + self._deadline_s
             is_readable = part.size_bytes <= _MAX_TRACE_BYTES and attempts <= MAX_ATTEMPTS
-            if part.is_worth_a_verdict and is_readable and not overdue:
-                self._waiting.append(Task(part, deadline_s, attempts))
+            lane = self._lane_of(part)
+            if part.is_worth_a_verdict and is_readable and not lane.is_overdue:
+                lane.waiting.append(Task(part, deadline_s, attempts))
             else:
                 is_owed = part.is_worth_a_verdict and is_readable
                 self._go_on(part, write, awaits_verdict=is_owed)
@@ -270,15 +278,22 @@ class Flow:
             spans, _ = divided(part.items)  # events went on as the logs they are
             write.outgoing += outgoing_raw(part, self.payloads(spans), self._max_bytes)
         except (KeyError, MalformedSpan) as error:
-            self._lost(f"trace {part.trace_id.hex()}", len(part.span_ids), error)
+            write.outgoing += self._readable_rest(part, spans, error)
         write.records.append(Record(part.trace_id, released))
         write.parts.append(part)
         if awaits_verdict:
             self._counts.add("traces_past_deadline")
+        self._commit_if_large(write)
 
-    def _is_overdue(self) -> bool:
-        """Tell whether the tracer keeps a trace past its deadline: then no other waits for it."""
-        return any(task.is_out for task in self._scoring)
+    def _readable_rest(self, part: Part[int], items: Sequence[int], error: Exception) -> list[Outgoing]:
+        """Let go what can be read of a part, and count the rest as lost."""
+        spans: list[RawSpan] = []
+        for item in items:
+            with suppress(KeyError, MalformedSpan):
+                spans += raw_spans(self.payloads([item])[0])
+        spans = without_repeats(spans, part.span_ids)
+        self._lost(f"a part of trace {part.trace_id.hex()}", len(part.span_ids) - len(spans), error)
+        return [Outgoing("traces", count, data) for count, data in pieces(spans, self._max_bytes)]
 
     def _expire(self, write: Write) -> None:
         """Let traces go whose deadline has passed."""
@@ -287,37 +302,29 @@ class Flow:
             if task.deadline_s <= now_s and not task.is_out:
                 task.is_out = True
                 self._go_on(task.part, write, awaits_verdict=True)
-        overdue = self._is_overdue()
-        while self._waiting and (overdue or self._waiting[0].deadline_s <= now_s):
-            if len(write.parts) >= _RELEASED_AT_ONCE:
-                break  # the rest in the next step
-            part = self._waiting.popleft().part
-            self._go_on(part, write, awaits_verdict=True)
-            self.assembler.follow(part.trace_id, replace(part.released, awaits_verdict=True), self._clock_s)
-        busy_s = time.monotonic() - self._scorer.busy_since_s if self._scorer.busy_since_s is not None else 0.0
-        if busy_s > max(_HUNG_AFTER_S, 2 * self._deadline_s):
-            raise Hung(f"the tracer did not come back from {len(self._scoring)} traces in {busy_s:.0f} s")
+        for lane in self._lanes:
+            for task in lane.expired(now_s):
+                self._go_on(task.part, write, awaits_verdict=True)
+                released = replace(task.part.released, awaits_verdict=True)
+                self.assembler.follow(task.part.trace_id, released, self._clock_s)
+                if len(write.parts) >= _RELEASED_AT_ONCE:
+                    break  # the rest in the next step
+            if lane.hung_s is not None:
+                raise Hung(f"the tracer did not come back from {len(lane.scoring)} traces in {lane.hung_s:.0f} s")
 
     def _submit(self) -> bool:
-        """Give the scorer its next batch."""
-        if len(self._batches) >= _BATCHES_AHEAD or not (self._waiting or self._owed):
-            return False
-        batch = first_batch(self._waiting or self._owed.tasks, self._scorer.at_once)
-        if self._waiting:
-            for _ in batch:
-                self._waiting.popleft()
-        else:
-            self._owed.remove(batch)
-        self._batches.append(batch)
-        self._scorer.submit(batch)
-        return True
+        """Give the scorers their next batches."""
+        before = self._waiting + len(self._owed)
+        held = {task.part.trace_id for task in self._held} if self._owed else set()
+        for lane in self._lanes:  # a trace is in one lane at a time, or its verdicts could overtake each other
+            self._owed.remove(lane.submit([task for task in self._owed.tasks if task.part.trace_id not in held]))
+        return self._waiting + len(self._owed) < before
 
     def _take_results(self, write: Write) -> None:
-        try:
-            results = self._scorer.results.get_nowait()
-        except queue.Empty:
-            return
-        self._batches.popleft()
+        for lane in self._lanes:
+            self._settle(lane.results(), write)
+
+    def _settle(self, results: Sequence[Scored], write: Write) -> None:
         for scored in results:
             self._counts.took(scored.took_s)
             if scored.task.is_out or scored.task.part.reason == "revised":
@@ -330,6 +337,7 @@ class Flow:
                 part = scored.task.part
                 write.records.append(Record(part.trace_id, part.released, scored.digests))
                 write.parts.append(part)
+                self._commit_if_large(write)
         write.settled += [scored.task.part for scored in results]
 
     def _revise(self, scored: Scored, write: Write) -> None:
@@ -344,7 +352,7 @@ class Flow:
             self._counts.add("verdicts_missed")
         else:
             self._counts.verdicts(scored.verdict.runs, is_first=not known)
-            outgoing = self._scorer.beside(scored, known, noted.revision + 1)
+            outgoing = self._lanes[0].scorer.beside(scored, known, noted.revision + 1)
         write.outgoing += outgoing
         released: Released[int] = Released(frozenset(), revision=noted.revision + bool(outgoing))
         digests = known if scored.verdict is None else scored.digests
@@ -361,13 +369,19 @@ class Flow:
         outgoing = [one for one in write.outgoing if one.kind in self._kinds]
         done = {item for part in (*write.parts, *write.settled) for item in part.items} & self._state.carried
         suspects = {part.trace_id for part in write.settled} & self._attempts.keys()
-        commit(self._state, write, outgoing, suspects)
+        commit(self._state, write, outgoing, suspects, self._find_room)
         self._memory.committed(part.trace_id for part in write.parts)
         for trace_id in suspects:
             del self._attempts[trace_id]
         self._passed = write.passed or self._passed
         self._uncarry(done)
         self._added(outgoing)
+
+    def _commit_if_large(self, write: Write) -> None:
+        """Commit what there is already, where it is much: a full disk has room for little at once."""
+        if write.size_bytes > self._commit_bytes:
+            self._commit(write)
+            write.clear()
 
     def _uncarry(self, done: set[int]) -> None:
         """Let go of what was carried over and is needed no more."""
@@ -393,6 +407,34 @@ class Flow:
             for item in items
         ]
 
+    def _note_damages(self) -> None:
+        """Count, log and keep what the journal's reader found damaged since it was asked last."""
+        for damage in self._reader.take_damages():
+            rows = self._unknown_rows(damage)
+            # Of what was read before, the spans are counted when their trace goes on without them
+            spans = damage.spans if rows and not damage.was_read else 0
+            try:
+                kept = self._reader.keep_damaged(damage)
+            except OSError as error:
+                _logger.warning("damaged bytes of the journal cannot be kept: %s", error)
+            else:
+                if kept is None:  # the process before us told
+                    continue
+            self._damaged_segments.add(damage.segment)
+            self._counts.counts["segments_damaged"] = len(self._damaged_segments)
+            self._counts.add("entries_damaged", len(rows))
+            self._counts.add("spans_lost", spans)
+            _logger.error("%s. %d entries with %d spans are lost; everything else goes on", damage, len(rows), spans)
+
+    def _unknown_rows(self, damage: Damage) -> list[int]:
+        """List the rows of a damage that were not let go, sent on or carried over before."""
+        if not damage.rows:
+            return []
+        if damage.signal in ("logs", "metrics"):
+            return [row for row in damage.rows if Position(damage.segment, row) > self._passed]
+        done = self._state.done_rows(damage.segment)
+        return [row for row in damage.rows if row not in done]
+
     def _lost(self, what: str, spans: int, error: Exception) -> None:
         self._counts.add("spans_lost", spans)
-        _logger.error("%s is lost: its journal segment is damaged or gone (%s)", what, error)
+        _logger.error("%s (%d) is lost: its journal segment is damaged or gone (%r)", what, spans, error)

@@ -12,11 +12,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,24 +26,33 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import Tracer, load_tracer
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.destinations import destinations
+from blamespan_collector.delivering.kept import Grace
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.sinks import Sink
 from blamespan_collector.journal import FolderLock, JournalError, JournalReader, JournalUnreadable, has_room
+from blamespan_collector.journal.folder import folder_bytes
 from blamespan_collector.judging.annotator import Annotator
+from blamespan_collector.judging.lanes import JudgingLane
+from blamespan_collector.judging.large_runs import MAX_S_PER_SPAN, LargeRunsTracer, is_large
 from blamespan_collector.judging.processes import TracerProcesses
 from blamespan_collector.judging.scorer import InFlight, Scorer
+from blamespan_collector.local_runs import stored_spans
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.supervisor import NO_ROOM
 from blamespan_collector.worker.counts import WorkerCounts
 from blamespan_collector.worker.flow import Flow, Hung
+from blamespan_collector.worker.reserve import Reserve
+from blamespan_collector.worker.salvage import note_waiting, open_state, suspect
 from blamespan_collector.worker.segments import SegmentKeeper
-from blamespan_collector.worker.state import Outgoing, State
+from blamespan_collector.worker.state import Kind, Outgoing, StateDamaged
 
 __all__ = ["Worker", "run_worker"]
 
 _logger = logging.getLogger("blamespan.collector")
 
 _TELL_EVERY_S = 1.0
+_STUCK_AFTER_S = 5.0
+"""Without room on the disk for what is to be delivered: then whoever asks is told."""
 _IDLE_S = 0.05
 """How long to sleep with nothing to do: what was journalled wakes us before."""
 _LOCK_WAIT_S = 15.0
@@ -50,10 +61,17 @@ _ORPHAN_S = 5.0
 _KEPT_TRACES = 1_000_000
 """Released traces that late spans and duplicates are known by: about 300 bytes of disk each."""
 _FORGOTTEN_AT_ONCE = 5_000
+_SCORER_ENDS_S = 0.3
+_KEPT_SHARE = 1 / 8
+"""Of the journal's size, at most, for what was delivered and is kept."""
+_RESERVED_BYTES = 256 * 1024 * 1024
+"""What the intake leaves free on the disk, or a twentieth of it; below twice that, nothing delivered is kept."""
 _TRACER_DEADLINE = "BLAMESPAN_TRACER_DEADLINE_S"
 """Tells a tracer that waits for others, such as `judge`, when to come back: what it says later is late."""
 _TRACER_SHARE = 0.8
 """Of `deadline_s`: what a batch waits for the one before it, and its encoding, come on top."""
+_HUNG_AFTER_S = 60.0
+"""A batch that takes longer, and twice the deadline, will not end: the process does, to begin anew."""
 _GARBAGE = (20_000, 20, 50)
 """Objects made before Python looks for cycles among them: there are none, and spans are many objects."""
 
@@ -81,6 +99,10 @@ def run_worker(settings: CollectorSettings, link: Connection) -> None:
             raise
         _logger.error("the journal's disk is full: %s", error)
         raise SystemExit(NO_ROOM) from error
+    except (StateDamaged, sqlite3.DatabaseError, UnicodeError) as error:
+        suspect(settings.journal / "state.db")
+        _logger.error("the state is damaged (%s): it is checked, and begun anew with what can be read of it", error)
+        raise SystemExit(1) from error
 
 
 def _give_up(settings: CollectorSettings, link: Connection, error: Exception) -> None:
@@ -132,48 +154,79 @@ class Worker:
         self._settings = settings
         self._counts = WorkerCounts()
         self._stop_s: float | None = None
+        self._link: Connection | None = None
+        self._lived_s = time.monotonic()
+        self._stuck_since_s: float | None = None
         self.orphaned = threading.Event()
         """Set when whoever started us is gone."""
         self._woken = threading.Event()
         self._lock = FolderLock(settings.journal, "worker", wait_s=_LOCK_WAIT_S)
         self._sinks = list(destinations(settings) if sinks is None else sinks)
         self._tracer = load() if load is not None else _tracer_of(settings)
+        hung_after_s = max(_HUNG_AFTER_S, 2 * settings.deadline_s)
+        self._large_runs_tracer = LargeRunsTracer(settings.tracer, self._tracer.identity, hung_after_s)
+        tracer_of_large_runs: Tracer = load() if load is not None else self._large_runs_tracer
         self._counts.expect(self._tracer.identity.name)
         path = settings.journal / "state.db"
-        self._state = State(path, sync=settings.journal_sync)
-        self._in_flight = InFlight(settings.journal / "attributing")
+        self._state_path = path
+        self._state = open_state(path, settings.journal_sync)
+        self._reserve = Reserve(path, self._state, settings.max_journal_bytes)
+        self._in_flight = [InFlight(settings.journal / name) for name in ("attributing", "attributing-large")]
         self._note_attempts()
         self._reader = JournalReader(settings.journal)
-        self._delivery = Delivery(lambda sinks: Outbox(path, sinks, sync=settings.journal_sync), self._sinks)
+        grace = Grace(
+            settings.keep_delivered_s,
+            min(settings.keep_delivered_bytes, int(settings.max_journal_bytes * _KEPT_SHARE)),
+        )
+        self._delivery = Delivery(
+            lambda sinks: Outbox(
+                path,
+                sinks,
+                sync=settings.journal_sync,
+                grace=grace,
+                lost=self._note_lost,
+                vfs=self._state.vfs,
+                log_pages=self._reserve.log_pages,
+            ),
+            self._sinks,
+            self._is_tight,
+        )
         self._keeper = SegmentKeeper(
-            settings.journal, self._reader, self._state, settings.limits.idle_s, settings.max_journal_bytes
+            settings.journal,
+            self._reader,
+            self._state,
+            settings.limits.idle_s,
+            settings.max_journal_bytes,
+            self._reserve.is_short,
         )
         offset_s = time.time() - time.monotonic()
-        self._scorer = Scorer(
-            Annotator(lambda: self._tracer),
-            self._payloads,
-            self._in_flight,
-            settings.max_forward_bytes,
-            self._delivery.kinds,
-            self._woken.set,
-        )
+        small = self._scorer(self._tracer, self._in_flight[0])
+        large = self._scorer(tracer_of_large_runs, self._in_flight[1])
+        self._scorers = (small, large)
         self._flow = Flow(
             self._reader,
             self._state,
             settings.limits,
-            self._scorer,
+            (
+                JudgingLane(small, lambda part: not is_large(part), (hung_after_s, 0.0)),
+                JudgingLane(large, is_large, (2 * hung_after_s, 2 * MAX_S_PER_SPAN)),  # its tracer ends itself before
+            ),
             deadline_s=settings.deadline_s,
             max_bytes=settings.max_forward_bytes,
             kinds=self._delivery.kinds,
             added=self._added,
             counts=self._counts,
             now=lambda: offset_s + time.monotonic(),
+            find_room=self._find_room,
+            commit_bytes=self._reserve.commit_bytes,
         )
 
     def run(self, link: Connection) -> None:
         """Work until told to stop. A failure of ours ends the process: the next one goes on from the disk."""
+        self._link = link
         self._delivery.start()
-        self._scorer.start()
+        for scorer in self._scorers:
+            scorer.start()
         threading.Thread(target=self._listen, args=(link,), name="blamespan-link", daemon=True).start()
         self._tell(link)
         told_s = time.monotonic()
@@ -192,19 +245,37 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """Close the files, and end the tracer's processes."""
+        """Close the files, and end the tracer's processes.
+
+        Where the tracer does not come back, its thread may read them at any time: they stay open to the process's end.
+        """
+        self._large_runs_tracer.close()  # so that its thread comes back
+        ended = [scorer.stop(_SCORER_ENDS_S) for scorer in self._scorers]
         if isinstance(self._tracer, TracerProcesses):
             self._tracer.close()
-        self._state.close()
-        self._reader.close()
+        if all(ended):
+            self._state.close()
+            self._reader.close()
         self._lock.release()
 
+    def _scorer(self, tracer: Tracer, in_flight: InFlight) -> Scorer:
+        return Scorer(
+            Annotator(lambda: tracer, partial(stored_spans, self._settings.store)),
+            self._payloads,
+            in_flight,
+            self._settings.max_forward_bytes,
+            self._delivery.kinds,
+            self._woken.set,
+        )
+
     def _step(self) -> bool:
-        for part in (self._delivery, self._scorer):
-            if part.failure is not None:
-                raise part.failure
+        for failure in (self._delivery.failure, *(scorer.failure for scorer in self._scorers)):
+            if failure is not None:
+                raise failure
         try:
-            return self._flow.step()
+            is_busy = self._flow.step()
+            self._stuck_since_s = None
+            return is_busy
         except Hung as error:
             _logger.error("%s. The process is started again; the traces follow", error)
             raise SystemExit(1) from error
@@ -252,21 +323,29 @@ class Worker:
             "traces_waiting": self._flow.waiting_traces,
             "journal_lag_s": self._flow.lag_s,
             "queue_age_s": 0.0 if self._delivery.oldest_s is None else max(0.0, time.time() - self._delivery.oldest_s),
-            "spans_waiting": sum(one.waiting for one in lanes.values()),
+            "spans_waiting": sum(one.waiting + one.resending for one in lanes.values()),
+            "set_aside_spans": self._delivery.set_aside.get("traces", 0),
+            "set_aside_records": sum(n for kind, n in self._delivery.set_aside.items() if kind != "traces"),
+            "kept_bytes": self._delivery.kept_bytes,
             "sinks_failing": sum(one.failures > 0 for one in lanes.values()),
         }
         for (_, kind), one in lanes.items():
             counts[f"{'spans' if kind == 'traces' else kind}_delivered"] += one.delivered
             counts[f"{'spans' if kind == 'traces' else kind}_set_aside"] += one.refused
-        annotator = self._scorer.annotator
+            counts[f"{'spans' if kind == 'traces' else kind}_resent"] += one.resent
+        annotators = [scorer.annotator for scorer in self._scorers]
+        counts["spans_lost"] = self._state.lost_spans
+        counts["state_rows_damaged"] = self._state.damaged_rows
         counts["spans_duplicate"] = self._flow.assembler.duplicates
-        counts["traces_attributed"] = annotator.traces
-        counts["traces_not_attributed"] = annotator.failures
+        counts["traces_attributed"] = sum(annotator.traces for annotator in annotators)
+        counts["traces_not_attributed"] = sum(annotator.failures for annotator in annotators)
         said = self._counts.message()
+        counts["spans_lost"] += said["counts"]["spans_lost"]
         identity = self._tracer.identity
         return {
             **said,
             "ready": True,
+            "is_stuck": self._stuck_since_s is not None and time.monotonic() - self._stuck_since_s > _STUCK_AFTER_S,
             "tracer": f"{identity.name}/{identity.version}",
             "to": [sink.name for sink in self._sinks],
             "counts": {**said["counts"], **counts},
@@ -278,9 +357,33 @@ class Worker:
             oldest = self._keeper.tidy(self._flow.read_below, self._flow.needed)
             with self._state.commit():
                 self._state.forget(_KEPT_TRACES, oldest, _FORGOTTEN_AT_ONCE)
-            self._state.shrink()
+            self._reserve.keep(oldest)
+            note_waiting(self._state_path, self._state.carried_spans + self._spans_waiting())
         except sqlite3.OperationalError as error:  # most likely a full disk: in a second there may be room
             _logger.warning("the journal could not be tidied up: %s", error)
+
+    def _spans_waiting(self) -> int:
+        """Return how many spans of the outbox some sink lacks."""
+        return max((lane.waiting for (_, kind), lane in self._delivery.counts.items() if kind == "traces"), default=0)
+
+    def _is_tight(self) -> bool:
+        """Check whether room is short: what is kept though it was delivered is the first to yield."""
+        disk = shutil.disk_usage(self._settings.journal)
+        is_full = disk.free < 2 * min(_RESERVED_BYTES, disk.total // 20)
+        return is_full or folder_bytes(self._settings.journal) > self._settings.max_journal_bytes / 2
+
+    def _find_room(self) -> bool:
+        """Make room inside the state, and say meanwhile that we live; return whether there may be some now."""
+        if self._link is not None and time.monotonic() - self._lived_s > _TELL_EVERY_S:
+            self._lived_s = time.monotonic()
+            self._tell(self._link)
+        if self.orphaned.is_set():
+            raise SystemExit(NO_ROOM)
+        is_waiting = any(lane.waiting for lane in self._delivery.counts.values())
+        if self._reserve.find_room(is_waiting=is_waiting):
+            return True
+        self._stuck_since_s = self._stuck_since_s or time.monotonic()
+        return False
 
     def _added(self, outgoing: Sequence[Outgoing]) -> None:
         for one in outgoing:
@@ -288,14 +391,19 @@ class Worker:
         if outgoing:
             self._delivery.wake()
 
+    def _note_lost(self, kind: Kind, spans: int) -> None:
+        """Count what is lost with damaged rows of the outbox."""
+        self._counts.add("spans_lost" if kind == "traces" else f"{kind}_lost", spans)
+
     def _payloads(self, items: Sequence[int]) -> list[bytes]:
         return self._flow.payloads(items)
 
     def _note_attempts(self) -> None:
         """Suspect the traces that were being attributed when the last process died."""
-        suspects = self._in_flight.read()
+        suspects = [trace_id for in_flight in self._in_flight for trace_id in in_flight.read()]
         if suspects:
             _logger.warning("the last process ended while it attributed %d traces: they are tried again", len(suspects))
             with self._state.commit():
                 self._state.note_attempts(suspects)
-            self._in_flight.write(())
+            for in_flight in self._in_flight:
+                in_flight.write(())

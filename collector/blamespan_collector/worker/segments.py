@@ -34,14 +34,24 @@ class SegmentKeeper:
         state: Gets what is carried over.
         keep_s: How long a segment is kept after its last need.
         max_bytes: How large the journal may grow; at half of it nothing is kept without need.
+        is_short: Checks whether the disk is short of room; then nothing is, either.
     """
 
-    def __init__(self, folder: Path, reader: JournalReader, state: State, keep_s: float, max_bytes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        reader: JournalReader,
+        state: State,
+        keep_s: float,
+        max_bytes: int,
+        is_short: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._folder = folder
         self._reader = reader
         self._state = state
         self._keep_s = keep_s
         self._max_bytes = max_bytes
+        self._is_short = is_short
         self._free_since_s: dict[int, float] = {}
         self._first_seen_s: dict[int, float] = {}
 
@@ -67,7 +77,7 @@ class SegmentKeeper:
         done = [segment for segment in segments[:-1] if segment < below]
         sizes = {segment: self._size(segment) for segment in done}
         kept_bytes = sum(sizes.values())
-        is_tight = kept_bytes > self._max_bytes / 2
+        is_tight = kept_bytes > self._max_bytes / 2 or self._is_short()
         for segment in done:
             self._first_seen_s.setdefault(segment, now_s)
             if rows[segment]:
@@ -82,22 +92,29 @@ class SegmentKeeper:
         return min(self._reader.segments(), default=0)
 
     def _carry(self, packed: list[int], segment_bytes: int) -> bool:
-        """Carry over what is left of a segment, where it is little."""
+        """Carry over what is left of a segment, where it is little; what is damaged by now cannot be."""
         entries = [
             entry
             for position in map(unpack_position, sorted(packed))
             for entry in self._reader.read(Position(position.segment, position.row - 1), 1)
+            if entry.position == position
         ]
         if sum(entry.size_bytes for entry in entries) > _CARRY_SHARE * segment_bytes:
             return False
         with self._state.commit():
-            for entry in entries:
-                self._state.carry(entry, pack_keys(entry.keys), self._reader.payload(entry.position))
+            for entry in list(entries):
+                try:
+                    payload = self._reader.payload(entry.position)
+                except KeyError:
+                    entries.remove(entry)
+                else:
+                    self._state.carry(entry, pack_keys(entry.keys), payload)
         self._state.carried |= {item_of(entry) for entry in entries}
         return True
 
     def _drop(self, segment: int) -> None:
-        self._state.flush()
+        if not self._state.settle():
+            return  # what is known of its entries is in the file beside the state's as yet: damage there would lose it
         try:
             self._reader.drop(segment)
         except (OSError, ValueError) as error:

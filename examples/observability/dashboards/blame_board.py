@@ -32,10 +32,11 @@ from panels import (
 from blamespan import taxonomy
 
 RUNS, BLAME = "blamespan_runs_total", "blamespan_blame_total"
-FOUND_FAILED, FOUND_FINE, ABSTAINED = 'verdict="failed"', 'verdict="succeeded"', 'verdict="abstained"'
+FOUND_FAILED, ABSTAINED = 'verdict="failed"', 'verdict="abstained"'
 KNOWN = 'outcome!="unknown"'
-FALSE_ALARM = f'{FOUND_FAILED}, outcome="succeeded"'
-MISSED = f'{FOUND_FINE}, outcome="failed"'
+SUCCEEDED, HAD_FAILED = 'outcome="succeeded"', 'outcome="failed"'
+UNAIDED = "blamespan_failure_unaided_score"
+"""A tracer that is told that a run failed finds it failed: only what it says without that can be right or wrong."""
 COLORS = {"failed": "red", "succeeded": "green", "abstained": "purple"}
 
 
@@ -59,6 +60,12 @@ def rose(metric: str, where: str = "", window: str = "$__range") -> str:
     return f"sum(increase({counter(metric, where)}[{window}]))"
 
 
+def alarms(where: str, window: str = "$__range") -> str:
+    """Ask how many runs were found failed by a verdict that was not told how they ended: a score above a half."""
+    fine = rose(f"{UNAIDED}_bucket", f'{where}, le="0.5"', window)
+    return f"({rose(f'{UNAIDED}_count', where, window)} - {fine})"
+
+
 def _at_a_glance() -> list[AnyPanel]:
     calm = thresholds((None, "green"), (0.1, "orange"), (0.3, "red"))
     shares = [
@@ -76,9 +83,9 @@ def _at_a_glance() -> list[AnyPanel]:
         ),
         (
             "False alarms",
-            "Of the runs found failed whose end somebody knows: which share succeeded?",
+            "Of the runs found failed without being told, whose end somebody knows: which share succeeded?",
             "no run with a known end",
-            share(rose(RUNS, FALSE_ALARM), rose(RUNS, f"{FOUND_FAILED}, {KNOWN}")),
+            share(alarms(SUCCEEDED), alarms(KNOWN)),
         ),
     ]
     judged = number().decimals(0)
@@ -190,7 +197,7 @@ def _scores() -> heatmap.Panel:
 def _confidence() -> list[AnyPanel]:
     quantiles = {"half": 0.5, "the least sure tenth": 0.1}
     concentrated = [over_time(quantile(of, "blamespan_blame_share"), legend) for legend, of in quantiles.items()]
-    scores = [counter(f"blamespan_failure_score_{of}") for of in ("sum", "count")]
+    scores = [counter(f"{UNAIDED}_{of}") for of in ("sum", "count")]
     totals = [f"sum by (outcome) (rate({score}[$__rate_interval]))" for score in scores]
     return [
         shown(
@@ -203,7 +210,8 @@ def _confidence() -> list[AnyPanel]:
         shown(
             lines("none").max(1),
             "Mean failure score by known end",
-            "Do scores tell failed runs from those that succeeded? The further apart the lines, the better.",
+            "Do scores tell failed runs from those that succeeded, without being told which is which? "
+            "The further apart the lines, the better.",
             over_time(share(*totals), "{{outcome}}"),
             width=6,
         ),
@@ -211,19 +219,21 @@ def _confidence() -> list[AnyPanel]:
 
 
 def _false_alarms() -> list[AnyPanel]:
-    def of(part: str, whole: str) -> str:
-        return share(rose(RUNS, part, "1h"), rose(RUNS, whole, "1h"))
+    def judged(where: str) -> str:
+        return rose(f"{UNAIDED}_count", where, "1h")
 
+    missed = rose(f"{UNAIDED}_bucket", f'{HAD_FAILED}, le="0.5"', "1h")
     watch = [
-        over_time(of(FALSE_ALARM, f"{FOUND_FAILED}, {KNOWN}"), "found failed, had succeeded"),
-        over_time(of(FALSE_ALARM, 'outcome="succeeded"'), "succeeded, found failed"),
-        over_time(of(MISSED, 'outcome="failed"'), "failed, found fine"),
+        over_time(share(alarms(SUCCEEDED, "1h"), alarms(KNOWN, "1h")), "found failed, had succeeded"),
+        over_time(share(alarms(SUCCEEDED, "1h"), judged(SUCCEEDED)), "succeeded, found failed"),
+        over_time(share(missed, judged(HAD_FAILED)), "failed, found fine"),
     ]
     return [
         shown(
             lines("percentunit").max(1),
             "False-alarm watch",
-            "Within an hour: how many alarms were false? How many successes raised one? How many failures raised none?",
+            "Within an hour, by verdicts that were not told: how many alarms were false? "
+            "How many successes raised one? How many failures raised none?",
             *watch,
             width=12,
         ),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from blamespan.guard import guard
+from blamespan_integrations.importing import AfterImport
+from blamespan_integrations.recording import Recorder
 
 if TYPE_CHECKING:
     from blamespan_integrations.autogen._patches import Patches
@@ -22,20 +24,24 @@ class AutoGenInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproj
     """Records AutoGen AgentChat; `blamespan.instrument()` and `opentelemetry-instrument` switch it on."""
 
     _patches: Patches | None = None
+    _framework = AfterImport("autogen_agentchat")
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Name the versions this was written against."""
         return ("autogen-agentchat >= 0.7.5",)
 
     def _instrument(self, **kwargs: Any) -> None:
-        with guard("autogen: instrument this version of AutoGen"):
-            # Imported here: this module must load where AutoGen is not installed.
-            from blamespan_integrations.autogen._wrap import wrap
-            from blamespan_integrations.recording import Recorder
+        recorder = Recorder.of("blamespan.autogen", kwargs)
+        self._framework.arm(lambda: self._wrap(recorder))
 
-            self._patches = wrap(Recorder.of("blamespan.autogen", kwargs))
+    def _wrap(self, recorder: Recorder) -> None:
+        with guard("autogen: instrument this version of AutoGen"):
+            from blamespan_integrations.autogen._wrap import wrap  # imports AutoGen
+
+            self._patches = wrap(recorder)
 
     def _uninstrument(self, **kwargs: Any) -> None:
+        self._framework.disarm()
         if self._patches is not None:
             self._patches.undo()
             self._patches = None

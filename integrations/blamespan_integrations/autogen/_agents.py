@@ -24,7 +24,7 @@ from blamespan_integrations.autogen._convert import (
 from blamespan_integrations.autogen._foreign import frame_around
 from blamespan_integrations.autogen._frames import Frame, Start
 from blamespan_integrations.autogen._reading import Reading
-from blamespan_integrations.autogen._runs import AgentRun, RunFrame, is_cut_short
+from blamespan_integrations.autogen._runs import AgentRun, RunFrame
 from blamespan_integrations.autogen._teams import SELECTION_REASON, Speaking, TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder, StepRef
 from blamespan_integrations.recording.recorder import RUN_KEY
@@ -259,7 +259,7 @@ class AgentTurn(Speaking):
             call.close(GeneratorExit())
         if self.is_open:
             self.is_open = False
-            if error is not None and is_cut_short(error):
+            if error is not None and self.is_cut_short(error):
                 self._span.end(attributes={STEP_CANCELLED: True})
             else:
                 self._span.end(error=error if error is not None else "no_response")

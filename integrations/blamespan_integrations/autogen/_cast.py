@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
-from weakref import ref
 
 from autogen_agentchat.agents import MessageFilterAgent, SocietyOfMindAgent
 from autogen_agentchat.base import ChatAgent, Team
@@ -21,6 +20,7 @@ from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrato
 
 from blamespan.trace import Agent, AgentRole
 from blamespan_integrations.autogen._convert import agent_role, text_attribute
+from blamespan_integrations.autogen._references import reference
 
 __all__ = ["Cast", "plain_name"]
 
@@ -73,7 +73,7 @@ class Cast:
         for place, member in places.items():
             plain = member.agent.name
             name = self._name_at(place, plain, is_shared=counts[plain] > 1)
-            self._names[id(member.owner)] = _reference(member.owner), plain, name
+            self._names[id(member.owner)] = reference(member.owner), plain, name
             self.roles.setdefault(plain, member.agent.role)
         return [replace(member.agent, name=self.name_of(member.owner, member.agent.name, None)) for member in members]
 
@@ -128,14 +128,6 @@ class Cast:
 def plain_name(named: Any) -> str:
     """Read the name that the program gave to an agent or team; its class's where it has none that can be read."""
     return text_attribute(named, "name") or type(named).__name__
-
-
-def _reference(owner: object) -> Callable[[], object]:
-    """Refer to *owner* without keeping it: another object may get its id."""
-    try:
-        return ref(owner)
-    except TypeError:
-        return lambda: owner
 
 
 def _nothing() -> object:

@@ -7,6 +7,7 @@ around AutoGen's own code and never across a `yield`.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from blamespan.guard import guard
 from blamespan_integrations.autogen._memory import Memory
 from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._references import reference
 from blamespan_integrations.recording import StepRef
 
 __all__ = ["Frame", "Start", "attached", "current_frame", "is_any", "recorded_call", "recorded_stream"]
@@ -34,7 +36,6 @@ class Frame:
 
     Attributes:
         awaits: What of that which the call returns or yields it wants to see.
-        owner: The team, agent, tool, ... whose method was called.
         outer: The frame in which it was called.
         memory: What the run remembers; frames within each other share one.
         is_open: False once it has ended.
@@ -53,6 +54,18 @@ class Frame:
         self.onward: Context | None = None
 
     @property
+    def owner(self) -> Any:  # whatever AutoGen calls a method of
+        """Return the team, agent, tool, ... whose method was called; None once it is gone.
+
+        The contexts of messages hold frames for longer than a run: a frame must not keep what the program drops.
+        """
+        return self._owner()
+
+    @owner.setter
+    def owner(self, owner: Any) -> None:
+        self._owner = reference(owner)
+
+    @property
     def is_outermost(self) -> bool:
         """Whether no team, agent, tool or model call of AutoGen's is around it."""
         return self.outer is None or (self.outer.owner is None and self.outer.outer is None)
@@ -67,6 +80,21 @@ class Frame:
     def close(self, error: BaseException | None) -> None:
         """Learn that the call or stream is over; `GeneratorExit` means that the stream was left early."""
         self.is_open = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the program itself has ended this, though it goes on for a while."""
+        return False
+
+    def is_cut_short(self, error: BaseException) -> bool:
+        """Check whether the program ended this early, rather than that it failed.
+
+        A cancelled task and a stream that was left say so themselves. After the program has given up on a run, as by a
+        timeout of its own, whatever the rest of it raises is a consequence.
+        """
+        if isinstance(error, GeneratorExit | asyncio.CancelledError):
+            return True
+        return any(frame.is_cancelled for frame in self.outwards())
 
     def abandon(self) -> None:
         """End what has been begun: something of ours has failed."""

@@ -11,6 +11,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary, ref
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -71,30 +72,48 @@ class Arrival:
     answer: StepRef | None = None
 
 
+class _Shelf(dict[str, Letter]):
+    """The messages that one runtime has on their way, by id."""
+
+
 class Letters:
-    """The messages on their way, by id.
+    """The messages on their way, by id; those of a runtime that is gone are gone with it.
 
     Args:
         conversations: What came of those from other processes.
     """
 
     def __init__(self, conversations: Conversations | None = None) -> None:
-        self._letters: OrderedDict[str, Letter] = OrderedDict()
+        self._shelves: WeakKeyDictionary[object, _Shelf] = WeakKeyDictionary()
+        self._common_shelf = _Shelf()
+        self._places: OrderedDict[str, ref[_Shelf]] = OrderedDict()
         self._conversations = conversations or Conversations()
 
-    def post(self, letter: Letter) -> None:
-        """Keep a letter for its receivers."""
-        self._letters[letter.id] = letter
-        while len(self._letters) > _MOST_LETTERS:
-            self._letters.popitem(last=False)
+    def post(self, letter: Letter, runtime: object) -> None:
+        """Keep a letter, which *runtime* carries, for its receivers."""
+        shelf = self._shelf_of(runtime)
+        shelf[letter.id] = letter
+        self._places[letter.id] = ref(shelf)
+        while len(self._places) > _MOST_LETTERS:
+            self.take(next(iter(self._places)))
+
+    def _shelf_of(self, runtime: object) -> _Shelf:
+        try:
+            return self._shelves.setdefault(runtime, _Shelf())
+        except TypeError:  # a runtime of the program's own that cannot be hashed or referred to weakly
+            return self._common_shelf
 
     def find(self, letter_id: str) -> Letter | None:
         """Find a letter for one of several receivers."""
-        return self._letters.get(letter_id)
+        place = self._places.get(letter_id)
+        shelf = place() if place is not None else None
+        return shelf.get(letter_id) if shelf is not None else None
 
     def take(self, letter_id: str) -> Letter | None:
         """Find a letter for its only receiver."""
-        return self._letters.pop(letter_id, None)
+        place = self._places.pop(letter_id, None)
+        shelf = place() if place is not None else None
+        return shelf.pop(letter_id, None) if shelf is not None else None
 
     def arrived(self, metadata: Mapping[str, str]) -> Context | None:
         """Read the context that a message's metadata carry; None where they carry none."""

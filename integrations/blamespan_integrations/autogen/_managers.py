@@ -31,7 +31,6 @@ from blamespan_integrations.autogen._convert import (
 )
 from blamespan_integrations.autogen._frames import Frame, current_frame, is_any
 from blamespan_integrations.autogen._patches import Function, Patches
-from blamespan_integrations.autogen._runs import is_cut_short
 from blamespan_integrations.autogen._teams import TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
@@ -133,7 +132,7 @@ class ManagerTurn(Frame):
         """End a span whose manager failed, or had nothing to say."""
         self.is_open = False
         if self._span is not None:
-            is_left = error is None or is_cut_short(error)
+            is_left = error is None or self.is_cut_short(error)
             self._span.end(
                 attributes={STEP_CANCELLED: True} if error is not None and is_left else None,
                 error=None if is_left else error,

@@ -19,6 +19,7 @@ from blamespan.messages import Message
 from blamespan_integrations.autogen._cast import Cast
 from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
 from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._references import reference
 from blamespan_integrations.recording import StepRef
 
 __all__ = ["Memory", "recalled"]
@@ -32,7 +33,7 @@ class _Caller:
     """What one caller has sent to models, and got back.
 
     Attributes:
-        owner: Kept, so that no other object can get its id.
+        owner: Gives it while it lives: another object may get its id.
         seen: How often each content may come before it is new.
         last: The messages of its latest call.
         counted: How often each content is in `last`.
@@ -40,7 +41,7 @@ class _Caller:
         known: Messages of its latest call in an earlier run, by id.
     """
 
-    owner: object
+    owner: Callable[[], object]
     seen: Counter[Hashable] = field(default_factory=Counter)
     last: Sequence[LLMMessage] = ()
     counted: Counter[Hashable] = field(default_factory=Counter)
@@ -100,7 +101,7 @@ class Memory:
         """Let go of all contents but the latest of agents that still live: their next run goes on from there."""
         for caller in self._callers.values():
             with suppress(Exception):  # an agent of the program's own that cannot be hashed or referred to weakly
-                _past[caller.owner] = caller.last, caller.answers
+                _past[caller.owner()] = caller.last, caller.answers
         self._callers.clear()
 
     def answered(self, owner: object, content: object) -> None:
@@ -112,13 +113,13 @@ class Memory:
 
     def _caller(self, owner: object) -> _Caller:
         caller = self._callers.get(id(owner))
-        if caller is None:
+        if caller is None or caller.owner() is not owner:
             last: Sequence[LLMMessage] = ()
             answers: Sequence[Hashable] = ()
             with suppress(Exception):
                 last, answers = _past.get(owner, ((), ()))
             known = {id(message): message for message in last}
-            caller = self._callers[id(owner)] = _Caller(owner, Counter(answers), known=known)
+            caller = self._callers[id(owner)] = _Caller(reference(owner), Counter(answers), known=known)
         return caller
 
 

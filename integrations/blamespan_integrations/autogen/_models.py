@@ -12,7 +12,7 @@ from blamespan_integrations.autogen._convert import from_create_result, model_of
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import ManagerTurn, manager_at_work
 from blamespan_integrations.autogen._reading import Reading
-from blamespan_integrations.autogen._runs import RunFrame, is_cut_short
+from blamespan_integrations.autogen._runs import RunFrame
 from blamespan_integrations.recording import Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
@@ -102,7 +102,7 @@ class ModelCall(Frame):
         if not self.is_open:
             return
         self.is_open = False
-        if error is not None and is_cut_short(error):
+        if error is not None and self.is_cut_short(error):
             self._span.add({STEP_CANCELLED: True})
             self._span.end()
         elif error is not None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice, pairwise
 from types import FunctionType
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
+from blamespan_integrations.autogen._others import after_uninstrument
 from blamespan_integrations.subclasses import class_tree, watch_subclasses
+from blamespan_integrations.wrappers import exchange, wrappers
 
 __all__ = ["Function", "Patches"]
 
@@ -32,6 +35,13 @@ class Patches:
         self.active = True
         self._undo: list[Callable[[], None]] = []
         self._renew: list[Callable[[], None]] = []
+        self._places: list[tuple[Collection[type], Collection[str]]] = []
+        """Where wrappers were put: classes and names of their methods."""
+        self._made: WeakSet[Function] = WeakSet()
+        self._single: list[tuple[object, object]] = []
+        """Wrappers that `wrap` has made, and what they wrap."""
+        self._held: dict[tuple[type, str], object] = {}
+        """The wrappers of others that ours were within when we left, by class and method."""
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set attribute *name* of a class or module; leave it alone where it does not exist."""
@@ -48,21 +58,23 @@ class Patches:
 
     def wrap(self, owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
         """Set attribute *name* of a class to what *wrapper* makes of it; leave it alone where it does not exist."""
-        made: list[object] = []
 
         def put() -> None:
             found = vars(owner).get(name)
-            if found is not None and not _holds(found, made):
-                made.append(wrapper(found))
-                self.replace(owner, name, made[-1])
+            if found is not None and not self._holds(found):
+                ours = wrapper(found)
+                if ours is not found:
+                    self._single.append((ours, found))
+                    setattr(owner, name, ours)
 
         put()
         self._renew.append(put)
+        self._places.append(([owner], [name]))
 
     def cover(
         self,
         root: type,
-        wrappers: Mapping[str, Callable[[Function], Function]],
+        methods: Mapping[str, Callable[[Function], Function]],
         *,
         leave_out: frozenset[type] = frozenset(),
     ) -> None:
@@ -70,17 +82,16 @@ class Patches:
 
         Args:
             root: Where the methods are declared. Abstract ones are left alone.
-            wrappers: Method name to what makes the wrapper of an original.
+            methods: Method name to what makes the wrapper of an original.
             leave_out: Classes whose own methods stay as they are.
         """
         covered: WeakSet[type] = WeakSet()
-        made: WeakSet[Any] = WeakSet()
 
         def cover_class(found: type) -> None:
             if self.active and found not in leave_out:
                 covered.add(found)
-                lost = {name: wrapper for name, wrapper in wrappers.items() if not _holds(vars(found).get(name), made)}
-                made.update(_wrap_methods(found, lost))
+                lost = {name: wrapper for name, wrapper in methods.items() if not self._holds(vars(found).get(name))}
+                self._made.update(_wrap_methods(found, lost))
 
         def cover_all() -> None:
             for found in class_tree(root):
@@ -89,24 +100,64 @@ class Patches:
         cover_all()
         self._renew.append(cover_all)
         self._undo.append(watch_subclasses(root, cover_class, who="autogen"))
-        self._undo.append(lambda: _unwrap_methods(covered, tuple(wrappers)))
+        self._places.append((covered, list(methods)))
 
-    def renew(self) -> None:
-        """Put back what another instrumentation, on leaving, has replaced by what it once found."""
-        if self.active:
-            for put in self._renew:
-                put()
+    def outlast_others(self) -> None:
+        """Put wrappers back that another instrumentation, switched off after us, takes out with its own."""
+        self._undo.append(after_uninstrument(self._put_back))
 
     def undo(self) -> None:
-        """Give everything back as it was."""
+        """Give everything back as it was.
+
+        What another instrumentation has found of ours it puts back when it is switched off: it is taken out then.
+        """
         self.active = False
         self._renew.clear()
         while self._undo:
             self._undo.pop()()
+        held = [place for place in self._every_place() if self._take_out(*place)]
+        if not held:
+            return
+
+        def take_out() -> None:
+            if not [place for place in held if self._take_out(*place)]:
+                end()
+
+        end = after_uninstrument(take_out)
+
+    def _put_back(self) -> None:
+        if self.active:
+            for put in self._renew:
+                put()
+
+    def _every_place(self) -> Iterator[tuple[type, str]]:
+        return ((owner, name) for owners, names in self._places for owner in list(owners) for name in names)
+
+    def _take_out(self, owner: type, name: str) -> bool:
+        """Take our wrapper out of a method; return whether somebody else found it there, who may put it back."""
+        while (original := self._original_of(vars(owner).get(name))) is not None:
+            setattr(owner, name, original)
+        chain, was_held = list(wrappers(vars(owner).get(name))), (owner, name) in self._held
+        for outer, inner in pairwise(chain):
+            if (original := self._original_of(inner)) is not None:
+                exchange(outer, inner, original)
+                self._held[owner, name] = chain[0]
+                return True
+        return was_held and any(found is self._held[owner, name] for found in chain)
+
+    def _original_of(self, found: object) -> Any:
+        """Return what *found* wraps, if it is one of our wrappers; else None."""
+        if type(found) is FunctionType and found in self._made:
+            return getattr(found, _ORIGINAL)
+        return next((original for ours, original in self._single if ours is found), None)
+
+    def _holds(self, method: Any) -> bool:
+        """Check whether *method* is one of our wrappers, or somebody else's around one."""
+        return any(self._original_of(found) is not None for found in islice(wrappers(method), _MOST_WRAPPERS))
 
 
-def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Function]]) -> Iterator[Function]:
-    for name, wrapper in wrappers.items():
+def _wrap_methods(found: type, methods: Mapping[str, Callable[[Function], Function]]) -> Iterator[Function]:
+    for name, wrapper in methods.items():
         original = vars(found).get(name)
         while _is_ours(original):  # left behind by a peer that put back what it had found, or copied from a class
             original = getattr(original, _ORIGINAL)
@@ -116,23 +167,6 @@ def _wrap_methods(found: type, wrappers: Mapping[str, Callable[[Function], Funct
         setattr(wrapped, _ORIGINAL, original)
         setattr(found, name, wrapped)
         yield wrapped
-
-
-def _holds(method: Any, made: Collection[object]) -> bool:
-    """Tell whether *method* is one of *made*, or somebody else's wrapper around one."""
-    for _ in range(_MOST_WRAPPERS):
-        if isinstance(method, FunctionType | staticmethod) and method in made:
-            return True
-        method = getattr(method, "__wrapped__", None)
-    return False
-
-
-def _unwrap_methods(classes: WeakSet[type], names: tuple[str, ...]) -> None:
-    for found in list(classes):
-        for name in names:
-            wrapped = vars(found).get(name)
-            if _is_ours(wrapped):
-                setattr(found, name, getattr(wrapped, _ORIGINAL))
 
 
 def _is_ours(method: object) -> bool:

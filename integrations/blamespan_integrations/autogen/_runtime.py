@@ -92,7 +92,7 @@ def carried(patches: Patches, letters: Letters, *, is_rpc: bool) -> Callable[[Fu
                     letter = _letter(kwargs.get("message_id"), is_rpc)
                     if letter is not None:
                         kwargs["message_id"] = letter.id
-                        letters.post(letter)
+                        letters.post(letter, args[0])
                         if not isinstance(args[0], SingleThreadedAgentRuntime):
                             outside = stamped(letter.context, letter.id, letter.grounds)
             with attached(outside):

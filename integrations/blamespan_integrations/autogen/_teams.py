@@ -5,11 +5,17 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from autogen_agentchat.base import Team
+from autogen_agentchat.messages import HandoffMessage
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.trace import SpanContext
 
+from blamespan import conventions as words
 from blamespan.guard import guard
 from blamespan_integrations.autogen._cast import plain_name
 from blamespan_integrations.autogen._foreign import frame_around
@@ -18,7 +24,7 @@ from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.autogen._runs import RunFrame
 from blamespan_integrations.recording import Recorder
 
-__all__ = ["PAUSES", "RESUMES", "SELECTION_REASON", "Speaking", "TeamRun", "marked", "team_start"]
+__all__ = ["PAUSES", "RESUMES", "SELECTION_REASON", "Speaking", "TeamRun", "begun_anew", "marked", "team_start"]
 
 PAUSES = "blamespan.autogen.pauses"
 """int, on the run's span: how often the program paused the team; an event of the same name says when."""
@@ -41,6 +47,22 @@ def team_start(recorder: Recorder) -> Start:
         return TeamRun(recorder, team, kwargs.get("task"), outer)
 
     return start
+
+
+def begun_anew(patches: Patches) -> Callable[[Function], Function]:
+    """Make the wrapper of `Team.reset`: the next run goes on from none."""
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if patches.active:
+                with guard("autogen: note that a team is reset"), suppress(TypeError):
+                    _waiting.pop(self, None)
+            return await original(self, *args, **kwargs)
+
+        return call
+
+    return wrapper
 
 
 def marked(patches: Patches, key: str) -> Callable[[Function], Function]:
@@ -97,8 +119,29 @@ class TeamRun(RunFrame):
         self.begin(recorder, task, agents, self.conversation_id)
         if isinstance(outer, TeamRun) and (reason := outer.selected.pop(plain_name(team), None)) is not None:
             self._span.add({SELECTION_REASON: reason})
+        if self.is_outermost:
+            self._go_on(team)
         self._marks: Counter[str] = Counter()
         _running[id(team)] = self
+
+    def see(self, item: Any) -> None:
+        """End the run with its result; a hand-over to nobody of the team waits for an answer from outside."""
+        last = item.messages[-1] if item.messages else None
+        if self.is_open and self.is_outermost and isinstance(last, HandoffMessage) and last.target not in self.names:
+            self._span.add({words.RUN_INTERRUPTED: True})
+            with suppress(TypeError):  # a team of the program's own need not be hashable
+                _waiting[self.owner] = _Waiting(self._span.span.get_span_context(), self.task)
+        super().see(item)
+
+    def _go_on(self, team: Team) -> None:
+        """Link to the run of this team that has waited for what it is given now."""
+        before: _Waiting | None = None
+        with suppress(TypeError):
+            before = _waiting.pop(team, None)
+        if before is not None and before.run.is_valid:
+            self._span.span.add_link(before.run, {words.LINK_RELATION: "continues"})
+            self.task = before.task or self.task
+            self._span.add({words.RUN_TASK: self.task})
 
     def recipients(self, speaker: str, *, is_answer: bool = True) -> tuple[str, ...]:
         """List who hears what *speaker* says to all.
@@ -129,9 +172,21 @@ class TeamRun(RunFrame):
         self._span.add({key: self._marks[key]})
 
     def _leave(self) -> None:
-        _running.pop(id(self.owner), None)
+        if _running.get(id(self.owner)) is self:
+            del _running[id(self.owner)]
         super()._leave()
 
 
-_running: dict[int, TeamRun] = {}
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A run that has ended with a hand-over to a user, and what it was asked."""
+
+    run: SpanContext
+    task: str
+
+
+_waiting: WeakKeyDictionary[Any, _Waiting] = WeakKeyDictionary()
+"""By team: its next run goes on from there, unless the team is reset."""
+
+_running: WeakValueDictionary[int, TeamRun] = WeakValueDictionary()
 """The run that each team is at, by the team's identity: `pause` and `resume` are called from outside it."""

@@ -23,7 +23,6 @@ from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import manager_at_work
 from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.autogen._reading import Reading
-from blamespan_integrations.autogen._runs import is_cut_short
 from blamespan_integrations.recording import Recorder, ToolSpan
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
@@ -198,9 +197,9 @@ class _ToolCall(_Layered):
         self.is_open = False
         is_answered = error is None or (isinstance(error, GeneratorExit) and isinstance(self._last, ToolResult))
         if not is_answered and error is not None:
-            if is_cut_short(error):
+            if self.is_cut_short(error):
                 self._span.add({STEP_CANCELLED: True})
-            self._span.end(error=None if is_cut_short(error) else error)
+            self._span.end(error=None if self.is_cut_short(error) else error)
             return
         reading = Reading()
         outcome = reading.of("result", lambda: tool_outcome(self._last), None)

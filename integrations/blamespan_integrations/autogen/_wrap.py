@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
@@ -11,9 +10,7 @@ from autogen_core import AgentRuntime, BaseAgent
 from autogen_core.code_executor import CodeExecutor
 from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import BaseTool, FunctionTool, Workbench
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.guard import guard
 from blamespan_integrations.autogen import _own_tracing
 from blamespan_integrations.autogen._agents import agent_start
 from blamespan_integrations.autogen._conversations import Conversations
@@ -22,10 +19,10 @@ from blamespan_integrations.autogen._mail import Letters
 from blamespan_integrations.autogen._managers import overheard
 from blamespan_integrations.autogen._memory import recalled
 from blamespan_integrations.autogen._models import model_start
-from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runs import agent_run_start
 from blamespan_integrations.autogen._runtime import carried, delivered, franked
-from blamespan_integrations.autogen._teams import PAUSES, RESUMES, marked, team_start
+from blamespan_integrations.autogen._teams import PAUSES, RESUMES, begun_anew, marked, team_start
 from blamespan_integrations.autogen._tools import (
     agent_tool_start,
     code_start,
@@ -49,7 +46,7 @@ def wrap(recorder: Recorder) -> Patches:
         _own_tracing.silence(patches, letters)
         _wrap_runtime(patches, recorder, letters)
         _wrap_classes(patches, recorder, conversations)
-        _outlast_others(patches)
+        patches.outlast_others()
     except BaseException:
         patches.undo()
         raise
@@ -66,6 +63,7 @@ def _wrap_classes(patches: Patches, recorder: Recorder, conversations: Conversat
             "run_stream": recorded_stream(patches, team),
             "pause": marked(patches, PAUSES),
             "resume": marked(patches, RESUMES),
+            "reset": begun_anew(patches),
         },
     )
     patches.cover(ChatAgent, {"run": recorded_call(patches, alone), "run_stream": recorded_stream(patches, alone)})
@@ -114,22 +112,3 @@ def _wrap_runtime(patches: Patches, recorder: Recorder, letters: Letters) -> Non
         )
 
     patches.wrap(AssistantAgent, "_execute_tool_call", static)  # private: the layers below do without it
-
-
-def _outlast_others(patches: Patches) -> None:
-    """Go on where another instrumentation is switched off that was on first.
-
-    It gives every method back as it found it, and so takes our wrappers out with its own.
-    """
-
-    def wrapper(original: Function) -> Function:
-        @functools.wraps(original)
-        def uninstrument(self: Any, **kwargs: Any) -> Any:
-            result = original(self, **kwargs)
-            with guard("autogen: go on without another instrumentation"):
-                patches.renew()
-            return result
-
-        return uninstrument
-
-    patches.wrap(BaseInstrumentor, "uninstrument", wrapper)

@@ -25,6 +25,7 @@ class BatchWriter:
         send: Writes results, all or none; raises `UnreadableInput` where they are not taken.
         close: Closes what *send* needs.
         on_failure: Told of each run whose verdict was not taken.
+        note: What whoever wrote verdicts there should know, or empty.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class BatchWriter:
         send: Callable[[list[Result]], None],
         close: Callable[[], None],
         on_failure: Callable[[NotWritten], None],
+        note: str = "",
     ) -> None:
+        self.note = note
         self.written = 0
         self.failed = 0
         self._send = send

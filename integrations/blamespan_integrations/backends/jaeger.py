@@ -1,13 +1,15 @@
-"""Jaeger, and whatever else answers its v3 query API, as blamespan's own collector does.
+"""Jaeger, and whatever else answers its query API: v3, as blamespan's own collector, or v1, as VictoriaTraces.
 
-`jaeger://host:16686/service` reads one service, `jaeger://host:16686` all. Source: Jaeger 2, `/api/v3`.
+`jaeger://host:16686/service` reads one service, `jaeger://host:16686` all; what stands before the service is where the
+API lies: `jaeger://host:10428/select/jaeger/service`. Source: Jaeger 2, `/api/v3`; Jaeger 1, `/api`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Protocol
 from urllib.parse import quote
 
 from blamespan.backends import Address, Reader, Writer
@@ -19,7 +21,7 @@ from blamespan_integrations.backends._traces import TraceReader, not_writable
 from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
 from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._json_values import json_objects_of
-from blamespan_integrations.importers.jaeger import told_by_chunk
+from blamespan_integrations.importers.jaeger import told_by_chunk, told_by_trace
 
 __all__ = ["JaegerBackend"]
 
@@ -29,28 +31,34 @@ _AT_ONCE = 100
 _FINEST_NS = 1_000_000
 _WIDEST_NS = 32 * DAY_NS
 _SERVICE = "service.name"
-_TRACES = "/api/v3/traces"
+_TRACES_V3 = "/api/v3/traces"
+_TRACES_V1 = "/api/traces"
+_SERVICES = ("/api/v3/services", "/api/services")
 _NOT_FOUND = 404
+_NO_SUCH_API = frozenset({400, 404, 405, 410, 501})
+"""How servers say that they do not have a version of the API: 404, and VictoriaTraces 400."""
+_NS_PER_US = 1_000
 
 
 class JaegerBackend:
-    """Reads Jaeger by its v3 query API."""
+    """Reads Jaeger by its query API."""
 
     name = "jaeger"
-    description = f"Jaeger's v3 API, by service and time; loses nothing. Headers: {_HEADERS}"
+    description = f"Jaeger's API, v3 or v1, by service and time; by v3 loses nothing. Headers: {_HEADERS}"
 
     def reader(self, address: Address, selection: Selection) -> Reader:
         """Read the service that the URL names, or all."""
         base, service = address.base_and_last()
         api = Api("Jaeger", base, headers=headers_from(_HEADERS), keys=_HEADERS)
+        versions = _Versions(api, base)
         wanted = selection.filters.get(_SERVICE, service)
         asked = {_SERVICE, *(key for key in selection.filters if key not in RUN_WORDS)}
         return TraceReader(
             address.name,
             api,
             selection,
-            found=lambda: _found(api, wanted, selection, address.name),
-            told=lambda trace_id: _told(api, trace_id),
+            found=lambda: _found(versions, wanted, selection, address.name),
+            told=lambda trace_id: versions.spoken.trace(trace_id),
             asked=asked,
         )
 
@@ -59,12 +67,80 @@ class JaegerBackend:
         raise not_writable(address, "Jaeger")
 
 
-def _found(api: Api, service: str, selection: Selection, name: str) -> Iterator[str | UnreadableInput]:
-    services = [service] if service else _services(api)
+class _Version(Protocol):
+    """One version of the query API."""
+
+    def search(
+        self, service: str, tags: Mapping[str, str], range_ns: tuple[int, int], limit: int
+    ) -> list[tuple[int, str]]:
+        """Ask for at most so many traces that began in a range: when each began, and its id."""
+        ...
+
+    def trace(self, trace_id: str) -> Iterator[Told]:
+        """Ask for the spans of a trace."""
+        ...
+
+
+class _Versions:
+    """Finds out which version of the API a server speaks, when it is first asked.
+
+    Attributes:
+        services: What it calls the services that it has spans of.
+    """
+
+    def __init__(self, api: Api, base: str) -> None:
+        self._api = api
+        self._base = base
+        self._spoken: _Version | None = None
+        self.services: list[str] = []
+
+    @property
+    def spoken(self) -> _Version:
+        """The version that is spoken.
+
+        Raises:
+            Unanswered: if neither is: the message names the URLs that were asked.
+        """
+        if self._spoken is None:
+            troubles: list[str] = []
+            for path, version, key in ((_SERVICES[0], _V3, "services"), (_SERVICES[1], _V1, "data")):
+                services = self._query(path, key, troubles)
+                if services is not None:
+                    self.services, self._spoken = services, version(self._api)
+                    break
+            else:
+                asked = " or ".join(self._base + path for path in _SERVICES)
+                raise Unanswered(
+                    f"expected Jaeger's query API at {asked}, got neither: "
+                    f"{' '.join(troubles)} Where it lies deeper, write the path before the service, as "
+                    "jaeger://host:10428/select/jaeger/service"
+                )
+        return self._spoken
+
+    def _query(self, path: str, key: str, troubles: list[str]) -> list[str] | None:
+        """Ask for the services; None, and the trouble noted, where there is no such API."""
+        try:
+            answer = self._api.get_object(path)
+        except Unanswered as error:
+            if error.status is not None and error.status not in _NO_SUCH_API:
+                raise
+            if error.status is None and not str(error).endswith("Is this its address?"):
+                raise  # nobody is there: no other path would be answered
+            troubles.append(str(error))
+            return None
+        named = answer.get(key, None if answer else [])
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            troubles.append(f"{self._base}{path}: expected the names of services, got {str(answer)[:60]!r}.")
+            return None
+        return sorted(named)
+
+
+def _found(versions: _Versions, service: str, selection: Selection, name: str) -> Iterator[str | UnreadableInput]:
+    version = versions.spoken
     tags = {key: value for key, value in selection.filters.items() if key not in (*RUN_WORDS, _SERVICE)}
-    for one in services:
+    for one in [service] if service else versions.services:
         yield from found_in_range(
-            lambda start_ns, end_ns, limit, one=one: _search(api, one, tags, (start_ns, end_ns), limit),  # type: ignore[misc]
+            lambda start_ns, end_ns, limit, one=one: version.search(one, tags, (start_ns, end_ns), limit),  # type: ignore[misc]
             selection,
             name=f"{name} service {one}",
             at_once=_AT_ONCE,
@@ -73,49 +149,87 @@ def _found(api: Api, service: str, selection: Selection, name: str) -> Iterator[
         )
 
 
-def _services(api: Api) -> list[str]:
-    answer = api.get_object("/api/v3/services")
-    named = answer.get("services", [] if not answer else None)
-    if not isinstance(named, list):
-        raise UnreadableInput(
-            f"expected the names of services from Jaeger, got {str(answer)[:60]!r}. Is this its address?"
-        )
-    return sorted(name for name in named if isinstance(name, str))
+class _V3:
+    """`/api/v3`."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def search(
+        self, service: str, tags: Mapping[str, str], range_ns: tuple[int, int], limit: int
+    ) -> list[tuple[int, str]]:
+        """Ask under the names of today's API and of those before it."""
+        said: dict[str, str | int] = {
+            "query.serviceName": service,
+            "query.service_name": service,
+            "query.startTimeMin": _time(range_ns[0]),
+            "query.start_time_min": _time(range_ns[0]),
+            "query.startTimeMax": _time(range_ns[1]),
+            "query.start_time_max": _time(range_ns[1]),
+            "query.searchDepth": limit,
+            "query.search_depth": limit,
+            "query.num_traces": limit,
+        }
+        if tags:
+            said["query.attributes"] = json.dumps(tags)
+        try:
+            body = self._api.get(_TRACES_V3, list(said.items()))
+        except Unanswered as error:
+            if error.status == _NOT_FOUND:  # how Jaeger says that there are none
+                return []
+            raise
+        return _starts(_told_by(body, _TRACES_V3))
+
+    def trace(self, trace_id: str) -> Iterator[Told]:
+        """Ask for the spans of a trace."""
+        path = f"{_TRACES_V3}/{quote(trace_id, safe='')}"
+        return _told_by(self._api.get(path), path)
 
 
-def _search(
-    api: Api, service: str, tags: dict[str, str], range_ns: tuple[int, int], limit: int
-) -> list[tuple[int, str]]:
-    """Ask under the names of today's API and of those before it."""
-    said: dict[str, str | int] = {
-        "query.serviceName": service,
-        "query.service_name": service,
-        "query.startTimeMin": _time(range_ns[0]),
-        "query.start_time_min": _time(range_ns[0]),
-        "query.startTimeMax": _time(range_ns[1]),
-        "query.start_time_max": _time(range_ns[1]),
-        "query.searchDepth": limit,
-        "query.search_depth": limit,
-        "query.num_traces": limit,
-    }
-    if tags:
-        said["query.attributes"] = json.dumps(tags)
-    try:
-        body = api.get(_TRACES, list(said.items()))
-    except Unanswered as error:
-        if error.status == _NOT_FOUND:  # how Jaeger says that there are none
-            return []
-        raise
+class _V1:
+    """`/api`, which Jaeger's UI asked before: times in microseconds, and what is wrong in `errors`."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def search(
+        self, service: str, tags: Mapping[str, str], range_ns: tuple[int, int], limit: int
+    ) -> list[tuple[int, str]]:
+        """Ask for traces of a service."""
+        said: dict[str, str | int] = {
+            "service": service,
+            "start": range_ns[0] // _NS_PER_US,
+            "end": range_ns[1] // _NS_PER_US,
+            "limit": limit,
+        }
+        if tags:
+            said["tags"] = json.dumps(tags)
+        return _starts(self._told(_TRACES_V1, list(said.items())))
+
+    def trace(self, trace_id: str) -> Iterator[Told]:
+        """Ask for the spans of a trace."""
+        path = f"{_TRACES_V1}/{quote(trace_id, safe='')}"
+        told = list(self._told(path))
+        if not told:
+            raise UnreadableInput(f"{path}: expected a trace, got none.")
+        yield from told
+
+    def _told(self, path: str, options: list[tuple[str, str | int]] | None = None) -> Iterator[Told]:
+        answer = self._api.get_object(path, options or [])
+        traces = answer.get("data") or []
+        if not isinstance(traces, list) or (answer.get("errors") and not traces):
+            raise UnreadableInput(f"{path}: expected traces, got {str(answer)[:120]!r}.")
+        for number, trace in enumerate(traces):
+            yield from told_by_trace(trace, f"{path} trace {number}")
+
+
+def _starts(told: Iterator[Told]) -> list[tuple[int, str]]:
+    """List the traces of an answer: when each began, and its id."""
     starts: dict[str, int] = {}
-    for told in _told_by(body, _TRACES):
-        if isinstance(told, Span):  # what is wrong with the others is told when their traces are read
-            starts[told.trace_id] = min(told.start_ns, starts.get(told.trace_id, told.start_ns))
+    for one in told:
+        if isinstance(one, Span):  # what is wrong with the others is told when their traces are read
+            starts[one.trace_id] = min(one.start_ns, starts.get(one.trace_id, one.start_ns))
     return [(start_ns, trace_id) for trace_id, start_ns in starts.items()]
-
-
-def _told(api: Api, trace_id: str) -> Iterator[Told]:
-    path = f"{_TRACES}/{quote(trace_id, safe='')}"
-    return _told_by(api.get(path), path)
 
 
 def _told_by(body: bytes, place: str) -> Iterator[Told]:

@@ -31,6 +31,10 @@ __all__ = ["OtlpBackend", "span_of_verdict"]
 
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 _PATH = "/v1/traces"
+_NOTE = (
+    "the verdicts went out as spans: a back end that stores a span again when it comes again, as VictoriaTraces does, "
+    "shows them twice if they are written twice"
+)
 
 
 class OtlpBackend:
@@ -51,7 +55,7 @@ class OtlpBackend:
         variable = next((name for name in _HEADERS if os.environ.get(name)), _HEADERS[0])
         base = address.base.removesuffix(_PATH)
         api = Api("the OTLP endpoint", base, headers=headers_from(variable), keys=variable)
-        return BatchWriter(lambda results: _send(api, results), api.close, on_failure)
+        return BatchWriter(lambda results: _send(api, results), api.close, on_failure, _NOTE)
 
 
 def span_of_verdict(run: RecordedRun, verdict: Attribution) -> Span:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blamespan.dialects import Reading
-from blamespan.messages import Message
-from blamespan_integrations.dialects._messages import messages_in, rest_of_state
+from blamespan_integrations.dialects._messages import messages_in, state_of, task_of
 from blamespan_integrations.dialects._values import as_text, number, parsed
 
 __all__ = ["chain", "tool"]
@@ -24,8 +23,6 @@ def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: objec
     """
     node = _text_or_none(metadata.get("langgraph_node"))
     asked, said = messages_in(inputs), messages_in(outputs)
-    if not asked and (state := rest_of_state(inputs)):
-        asked = [Message.of_text("user", state)]
     return Reading(
         role="chain",
         name=name,
@@ -33,9 +30,9 @@ def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: objec
         node=node,
         place=_place(metadata, node),
         superstep=number(metadata.get("langgraph_step")),
-        inputs=asked,
+        inputs=asked or task_of(inputs),
         outputs=said,
-        text=None if said else rest_of_state(outputs),
+        text=None if said else state_of(outputs),
     )
 
 

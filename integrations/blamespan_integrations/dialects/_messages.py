@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from blamespan.messages import Message, Part
+from blamespan.state_text import state_text, task_lines
 from blamespan_integrations.dialects._values import as_text, parsed
 
-__all__ = ["indexed_messages", "messages_in", "rest_of_state"]
+__all__ = ["indexed_messages", "messages_in", "rest_of_state", "state_of", "task_of"]
 
 _ROLES = {
     "ai": "assistant",
@@ -45,7 +46,30 @@ def messages_in(value: object) -> list[Message]:
 
 
 def rest_of_state(value: object) -> str | None:
-    """Write what a node gave back that is no message; None where there is nothing else."""
+    """Write what an agent gave back that is no message, as JSON; None where there is nothing else."""
+    read = _rest(value)
+    return read if isinstance(read, str) or read is None else json.dumps(read, ensure_ascii=False, default=str,
+                                                                         separators=(",", ":"))  # fmt: skip
+
+
+def state_of(value: object) -> str | None:
+    """Write what a node gave back that is no message as text; None where there is nothing else."""
+    read = _rest(value)
+    return None if read is None else state_text(read)
+
+
+def task_of(value: object) -> list[Message]:
+    """Read what a graph was given that is no message, as the message that asks for it."""
+    read = _rest(value)
+    if read is None:
+        return []
+    texts = task_lines(read) if isinstance(read, Mapping) else [state_text(read)]
+    parts: list[Part] = [{"type": "text", "content": text} for text in texts if text]
+    return [Message("user", parts)] if parts else []
+
+
+def _rest(value: object) -> Any:
+    """Take what is no message out of what a node or an agent was given or gave back."""
     read = parsed(value)
     if isinstance(read, Mapping):
         for key in ("outputs", "output", "inputs", "input"):
@@ -56,7 +80,7 @@ def rest_of_state(value: object) -> str | None:
         read = {key: item for key, item in read.items() if key != "messages"} or None
     if read is None:
         return value if isinstance(value, str) and value and parsed(value) is None else None
-    return read if isinstance(read, str) else json.dumps(read, ensure_ascii=False, default=str, separators=(",", ":"))
+    return read
 
 
 def indexed_messages(attributes: Mapping[str, Any], prefix: str) -> list[Message]:
@@ -149,8 +173,15 @@ def _genai(role: str | None, fields: Mapping[str, Any]) -> Message | None:
     parts = fields["parts"]
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         return None
-    kept = tuple(part for part in parts if isinstance(part, Mapping))
+    kept = tuple(_with_response(part) for part in parts if isinstance(part, Mapping))
     return Message(role or "assistant", kept, _name(fields))
+
+
+def _with_response(part: Mapping[str, Any]) -> Part:
+    """Read the answer of a tool under the name that some libraries give it."""
+    if part.get("type") != "tool_call_response" or "response" in part or "result" not in part:
+        return part
+    return {**{key: value for key, value in part.items() if key != "result"}, "response": part["result"]}
 
 
 def _autogen(fields: Mapping[str, Any]) -> Message:

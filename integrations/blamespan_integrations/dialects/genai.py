@@ -12,7 +12,7 @@ from typing import Any
 
 from blamespan import conventions as words
 from blamespan.dialects import Reading
-from blamespan.messages import Message
+from blamespan.messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
 from blamespan_integrations.dialects._values import as_text, parsed, tokens
@@ -47,7 +47,7 @@ class GenAiDialect:
         if operation == words.OPERATION_WORKFLOW:
             return Reading(
                 role="run",
-                name=span.text(words.WORKFLOW_NAME) or "",
+                name=span.text(words.AGENT_NAME) or span.text(words.WORKFLOW_NAME) or "",
                 inputs=inputs_of(span),
                 outputs=outputs_of(span),
             )
@@ -66,8 +66,9 @@ def agent(span: Span) -> Reading:
     return Reading(
         role="agent",
         name=span.text(words.AGENT_NAME) or span.name.removeprefix("invoke_agent "),
-        agent_id=span.text(words.AGENT_ID),
+        agent_id=span.text(words.HOSTED_AGENT_ID) or span.text(words.AGENT_ID),
         description=span.text(words.AGENT_DESCRIPTION),
+        instructions=_instructions(span),
         inputs=inputs_of(span),
         outputs=outputs_of(span),
         usage=tokens(span, _USAGE, _OLD_USAGE),
@@ -94,10 +95,19 @@ def model(span: Span) -> Reading:
     return Reading(
         role="model",
         name=span.text(words.REQUEST_MODEL) or "",
+        instructions=_instructions(span),
         inputs=inputs_of(span),
         outputs=outputs_of(span),
         usage=tokens(span, _USAGE, _OLD_USAGE),
     )
+
+
+def _instructions(span: Span) -> list[Message]:
+    for attributes in (span.attributes, *(event.attributes for event in span.events)):
+        texts = [text for message in texts_of(attributes.get(words.SYSTEM_INSTRUCTIONS)) for text in message]
+        if texts:
+            return [Message("system", tuple([{"type": "text", "content": text} for text in texts]))]
+    return []
 
 
 def inputs_of(span: Span) -> list[Message]:

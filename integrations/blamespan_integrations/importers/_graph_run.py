@@ -7,7 +7,7 @@ from typing import Any
 
 from blamespan.messages import Message
 from blamespan.trace import Usage
-from blamespan_integrations.dialects._messages import messages_in, rest_of_state
+from blamespan_integrations.dialects._messages import messages_in, state_of, task_of
 from blamespan_integrations.dialects._values import as_text, number
 from blamespan_integrations.importers._conversation import Conversation
 
@@ -30,9 +30,8 @@ class GraphRun:
         """Take what the graph was given as the task, unless there is one."""
         if self.said.tasks:
             return
-        asked = [message for message in messages_in(given) if message.role == "user"]
-        texts = [as_text(part.get("content")) for message in asked for part in message.parts]
-        task = "\n".join(texts) or rest_of_state(given)
+        asked = [message for message in messages_in(given) if message.role == "user"] or task_of(given)
+        task = "\n".join([as_text(part.get("content")) for message in asked for part in message.parts])
         if task:
             self.said.tasks.append(task)
 
@@ -53,7 +52,7 @@ class GraphRun:
             last = self.said.say(
                 node, error, error=error.partition("(")[0][:80] or "error", inputs=after, time_ns=time_ns
             )
-        elif last is None and (rest := rest_of_state(update)):
+        elif last is None and (rest := state_of(update)):
             last = self.said.say(node, rest, inputs=after, time_ns=time_ns)
         if last is not None and not self.said.is_full:
             self._now.append(last)

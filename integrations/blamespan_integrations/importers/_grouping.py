@@ -7,7 +7,7 @@ disk, which SQLite deletes when it is closed.
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
+from blamespan.continuing import earlier_parts, is_waiting
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
@@ -32,6 +33,8 @@ Told: TypeAlias = Span | EventsOfSpans | UnreadableInput
 
 _MAX_TRACE_BYTES = 128 * 1024 * 1024
 """A larger trace is refused: a run is rebuilt in memory."""
+_MOST_WAITING = 100
+"""Traces with a run that waits for an answer, kept for the one that goes on."""
 _SPAN_CHARACTERS = 500
 """What a span takes beside its texts."""
 _SPANS, _EVENTS = 0, 1
@@ -66,6 +69,7 @@ def rebuilt_runs(
 
 
 def _rebuilt(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[RecordedRun | UnreadableInput]:
+    waiting: OrderedDict[str, Sequence[Span]] = OrderedDict()
     try:
         for trace_id, spans in spool.traces():
             source = f"{path}:{trace_id}"
@@ -79,7 +83,15 @@ def _rebuilt(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[
                 runs = split_runs(spans)
                 left = _outside(runs, spans) if keeps_spans else ()
                 for run in runs:
-                    recorded = RecordedRun(source, rebuild_run(run), root_id=run.root.span_id if run.root else None)
+                    root_id = run.root.span_id if run.root else None
+                    earlier = tuple(map(rebuild_run, earlier_parts(run, lambda one: waiting.get(one, ()))))
+                    recorded = RecordedRun(
+                        source, rebuild_run(run), root_id=root_id, waits=is_waiting(run), earlier=earlier
+                    )
+                    if recorded.waits:
+                        waiting[trace_id] = spans
+                        if len(waiting) > _MOST_WAITING:
+                            waiting.popitem(last=False)
                     yield replace(recorded, spans=(*run.spans, *left)) if keeps_spans else recorded
                     left = ()
             except (BlamespanError, RecursionError) as error:

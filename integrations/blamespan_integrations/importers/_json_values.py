@@ -16,7 +16,7 @@ from typing import Any
 
 from blamespan.errors import UnreadableInput
 from blamespan.files import MAX_LINE_BYTES, open_bytes, read_errors
-from blamespan.json_text import MAX_NESTING, is_deep
+from blamespan.json_text import MAX_NESTING, is_deep, may_hold_half_pairs, without_half_pairs
 from blamespan.recorded import RecordedRun
 
 __all__ = ["Found", "json_objects", "json_objects_of", "json_values", "runs_of_objects"]
@@ -34,7 +34,7 @@ class Found:
     Attributes:
         place: The file and the line on which it begins; within an array, its index too.
         group: Which of the file's outermost values it is, or is an element of, from 0.
-        value: As `json.loads` gives it, nested at most `MAX_NESTING` deep.
+        value: As `json.loads` gives it, nested at most `MAX_NESTING` deep, halves of surrogate pairs as U+FFFD.
         text: As it stands in the file.
         is_element: Whether it is an element of an outermost array.
     """
@@ -222,6 +222,8 @@ class _Text:
             )
         if text.count("[") + text.count("{") > MAX_NESTING and is_deep(value):
             raise _Refused(place, f"expected JSON nested at most {MAX_NESTING} deep, got more", can_go_on=True)
+        if may_hold_half_pairs(text):
+            value = without_half_pairs(value)
         return Found(place, group, value, text, index >= 0)
 
     def _parsed(self, place: str) -> tuple[Any, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from typing import Any
 
+from blamespan import json_text
 from blamespan.errors import UnreadableInput
 
 __all__ = ["parse_json", "span_id", "trace_id"]
@@ -23,8 +23,8 @@ def parse_json(text: bytes, source: str, expected: str) -> dict[str, Any]:
         UnreadableInput: if it is anything else.
     """
     try:
-        value = json.loads(text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        value = json_text.parse_json(text.decode("utf-8-sig"))
+    except ValueError as error:
         raise UnreadableInput(
             f"{source}: expected {expected} as a JSON object, got {text[:60]!r} ({error}). "
             "Export the file again, or remove what is broken."

@@ -33,8 +33,8 @@ __all__ = ["AutoGenMessagesImporter"]
 _EXPECTED = "messages of AutoGen"
 _CHAT = re.compile(rb'"type"\s*:\s*"\w+(Message|Event)"|"message_thread"\s*:|"TeamState"|"stop_reason"\s*:')
 _SOURCE = re.compile(rb'"(source|message_thread|agent_states)"\s*:')
-_HISTORY = re.compile(rb'\s*\[\s*\{\s*"(content|role|name|tool_calls)"\s*:')
-_PYTHON = re.compile(rb"\s*\[\s*\{\s*'(content|role|name|tool_calls|source|id)'\s*:")
+_HISTORY = re.compile(rb'\s*+\[\s*+\{\s*+"(content|role|name|tool_calls)"\s*+:')
+_PYTHON = re.compile(rb"\s*+\[\s*+\{\s*+'(content|role|name|tool_calls|source|id)'\s*+:")
 _MAX_PYTHON_BYTES = 8 * 1024 * 1024
 """Python's own parser takes a hundred times the text's size."""
 

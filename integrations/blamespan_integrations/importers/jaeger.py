@@ -30,11 +30,11 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["JaegerImporter", "JaegerV3Importer", "told_by_chunk"]
+__all__ = ["JaegerImporter", "JaegerV3Importer", "told_by_chunk", "told_by_trace"]
 
-_START = re.compile(rb'\s*(\{\s*"data"\s*:\s*\[\s*)?\{\s*"traceID"\s*:')
+_START = re.compile(rb'\s*+(\{\s*+"data"\s*+:\s*+\[\s*+)?\{\s*+"traceID"\s*+:')
 _KEYS = (b'"spans"', b'"spanID"', b'"processes"')
-_START_V3 = re.compile(rb'\s*\[?\s*\{\s*"result"\s*:\s*\{\s*"(resourceSpans|resource_spans)"')
+_START_V3 = re.compile(rb'\s*+\[?\s*+\{\s*+"result"\s*+:\s*+\{\s*+"(resourceSpans|resource_spans)"')
 _PER_MICROSECOND = 1_000
 _KINDS = {kind.name.lower(): kind for kind in SpanKind}
 _SCOPE_NAMES = ("otel.scope.name", "otel.library.name")
@@ -111,10 +111,16 @@ def _told(path: Path) -> Iterator[Told]:
             continue
         traces = found.value.get("data", [found.value])
         for number, trace in enumerate(traces if isinstance(traces, list) else [traces]):
-            yield from _told_by_trace(trace, f"{found.place} trace {number}")
+            yield from told_by_trace(trace, f"{found.place} trace {number}")
 
 
-def _told_by_trace(trace: object, place: str) -> Iterator[Told]:
+def told_by_trace(trace: object, place: str) -> Iterator[Told]:
+    """Yield the spans of one trace of the UI's JSON, and what is wrong with the others.
+
+    Args:
+        trace: The trace.
+        place: Where it stands, for messages.
+    """
     spans = trace.get("spans") if isinstance(trace, Mapping) else None
     if not isinstance(trace, Mapping) or not isinstance(spans, list):
         yield UnreadableInput(f"{place}: expected a trace with 'spans', got {str(trace)[:60]!r}. Export it again.")

@@ -6,21 +6,21 @@ Source: langgraph-checkpoint-sqlite 3.1, langgraph-checkpoint 4.3, `serde/jsonpl
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
+from blamespan.files import check_is_file
 from blamespan.json_text import is_deep, parse_json
 from blamespan.recorded import RecordedRun
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._graph_run import GraphRun
 from blamespan_integrations.importers._span_values import nanoseconds
+from blamespan_integrations.importers._sqlite import opened_tables
 
 __all__ = ["LangGraphCheckpointsImporter"]
 
@@ -56,11 +56,12 @@ class LangGraphCheckpointsImporter:
             UnreadableInput: if the file is no such database, or a package to read it is missing.
         """
         _unpack(b"\xc0")  # names the package where it is missing, before anything is read
+        check_is_file(path)
         try:
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            with opened_tables(path, ("checkpoints", "writes")) as database:
                 yield from _runs(database, path)
-        except sqlite3.Error as error:
-            yield UnreadableInput(f"{path}: expected a database of LangGraph's checkpoints, got {error}.")
+        except UnreadableInput as error:
+            yield error
 
 
 def _runs(database: sqlite3.Connection, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
@@ -200,7 +201,7 @@ def _told(value: object) -> object:
 
 def _metadata(data: object, place: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(data) if isinstance(data, str | bytes) else {}
-    except (ValueError, RecursionError) as error:
-        raise UnreadableInput(f"{place}: expected a checkpoint's metadata as JSON, got {data!r}.") from error
+        found = parse_json(data) if isinstance(data, str | bytes) else {}
+    except ValueError as error:
+        raise UnreadableInput(f"{place}: expected a checkpoint's metadata as JSON, got {str(data)[:60]!r}.") from error
     return found if isinstance(found, dict) else {}

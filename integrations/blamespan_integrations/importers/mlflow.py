@@ -30,7 +30,7 @@ from blamespan_integrations.importers._span_values import (
 __all__ = ["MLflowImporter"]
 
 _MARKS = re.compile(rb'"mlflow[.](spanType|traceRequestId|spanInputs)"|"trace_info"|"client_request_id"')
-_START = re.compile(rb'\s*\[?\s*\{\s*"(info|spans|data|trace_info)"\s*:')
+_START = re.compile(rb'\s*+\[?\s*+\{\s*+"(info|spans|data|trace_info)"\s*+:')
 
 
 class MLflowImporter(SpanFormat):

@@ -19,7 +19,7 @@ from blamespan_integrations.importers._span_format import SpanFormat
 
 __all__ = ["OtlpJsonImporter"]
 
-_OTHERS = re.compile(rb'\s*\{\s*"(trace|result|batches|data)"')
+_OTHERS = re.compile(rb'\s*+\{\s*+"(trace|result|batches|data)"')
 """Begins what others wrap OTLP-JSON in."""
 _SIGNALS = re.compile(rb'"resource(Spans|Logs|Metrics)"')
 

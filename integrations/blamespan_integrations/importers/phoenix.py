@@ -33,7 +33,7 @@ _WHOLE = ("metadata", "tool.parameters", "llm.invocation_parameters", "participa
 _MAX_DEPTH = 12
 _KIND = "openinference.span.kind"
 _OPERATION = "gen_ai.operation.name"
-_REST = re.compile(rb'\s*(\{\s*"data"\s*:\s*)?\[?\s*\{[^{]*"context"\s*:\s*\{')
+_REST = re.compile(rb'\s*+(\{\s*+"data"\s*+:\s*+)?\[?\s*+\{[^{]*"context"\s*+:\s*+\{')
 _ROW = re.compile(rb'"context[.](trace_id|span_id)"')
 _IDS = {"context.trace_id", "context.span_id"}
 

@@ -18,7 +18,9 @@ from blamespan_integrations.importers._span_format import SpanFormat
 
 __all__ = ["TempoImporter", "told_by_tempo"]
 
-_START = re.compile(rb'\s*\[?\s*\{\s*("batches"\s*:|"trace"\s*:\s*\{\s*"(batches|resourceSpans|resource_spans)")')
+_START = re.compile(
+    rb'\s*+\[?\s*+\{\s*+("batches"\s*+:|"trace"\s*+:\s*+\{\s*+"(batches|resourceSpans|resource_spans)")'
+)
 
 
 class TempoImporter(SpanFormat):

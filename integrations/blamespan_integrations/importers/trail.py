@@ -20,7 +20,7 @@ from blamespan_integrations.importers._span_values import flattened, nanoseconds
 
 __all__ = ["TrailImporter"]
 
-_START = re.compile(rb'\s*\[?\s*\{\s*"trace_id"\s*:\s*"[^"]*"\s*,\s*"spans"\s*:\s*\[')
+_START = re.compile(rb'\s*+\[?\s*+\{\s*+"trace_id"\s*+:\s*+"[^"]*"\s*+,\s*+"spans"\s*+:\s*+\[')
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _KIND = "openinference.span.kind"
 _AGENT = "graph.node.id"

@@ -196,7 +196,9 @@ def offer_answer(tool: str, agent: str, arguments: str, text: str) -> Answer | N
 
 
 def _at_tool(injections: tuple[Injection, ...], tool: str, agent: str, arguments: str) -> Opportunity:
-    caller = _attribute(trace.get_current_span(), words.AGENT_NAME)  # not always whose turn it is
+    around = trace.get_current_span()
+    is_run = _attribute(around, words.OPERATION) == words.OPERATION_WORKFLOW
+    caller = None if is_run else _attribute(around, words.AGENT_NAME)  # not always whose turn it is
     run, alias = run_here(injections), agent
     agent = caller if isinstance(caller, str) else recorded_agent() or agent
     return Opportunity(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
+from opentelemetry.context import Context
 
 from blamespan.guard import guard
 from blamespan_integrations.langgraph._graphs import GraphRecorder
@@ -32,6 +34,7 @@ class GraphCallbacks(BaseTracer):
 
     Args:
         graphs: Where to record.
+        announce: Called with the context of each run that has begun outside all others.
     """
 
     run_inline = True
@@ -39,9 +42,10 @@ class GraphCallbacks(BaseTracer):
     ignore_retriever = False
     ignore_retry = ignore_custom_event = True
 
-    def __init__(self, graphs: GraphRecorder) -> None:
+    def __init__(self, graphs: GraphRecorder, announce: Callable[[Context], None] | None = None) -> None:
         super().__init__()
         self.graphs = graphs
+        self.announce = announce
 
     @property
     def raise_error(self) -> bool:  # type: ignore[override]  # a plain attribute there
@@ -64,6 +68,10 @@ class GraphCallbacks(BaseTracer):
         try:
             parent_id = None if parent_run_id is None else parent_run_id.int
             self.graphs.begin(Started(run_id.int, parent_id, name or "graph", inputs, tags or (), metadata or {}))
+            if parent_id is None and self.announce is not None:
+                context = self.graphs.context_of(run_id.int)
+                if context is not None:
+                    self.announce(context)
         except Exception as error:  # a guard, entered and left at every node, is four calls more
             report(_START, error)
 

@@ -70,7 +70,7 @@ class Calls:
         asked = interrupt_text(error) if isinstance(error, GraphInterrupt) else None
         ref = tool.span.end(result=asked, error=error if is_failure else None)
         if is_failure:
-            tool.run.errors.append(error)
+            tool.run.remember(error)
         if tool.executor is not None and tool.call_id:
             tool.executor.answers[tool.call_id] = ref
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.constants import END
 from langgraph.errors import GraphInterrupt
-from langgraph.func import entrypoint
 from langgraph.types import Command, Send
 
 from blamespan.messages import Message
@@ -26,8 +26,10 @@ from blamespan_integrations.langgraph._messages import (
     is_kind_of,
     is_message,
     message_text,
+    task_message,
     text_or_none,
     to_message,
+    value_message,
 )
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "given_of",
     "handing_back",
     "interrupt_text",
+    "interrupt_value",
     "open_calls",
     "packets_of",
     "requested_calls",
@@ -153,7 +156,7 @@ def _gather(output: Any, found: Update) -> None:
         found.sends += [target for target in targets if isinstance(target, Send)]
     elif are_messages(output):
         found.messages += output if isinstance(output, list) else [output]
-    elif isinstance(output, entrypoint.final):
+    elif _is_final(output):
         _gather(output.value, found)
     elif type(output) is list and any(isinstance(item, Command | BaseMessage) for item in output):
         for item in output:
@@ -281,7 +284,7 @@ def task_of(inputs: Any, lost: Lost | None = None) -> list[Message]:
         return []
     if isinstance(inputs, Command):
         inputs = _answers(inputs.resume) if inputs.resume is not None else inputs.update
-        return [Message.of_text("user", as_text(inputs, lost))] if inputs is not None else []
+        return [value_message("user", inputs, lost)] if inputs is not None else []
     given = given_of(inputs)
     if isinstance(given.rest.get("messages"), str):
         return [Message.of_text("user", given.rest["messages"])]
@@ -292,7 +295,9 @@ def task_of(inputs: Any, lost: Lost | None = None) -> list[Message]:
             break
     if messages:
         return messages
-    return [Message.of_text("user", as_text(inputs, lost))]
+    if VALUE in given.rest or not given.rest:
+        return [value_message("user", inputs, lost)]
+    return [task_message(given.rest, lost)]
 
 
 def _answers(resume: Any) -> Any:
@@ -313,7 +318,17 @@ def answer_of(output: Any, lost: Lost | None = None) -> list[Message]:
     given = given_of(output)
     if given.messages:
         return [to_message(given.messages[-1])]
-    return [Message.of_text("assistant", as_text(output, lost))]
+    return [value_message("assistant", output, lost)]
+
+
+def interrupt_value(error: GraphInterrupt) -> Any:
+    """Read what an interrupted node asks for: the one value, a text of all texts, or the list of all values."""
+    interrupts = error.args[0] if error.args else ()
+    values = [getattr(one, "value", one) for one in (interrupts if isinstance(interrupts, Sequence) else [interrupts])]
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) == len(values):
+        return "\n".join(texts)
+    return values[0] if len(values) == 1 else values
 
 
 def interrupt_text(error: GraphInterrupt, lost: Lost | None = None) -> str:
@@ -347,3 +362,9 @@ def tool_answer(output: Any, call_id: str | None = None, lost: Lost | None = Non
         failed = any(message.status == "error" for message in answers)
         return "\n".join(texts), TOOL_ERROR if failed else None, update.goto
     return as_text(output, lost), None, []
+
+
+def _is_final(output: object) -> bool:
+    """Check for what an entrypoint returns and saves apart; who has one has imported the functional API."""
+    entrypoint = getattr(sys.modules.get("langgraph.func"), "entrypoint", None)
+    return entrypoint is not None and isinstance(output, entrypoint.final)

@@ -4,15 +4,19 @@ Callbacks must not attach a context: start and end run in different tasks and th
 run a node's or tool's code in a copy of the caller's context, made for that one call by a function called
 `set_config_context`. Attaching there needs no detaching, cannot leak to a stream's consumer and is never
 held across a `yield`. Where a release lacks that function, spans nest under the run's caller instead.
+
+While OpenInference's handler hears of the start of an outermost run, the run's span is current: its spans belong to the
+same trace as ours.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context as VariableContext
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +26,7 @@ from opentelemetry.context import Context
 from blamespan.guard import guard
 from blamespan_integrations.langgraph._callbacks import report
 
-__all__ = ["restore", "wrap"]
+__all__ = ["announce", "lead", "restore", "wrap"]
 
 _FIND = guard("langgraph: find the span of a node")
 _ATTACH = guard("langgraph: make a span current")
@@ -45,6 +49,79 @@ def wrap(context_of: _ContextOf) -> None:
                 ours = make(original, context_of)
                 setattr(module, function, ours)
                 _replaced.append((module, function, original, ours))
+
+
+def lead(is_ours: Callable[[object], bool]) -> None:
+    """Have the handler that *is_ours* hear of a graph's start before OpenInference's, which joins our trace then."""
+    module = importlib.import_module("langgraph.pregel.main")
+    for name, make in (
+        ("get_callback_manager_for_config", _leading),
+        ("get_async_callback_manager_for_config", _leading_async),
+    ):
+        with guard("langgraph: begin a run before others do"):
+            original = vars(module).get(name)
+            if original is not None:
+                ours = _with_lead(original, make, is_ours)
+                setattr(module, name, ours)
+                _replaced.append((module, name, original, ours))
+
+
+def _with_lead(original: Callable[..., Any], make: Callable[..., Any], is_ours: Any) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_manager(*args: Any, **kwargs: Any) -> Any:
+        manager = original(*args, **kwargs)
+        with guard("langgraph: begin a run before others do"):
+            if manager.parent_run_id is None and any(map(_follows, manager.handlers)):
+                manager.on_chain_start = make(manager, manager.on_chain_start, is_ours)  # of this manager alone
+        return manager
+
+    return get_manager
+
+
+def _follows(handler: object) -> bool:
+    """Check whether a handler begins spans below what is current, and leaves what is current alone, as not all do."""
+    return type(handler).__module__.startswith("openinference.")
+
+
+def announce(context: Context) -> None:
+    """Make *context*, of a run that has just begun, current until all handlers have heard of its start."""
+    if _is_announcing.get():
+        otel_context.attach(context)
+
+
+_is_announcing: ContextVar[bool] = ContextVar("blamespan-announcing", default=False)
+
+
+@contextmanager
+def _announcing(manager: Any, is_ours: Callable[[object], bool]) -> Iterator[None]:
+    handlers = manager.handlers
+    manager.handlers = sorted(handlers, key=lambda handler: not is_ours(handler))
+    flag, token = _is_announcing.set(True), otel_context.attach(otel_context.get_current())
+    try:
+        yield
+    finally:
+        manager.handlers = handlers
+        with suppress(ValueError):  # closed from another task
+            _is_announcing.reset(flag)
+            token.var.reset(token)
+
+
+def _leading(manager: Any, original: Callable[..., Any], is_ours: Callable[[object], bool]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def on_chain_start(*args: Any, **kwargs: Any) -> Any:
+        with _announcing(manager, is_ours):
+            return original(*args, **kwargs)
+
+    return on_chain_start
+
+
+def _leading_async(manager: Any, original: Callable[..., Any], is_ours: Callable[[object], bool]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def on_chain_start(*args: Any, **kwargs: Any) -> Any:
+        with _announcing(manager, is_ours):
+            return await original(*args, **kwargs)
+
+    return on_chain_start
 
 
 def restore() -> None:

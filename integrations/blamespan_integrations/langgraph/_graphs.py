@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -29,8 +30,10 @@ __all__ = ["GraphRecorder"]
 
 MAX_RUNS = 4_096
 """Runs going on at once; beyond it the oldest is taken for abandoned. Each holds its run's messages."""
-MAX_REMEMBERED = 4_096
-"""Outermost runnables that may turn out to be graphs."""
+MAX_REMEMBERED = 256
+"""Outermost runnables that may turn out to be graphs. Each holds its input; one that never ends stays."""
+_MAX_TASK_CHARS = 4_096
+"""Kept of what a run was asked, for the runs that go on from its checkpoints."""
 _HIDDEN_TAG = "langsmith:hidden"
 _START = "__start__"
 _PUSH = "__pregel_push"
@@ -39,8 +42,9 @@ _PUSH = "__pregel_push"
 class GraphRecorder:
     """Records every run of a graph with *recorder*.
 
-    What it keeps is keyed by LangChain's run ids and is dropped when a run ends; what never ends is
-    bounded by `MAX_RUNS` and `MAX_REMEMBERED`. Safe to call from several threads.
+    What it keeps is keyed by LangChain's run ids and is dropped when a run ends, or when LangGraph's loop is gone
+    without having ended; what never ends is bounded by `MAX_RUNS` and `MAX_REMEMBERED`. Safe to call from several
+    threads.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -50,6 +54,8 @@ class GraphRecorder:
         self._places: dict[int, Place] = {}
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._waiting: OrderedDict[int, Started] = OrderedDict()
+        self._vanished: deque[int] = deque()
+        """Runs whose loop is gone: the garbage collector, which comes any time, notes them; the next run ends them."""
         self._lock = threading.Lock()
         """For the two that drop their oldest; never held while a span starts or ends."""
         _all.add(self)
@@ -65,6 +71,11 @@ class GraphRecorder:
             waiting = self._waiting.pop(run_id, None)
         place = self._begin_run(waiting) if waiting is not None else self._places.get(run_id)
         return place.run if isinstance(place, Graph) and place.run.id == run_id else None
+
+    def vanish(self, run_id: int) -> None:
+        """Note that nobody is left who could end the run of the LangChain run *run_id*. Safe within a finalizer."""
+        if run_id in self._runs:
+            self._vanished.append(run_id)
 
     def define(self, run_id: int, definition: Definition) -> None:
         """Note which graph LangChain's run *run_id* is."""
@@ -101,6 +112,8 @@ class GraphRecorder:
         graph = self._places.get(run_id)
         if isinstance(graph, Graph):
             graph.took(tasks)
+            if not graph.is_inner:
+                graph.run.errors.clear()  # what a step has caught by now rises no further
 
     def record_cached(
         self, run_id: int, name: str, inputs: Any, metadata: Mapping[str, Any], writes: Sequence[tuple[str, Any]]
@@ -135,6 +148,7 @@ class GraphRecorder:
     def forget(self) -> None:
         """Drop every run without ending it: in a forked process they are another's, and so is whoever holds a lock."""
         self._places, self._runs, self._waiting = {}, OrderedDict(), OrderedDict()
+        self._vanished.clear()
         self._lock = threading.Lock()
 
     # --- runnables -----------------------------------------------------------------------------------
@@ -234,7 +248,15 @@ class GraphRecorder:
             self._calls.fail_chat(chat, error)
 
     # --- runs ----------------------------------------------------------------------------------------
+    def _end_vanished(self) -> None:
+        while self._vanished:
+            with suppress(IndexError):  # another thread was faster
+                run = self._runs.get(self._vanished.popleft())
+                if run is not None:
+                    self._end_run(run, is_complete=False)
+
     def _begin_run(self, started: Started) -> Graph:
+        self._end_vanished()
         thread_id = started.metadata.get("thread_id")
         thread_id = str(thread_id) if thread_id is not None else None
         lost: list[str] = []
@@ -244,6 +266,9 @@ class GraphRecorder:
             span.lose(what)
         given = 0 if isinstance(started.inputs, Command) else len(given_of(started.inputs).messages)
         run = Run(started.id, started.name, span, thread_id, given, around=around())
+        if started.inputs is not None and not isinstance(started.inputs, Command):
+            texts = [str(part.get("content", "")) for message in task for part in message.parts]
+            run.task = "\n".join(filter(None, texts))[:_MAX_TASK_CHARS]
         graph = Graph(run, started.name, span.context, origin=run.around.grounds)
         self._remember(self._runs, run.id, run)
         self._open(started.id, graph)
@@ -268,10 +293,12 @@ class GraphRecorder:
             self._places.pop(run_id, None)
             self._abandon(place)
         run.open.clear()
+        run.errors.clear()
         if run.is_interrupted:
-            run.span.add({own_words.RUN_INTERRUPTED: True})
+            run.span.add({words.RUN_INTERRUPTED: True})
         answer = answer_of(output, run.span.losing(words.OUTPUT_MESSAGES))
-        run.span.end(output=answer, agents=list(run.agents.values()), error=error, is_complete=is_complete)
+        agents = list(run.agents.values())
+        run.span.end(output=answer, agents=agents, error=error, is_complete=is_complete, result=output)
 
     def _abandon(self, place: Place) -> None:
         """End the span of a place that its run has outlived."""

@@ -1,46 +1,36 @@
 """What LangGraph does without a callback: go on from a checkpoint, pause at a breakpoint, answer from a cache.
 
 A few methods of LangGraph's loop are wrapped to hear of these; each where a release has it, and none changes
-what it returns. The run that wrote a checkpoint is noted in the checkpoint's *metadata*, under keys of ours:
-state, config and what streams emit stay as they are, and a run that goes on from there, in whatever process,
-links to it.
+what it returns. Which run wrote a checkpoint is kept beside it (`_links`): state, config, metadata and what streams
+emit stay as they are, unless the program asks for links across processes.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize, ref
 
 from langgraph.errors import GraphInterrupt, NodeTimeoutError
 from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import Command
-from opentelemetry import trace
-from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, SpanContext
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from blamespan import conventions as words
 from blamespan.guard import guard
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._graphs import GraphRecorder
+from blamespan_integrations.langgraph._links import OURS, CheckpointOrigin, find_origin, remember_origin
 from blamespan_integrations.langgraph._places import Call, Definition, Run
 
 __all__ = ["restore", "wrap"]
 
 _LOOP = "langgraph.pregel._loop"
-_RUN_KEY = "blamespan.traceparent"
-"""str: the run that wrote a checkpoint, as W3C `traceparent`."""
-_CALLS_KEY = "blamespan.calls"
-"""str: JSON, the agents that asked for the tool calls still open, by call id."""
-_OURS = (_RUN_KEY, _CALLS_KEY)
 _NOT_BY_A_RUN = ("update", "fork")
 """Sources of checkpoints that `update_state` writes: the run is the one that wrote the checkpoint before."""
 _MAX_UPDATES = 16
-_PROPAGATOR = TraceContextTextMapPropagator()
 _PREBUILT = ("langchain.agents.factory", "langgraph.prebuilt.chat_agent_executor")
 _EDGE_CHANNELS = ("branch:to:", "join:")
 """How LangGraph's channels for edges begin; others are keys of the state."""
@@ -49,9 +39,11 @@ _EDGE_CHANNELS = ("branch:to:", "join:")
 class _Hooks:
     """The wrappers around one recorder; `Any` stands for LangGraph's loop, which is not public."""
 
-    def __init__(self, graphs: GraphRecorder) -> None:
+    def __init__(self, graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
         self._graphs = graphs
-        self._runs: WeakKeyDictionary[Any, Run] = WeakKeyDictionary()
+        self._stamps_checkpoints = stamps_checkpoints
+        self._runs: WeakKeyDictionary[Any, ref[Run]] = WeakKeyDictionary()
+        """The run of each outermost loop, kept by the recorder: a run may hold its loop, by an exception's frames."""
         self._unread: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         """Where to read on, by loop: the checkpoint it starts from was not written by a run."""
 
@@ -76,7 +68,11 @@ class _Hooks:
 
         @functools.wraps(original)
         async def wrapper(loop: Any) -> Any:
-            entered = await original(loop)
+            try:
+                entered = await original(loop)
+            except BaseException:
+                self._unread.pop(loop, None)
+                raise
             with guard("langgraph: find the run that a run goes on from"):
                 config, updates = self._unread.pop(loop, None), 0
                 while config is not None and updates < _MAX_UPDATES:
@@ -86,12 +82,12 @@ class _Hooks:
         return wrapper
 
     def put(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Note the run in the metadata of a checkpoint that is being saved."""
+        """Note which run a checkpoint is saved by, in its metadata only where the program asked for that."""
 
         @functools.wraps(original)
         def wrapper(loop: Any, *args: Any) -> Any:
             with guard("langgraph: note the run in a checkpoint"):
-                args = self._stamped(loop, args)
+                args = self._noted(loop, args)
             return original(loop, *args)
 
         return wrapper
@@ -162,16 +158,18 @@ class _Hooks:
     def _begin(self, loop: Any) -> None:
         run = self._graphs.run_of(loop.manager.run_id.int) if loop.manager is not None else None
         metadata = loop.checkpoint_metadata
-        if any(key in metadata for key in _OURS):
-            loop.checkpoint_metadata = {key: value for key, value in metadata.items() if key not in _OURS}
+        if any(key in metadata for key in OURS):
+            loop.checkpoint_metadata = {key: value for key, value in metadata.items() if key not in OURS}
         if run is None:
             return
-        self._runs[loop] = run
+        self._runs[loop] = ref(run)
+        finalize(loop, self._graphs.vanish, run.id).atexit = False
         is_addressed = bool(loop.config["configurable"].get("checkpoint_id"))
         if not (is_addressed or loop.input is None or isinstance(loop.input, Command)):
             return
         run.goes_on = "forks" if is_addressed else "continues"
-        if self._link(run, metadata, loop.checkpoint["id"]) or metadata.get("source") not in _NOT_BY_A_RUN:
+        is_linked = self._link(run, loop.checkpoint_config, loop.checkpoint["id"], metadata)
+        if is_linked or metadata.get("source") not in _NOT_BY_A_RUN:
             return
         config, updates = loop.prev_checkpoint_config, 0
         if hasattr(loop, "__aenter__"):
@@ -182,31 +180,38 @@ class _Hooks:
 
     def _read(self, loop: Any, saved: Any) -> Any:
         """Link to the run that wrote *saved*; where none did, tell where to read on."""
-        if saved is None or self._link(self._runs[loop], saved.metadata, saved.checkpoint["id"]):
+        run = self._run_of(loop)
+        if run is None or saved is None or self._link(run, saved.config, saved.checkpoint["id"], saved.metadata):
             return None
         return saved.parent_config if saved.metadata.get("source") in _NOT_BY_A_RUN else None
 
-    def _link(self, run: Run, metadata: Mapping[str, Any], checkpoint_id: str) -> bool:
-        found = _span_context(metadata.get(_RUN_KEY))
-        if found is None:
+    def _link(self, run: Run, config: Mapping[str, Any], checkpoint_id: str, metadata: Mapping[str, Any]) -> bool:
+        origin = find_origin(config, checkpoint_id, metadata)
+        if origin is None:
             return False
-        attributes = {own_words.LINK_RELATION: run.goes_on, own_words.LANGGRAPH_CHECKPOINT: checkpoint_id}
-        run.span.span.add_link(found, attributes)
-        asked = json.loads(metadata.get(_CALLS_KEY) or "{}")
-        run.calls.update({call_id: Call(agent, None) for call_id, agent in asked.items()})
+        attributes = {words.LINK_RELATION: run.goes_on, own_words.LANGGRAPH_CHECKPOINT: checkpoint_id}
+        run.span.span.add_link(origin.run, attributes)
+        if origin.task and run.goes_on == "continues":
+            run.task = origin.task
+            run.span.add({words.RUN_TASK: origin.task})
+        run.calls.update({call_id: Call(agent, None) for call_id, agent in origin.calls.items()})
         return True
 
-    def _stamped(self, loop: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        run = self._runs.get(loop)
-        *before, metadata, new_versions = args
+    def _run_of(self, loop: Any) -> Run | None:
+        found = self._runs.get(loop)
+        return found() if found is not None else None
+
+    def _noted(self, loop: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        run = self._run_of(loop)
+        *before, config, checkpoint, metadata, new_versions = args
         if run is None or not isinstance(metadata, Mapping):
             return args
-        carrier: dict[str, str] = {}
-        _PROPAGATOR.inject(carrier, trace.set_span_in_context(run.span.span))
-        noted = {_RUN_KEY: carrier["traceparent"]} if carrier else {}
-        if run.unanswered:
-            noted[_CALLS_KEY] = json.dumps({call_id: call.agent for call_id, call in dict(run.unanswered).items()})
-        return (*before, {**metadata, **noted}, new_versions)
+        calls = {call_id: call.agent for call_id, call in dict(run.unanswered).items()}
+        origin = CheckpointOrigin(run.span.span.get_span_context(), calls, run.task)
+        remember_origin(config, checkpoint["id"], origin)
+        if not self._stamps_checkpoints:
+            return args
+        return (*before, config, checkpoint, {**metadata, **origin.metadata}, new_versions)
 
     def _end(self, loop: Any, error: Any) -> None:
         run_id = loop.manager.run_id.int if loop.manager is not None else None
@@ -239,20 +244,18 @@ def _edges_of(task: Any) -> tuple[str, Sequence[str], Sequence[str]]:
     return task.id, task.triggers, [channel for channel, _ in task.writes if channel.startswith(_EDGE_CHANNELS)]
 
 
-def _span_context(traceparent: object) -> SpanContext | None:
-    if not isinstance(traceparent, str):
-        return None
-    span = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context()))
-    return span.get_span_context() if isinstance(span, NonRecordingSpan) and span.get_span_context().is_valid else None
-
-
 _replaced: list[tuple[Any, str, Any, Any]] = []
 """Class or module, name, the original and ours."""
 
 
-def wrap(graphs: GraphRecorder) -> None:
-    """Tell *graphs* what LangGraph's loop does without a callback."""
-    hooks = _Hooks(graphs)
+def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
+    """Report to *graphs* what LangGraph's loop does without a callback.
+
+    Args:
+        graphs: Where to record.
+        stamps_checkpoints: Whether the run that saves a checkpoint is written into the checkpoint's metadata.
+    """
+    hooks = _Hooks(graphs, stamps_checkpoints=stamps_checkpoints)
     for place, name, make in (
         (f"{_LOOP}:PregelLoop", "_first", hooks.first),
         (f"{_LOOP}:PregelLoop", "after_tick", hooks.after_tick),

@@ -25,7 +25,9 @@ from blamespan_integrations.langgraph._messages import (
     is_message,
     message_id,
     message_text,
+    state_message,
     to_message,
+    value_message,
 )
 from blamespan_integrations.langgraph._seen import MANY, SeenList, are_same, is_short, without
 
@@ -111,8 +113,10 @@ class Memory:
             return found
         told = {key: self._told(value, builds_on) for key, value in changed.items()}
         told = {key: value for key, value in told.items() if not _is_nothing(value)}
-        if told:
-            found.append(Message.of_text("user", as_text(told.get(VALUE, told), lost)))
+        if VALUE in told:
+            found.append(value_message("user", told[VALUE], lost))
+        elif told:
+            found.append(state_message("user", told, lost))
         return found
 
     def mutations(self, seen: Seen, given: Given) -> Update:

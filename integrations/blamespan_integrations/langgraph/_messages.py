@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.content import is_data_content_block
 from langgraph.types import Command, Send
 
 from blamespan.messages import Message, Part
+from blamespan.state_text import state_lines, state_text, task_entries
 
 __all__ = [
     "Lost",
@@ -30,11 +31,15 @@ __all__ = [
     "is_message",
     "message_id",
     "message_text",
+    "state_message",
+    "task_message",
     "text_or_none",
     "to_message",
     "type_name",
+    "value_message",
 ]
 
+_Role: TypeAlias = Literal["user", "assistant"]
 Lost: TypeAlias = Callable[[str], None]
 """Is told what could not be written and why: names and types, no content."""
 
@@ -195,6 +200,46 @@ def as_text(value: Any, lost: Lost | None = None) -> str:
         return _encoder.encode(_Writing(lost or _ignore).plain(value, 0))
     except Exception as error:  # what nobody foresaw
         return _unwritten(value, type(error).__name__, lost or _ignore)
+
+
+def value_message(role: _Role, value: Any, lost: Lost | None = None) -> Message:
+    """Make a message of any value: text as it is, a state as its lines; *lost* as for `as_text`."""
+    if isinstance(value, str):
+        return Message.of_text(role, str.__str__(value))
+    plain = _plain(value, lost)
+    return Message(role, ({"type": "text", "content": state_text(plain), "state": plain},))
+
+
+def state_message(role: _Role, state: Mapping[str, Any], lost: Lost | None = None) -> Message:
+    """Make a message of what changed in a state: a part for each key; *lost* as for `as_text`."""
+    plain = _plain(state, lost)
+    if not isinstance(plain, dict):
+        return Message.of_text(role, str(plain))
+    return Message(role, tuple([_state_part(key, value, is_bare=False) for key, value in plain.items()]))
+
+
+def task_message(state: Mapping[str, Any], lost: Lost | None = None) -> Message:
+    """Make a message of the state that a run is given: what it is to do comes first; *lost* as for `as_text`."""
+    plain = _plain(state, lost)
+    if not isinstance(plain, dict):
+        return Message.of_text("user", str(plain))
+    return Message(
+        "user", tuple([_state_part(key, value, is_bare=is_bare) for key, value, is_bare in task_entries(plain)])
+    )
+
+
+def _state_part(key: str, value: Any, *, is_bare: bool) -> Part:
+    """Make a part of a value of a state; the recorder gets the value as well, to mask what its keys say is secret."""
+    text = state_text(value) if is_bare else state_lines({key: value})[0]
+    return {"type": "text", "content": text, "state": value, "key": key, "is_bare": is_bare}
+
+
+def _plain(value: Any, lost: Lost | None) -> Any:
+    lost = lost or _ignore
+    try:
+        return _Writing(lost).plain(value, 0)
+    except Exception as error:  # what nobody foresaw
+        return _unwritten(value, type(error).__name__, lost)
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -16,7 +16,6 @@ from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 
 from blamespan import conventions as words
-from blamespan.messages import Message
 from blamespan.trace import Agent, AgentRole
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._convert import (
@@ -26,12 +25,19 @@ from blamespan_integrations.langgraph._convert import (
     Update,
     answered_call,
     given_of,
-    interrupt_text,
+    interrupt_value,
     open_calls,
     requested_calls,
     update_of_writes,
 )
-from blamespan_integrations.langgraph._messages import as_text, message_id, message_text, to_message
+from blamespan_integrations.langgraph._messages import (
+    as_text,
+    message_id,
+    message_text,
+    state_message,
+    to_message,
+    value_message,
+)
 from blamespan_integrations.langgraph._names import part_of, prebuilt_owner
 from blamespan_integrations.langgraph._order import predecessors, tails
 from blamespan_integrations.langgraph._own_words import unsaid_by, written_by
@@ -190,7 +196,10 @@ class Nodes:
         output = [to_message(message) for message in update.messages]
         if update.state:
             lost = node.span.losing(words.OUTPUT_MESSAGES)
-            output.append(Message.of_text("assistant", as_text(update.state.get(VALUE, update.state), lost)))
+            if VALUE in update.state:
+                output.append(value_message("assistant", update.state[VALUE], lost))
+            else:
+                output.append(state_message("assistant", update.state, lost))
         ref = node.span.end(
             output=output,
             kind="handoff" if update.goto else "message",
@@ -246,13 +255,16 @@ class Nodes:
             node.team_span.end(is_complete=False)
         elif node.span is not None or not node.answers:
             self.give_span(node)
-            asked = interrupt_text(error) if isinstance(error, GraphInterrupt) else str(error)
+            asked = interrupt_value(error) if isinstance(error, GraphInterrupt) else str(error)
             self._speak(node, Update(state={VALUE: asked}), {own_words.STEP_INTERRUPTED: True})
 
     def _fail(self, node: Node, error: Exception) -> None:
         """End a node that failed; where the failure is that of a member or tool, it is theirs."""
         known = node.run.has_seen(error)
-        node.run.errors.append(error)
+        if node.graph.is_inner or isinstance(error, TimeoutError):
+            node.run.remember(error)
+        else:
+            node.run.forget(error)
         if node.team_span is not None:
             node.team_span.end(error=error)
         elif node.span is not None or not (known and node.answers):

@@ -36,6 +36,9 @@ __all__ = [
 _KEPT = 8
 """Supersteps: those before the last are dropped now and then."""
 
+_MAX_ERRORS = 32
+"""Exceptions on their way up at one time: each holds on to the frames that it has passed through."""
+
 _MAX_PARTS = 256
 """Of a task's input and result that are told apart."""
 
@@ -48,7 +51,7 @@ class Call:
     step: StepRef | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Run:
     """The run of an outermost graph, and what its places share.
 
@@ -76,17 +79,32 @@ class Run:
     """How often each node's task was begun, by checkpoint namespace: equal across retries."""
     open: dict[int, Place] = field(default_factory=dict)
     """Its places by LangChain's run id, in the order they started."""
-    errors: list[BaseException] = field(default_factory=list)
-    """What its steps raised: an exception that passes through several spans is one step's failure."""
+    errors: dict[int, BaseException] = field(default_factory=dict)
+    """What its steps raised and may meet again, by identity: an exception that several spans see is one step's failure.
+
+    An exception holds its frames, which hold LangGraph's loop and the state: none is kept for longer than it rises.
+    """
     is_interrupted: bool = False
     around: Around = field(default_factory=Around)
     """Within which step of another framework's it takes place."""
+    task: str = ""
+    """What was asked first, by this run's caller or that of the run it goes on from."""
     goes_on: str = ""
     """How it is related to the run whose checkpoint it starts from, if it goes on from there."""
 
     def has_seen(self, error: BaseException) -> bool:
-        """Tell whether one of its steps has failed with this very exception."""
-        return any(error is known for known in self.errors)
+        """Check whether one of its steps has failed with this very exception."""
+        return self.errors.get(id(error)) is error
+
+    def remember(self, error: BaseException) -> None:
+        """Keep *error*, by which a step has failed, until it has risen to the outermost graph."""
+        self.errors[id(error)] = error
+        if len(self.errors) > _MAX_ERRORS:
+            self.errors.pop(list(self.errors)[0], None)  # noqa: RUF015 - one operation, unlike iter() and next()
+
+    def forget(self, error: BaseException) -> None:
+        """Let go of *error*: no other step can fail with it."""
+        self.errors.pop(id(error), None)
 
 
 @dataclass(slots=True)

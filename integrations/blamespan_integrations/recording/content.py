@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from blamespan import conventions as words
 from blamespan.messages import Message, Part
 from blamespan.settings import ContentSettings
+from blamespan.state_text import state_lines, state_text
 from blamespan.trace import Agent, AttributeValue
 from blamespan_integrations.recording.fitting import (
     encode,
@@ -22,7 +23,7 @@ from blamespan_integrations.recording.fitting import (
     quoted,
     well_formed,
 )
-from blamespan_integrations.recording.masking import REMEMBERED_CHARS, UUID, Masker
+from blamespan_integrations.recording.masking import MASKED, REMEMBERED_CHARS, UUID, Masker
 from blamespan_integrations.recording.plain import Json, Plain
 from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET
 
@@ -48,7 +49,6 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
 """Fields a part must have. Source: GenAI message JSON schemas of the semantic conventions."""
 _OPENINGS = {kind: f'{{"type":"{kind}","content":' for kind in ("text", "reasoning")}
 _ROLES = {role: quoted(role) for role in ("system", "user", "assistant", "tool")}
-_ENDED = ',"finish_reason":"stop"'
 _PART_NAMES = frozenset({"type", "id", "name", "modality", "mime_type"})
 """Fields of a part that are no content."""
 
@@ -167,22 +167,22 @@ class Contents:
             self._cut[key] = size
         return fitted_value(found, limit)
 
-    def messages(self, key: str, messages: Sequence[Message], *, is_output: bool = False) -> str:
+    def messages(self, key: str, messages: Sequence[Message]) -> str:
         """Write messages as JSON: the longest texts are cut, then the oldest messages left out.
 
         Args:
             key: The attribute.
-            messages: Any number, of any size.
-            is_output: Whether they are a model's or agent's answer, which says why it ended.
+            messages: Any number, of any size; why a model's answer ended is not written here.
         """
         limit = self._policy.max_bytes
-        text = self._in_full(key, messages, is_output) if self._policy.capture else None
+        messages = [self._masked_states(message) for message in messages]
+        text = self._in_full(key, messages) if self._policy.capture else None
         if text is not None and fits(text, limit):
             return text
         most = max(1, limit // _LEAST_MESSAGE_BYTES)
         kept = messages if len(messages) <= most else messages[-most:]
         plain = Plain(self._policy.masker, self._per_text(kept), self._loses(key))
-        found = [self._message(message, plain, is_output, most) for message in kept]
+        found = [self._message(message, plain, most) for message in kept]
         text = encode(found)
         if fits(text, limit) and not plain.omitted and len(kept) == len(messages):
             return text
@@ -267,7 +267,7 @@ class Contents:
         lengths = [len(value) for m in messages for part in m.parts for value in part.values() if type(value) is str]
         return limit if sum(lengths) <= 2 * limit else max(64, 2 * limit // len(lengths))
 
-    def _in_full(self, key: str, messages: Sequence[Message], is_output: bool) -> str | None:
+    def _in_full(self, key: str, messages: Sequence[Message]) -> str | None:
         """Write messages of nothing but text, most there are, all they say; None where there is more to it."""
         room = self._policy.max_bytes
         for message in messages:
@@ -283,30 +283,45 @@ class Contents:
         for message in messages:
             parts = ",".join([f"{_OPENINGS[part['type']]}{write(part['content'])}}}" for part in message.parts])
             name = "" if message.name is None else f',"name":{quoted(self.name(message.name))}'
-            end = _ENDED if is_output else ""
-            if message.finish_reason is not None:
-                end = f',"finish_reason":{quoted(self.word(message.finish_reason))}'
-            written.append(
-                f'{{"role":{_ROLES.get(message.role) or quoted(message.role)}{name},"parts":[{parts}]{end}}}'
-            )
+            written.append(f'{{"role":{_ROLES.get(message.role) or quoted(message.role)}{name},"parts":[{parts}]}}')
         return f"[{','.join(written)}]"
+
+    def _masked_states(self, message: Message) -> Message:
+        """Write the states in a message as text, without what their keys say is secret."""
+        if not any("state" in part for part in message.parts):
+            return message
+        return replace(message, parts=tuple([self._state_part(p) if "state" in p else p for p in message.parts]))
+
+    def _state_part(self, part: Part) -> Part:
+        state, key = part["state"], part.get("key")
+        hidden = self._hidden({key: state}) if key is not None else self._hidden(state)
+        text = part["content"]
+        if hidden != ({key: state} if key is not None else state):
+            is_alone = key is None or part.get("is_bare")
+            value = hidden if key is None else next(iter(hidden.values()))
+            text = state_text(value) if is_alone else state_lines(hidden)[0]
+        return {"type": "text", "content": text}
+
+    def _hidden(self, value: Any) -> Any:
+        """Mask what is secret by its key in a JSON value."""
+        if isinstance(value, dict):
+            return {
+                key: MASKED if self._policy.masker.hides(key, item) else self._hidden(item)
+                for key, item in value.items()
+            }
+        return [self._hidden(item) for item in value] if isinstance(value, list) else value
 
     def _quoted_by(self, key: str) -> Callable[[str], str]:
         """Give what masks a text by the program's own function and writes it as JSON."""
         mask, limit, loses = self._policy.masker.text, self._policy.max_bytes, self._loses(key)
         return lambda text: quoted(mask(text, limit, loses))
 
-    def _message(self, message: Message, plain: Plain, is_output: bool, most: int) -> dict[str, Json]:
+    def _message(self, message: Message, plain: Plain, most: int) -> dict[str, Json]:
         found: dict[str, Json] = {"role": message.role}
         if message.name is not None:
             found["name"] = self.name(message.name)
         found["parts"] = [self._part(part, plain) for part in message.parts[:most]]
         plain.renew()
-        if message.finish_reason is not None:
-            found["finish_reason"] = self.word(message.finish_reason)
-        elif is_output:
-            asks = any(part.get("type") == "tool_call" for part in message.parts)
-            found["finish_reason"] = "tool_call" if asks else "stop"
         return found
 
     def _part(self, part: Part, plain: Plain) -> dict[str, Json]:

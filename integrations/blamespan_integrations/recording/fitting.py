@@ -17,7 +17,7 @@ encode_spaced = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow
 quoted = json.encoder.encode_basestring
 """Write a text as JSON."""
 
-_NAMES = frozenset({"type", "id", "name", "role", "modality", "finish_reason"})
+_NAMES = frozenset({"type", "id", "name", "role", "modality"})
 """Fields of messages and parts that are not cut: they say what the others are."""
 
 

@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from blamespan.settings import ContentSettings
-from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET, SECRET_KEYS, mask_secrets, signs_of
+from blamespan_integrations.recording.command_lines import secrets_on_command_lines
+from blamespan_integrations.recording.escapes import Undone, undo_escapes
+from blamespan_integrations.recording.secret_keys import Meaning, is_secret_value, meaning_of, secrets_by_key, value_end
+from blamespan_integrations.recording.secret_patterns import (
+    LONGEST_SECRET,
+    MASKED,
+    ScannedText,
+    Secret,
+    secrets_by_form,
+)
 
-__all__ = ["MASKED", "REMEMBERED_CHARS", "UUID", "Masker"]
+__all__ = ["MASKED", "REMEMBERED_CHARS", "UUID", "Masker", "mask_secrets"]
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What many ids are: no secret by its form, and each is another."""
@@ -18,9 +27,6 @@ REMEMBERED_CHARS = 4_096
 the next agent and that one's model; a tool's answer by the tool, its agent and that one's model."""
 _SHORTEST_SECRET = 10
 """Characters of the shortest secret that is no e-mail address."""
-
-MASKED = "[masked]"
-"""Stands for the value of a masked key."""
 _UNMASKABLE = "[withheld: mask failed]"
 """Stands for a text that the program's own masking failed on."""
 
@@ -35,18 +41,24 @@ class Masker:
     def __init__(self, settings: ContentSettings) -> None:
         self._secrets = settings.mask_secrets
         self._own = settings.mask
-        keys = [*(SECRET_KEYS if settings.mask_secrets else ()), *settings.mask_keys]
-        self._keys = frozenset(_bare(key) for key in keys)
+        self._keys = frozenset(_bare(key) for key in settings.mask_keys)
         self._known_key = lru_cache(maxsize=1_024)(self._key)
         self._in_text = _key_expression(settings.mask_keys) if settings.mask_keys else None
 
-    def key(self, key: str, on_failure: Callable[[str], None]) -> tuple[str, bool]:
-        """Write *key*, and tell whether its value is masked. Case, `-`, `_` and spaces do not count."""
-        written, is_hidden = self._known_key(key)
-        return written if self._own is None else _masked_by(self._own, written, on_failure), is_hidden
+    def key(self, key: str, on_failure: Callable[[str], None]) -> str:
+        """Write *key*."""
+        written, _ = self._known_key(key)
+        return written if self._own is None else _masked_by(self._own, written, on_failure)
 
-    def _key(self, key: str) -> tuple[str, bool]:
-        return self.name(key), _bare(key) in self._keys
+    def hides(self, key: str, value: object) -> bool:
+        """Tell whether *value* is masked because of its *key*. Case, `-`, `_` and spaces do not count."""
+        _, meaning = self._known_key(key)
+        return meaning is None or (meaning is not Meaning.NOTHING and is_secret_value(value, meaning, key))
+
+    def _key(self, key: str) -> tuple[str, Meaning | None]:
+        if _bare(key) in self._keys:
+            return self.name(key), None
+        return self.name(key), meaning_of(key) if self._secrets else Meaning.NOTHING
 
     def name(self, name: str) -> str:
         """Mask secrets in the name or id of something, which the program's own function does not see."""
@@ -71,10 +83,49 @@ class Masker:
         if self._in_text is not None:
             text = _mask_keys(text, self._in_text)
         if self._secrets:
-            text = _mask_again(text) if len(text) <= REMEMBERED_CHARS else _mask_bundled(text)
+            text = _mask_again(text) if len(text) <= REMEMBERED_CHARS else mask_secrets(text)
         if self._own is not None:
             text = _masked_by(self._own, text, on_failure)
         return text[: max(0, len(text) - LONGEST_SECRET)] if is_cut else text
+
+
+def mask_secrets(text: str) -> str:
+    """Replace what is a secret, by its form or by the key it stands under: `[masked email]`."""
+    secrets = _secrets_in(text)
+    undone = undo_escapes(text)
+    levels: list[Undone] = []
+    while undone is not None and len(levels) < _MOST_LEVELS:
+        levels.append(undone)
+        for start, end, mask in _secrets_in(undone.text):
+            for level in reversed(levels):
+                start, end = level.span(start, end)
+            secrets.append((start, end, mask))
+        undone = undo_escapes(undone.text)
+    return _replaced(text, secrets) if secrets else text
+
+
+_MOST_LEVELS = 3
+"""JSON within JSON within JSON."""
+
+
+def _secrets_in(text: str) -> list[Secret]:
+    shape = ScannedText(text)
+    return [*secrets_by_key(shape), *secrets_by_form(shape), *secrets_on_command_lines(shape)]
+
+
+_mask_again = lru_cache(maxsize=256)(mask_secrets)
+
+
+def _replaced(text: str, secrets: list[Secret]) -> str:
+    """Write *text* without *secrets*; of those that overlap the first and longest says what stands there."""
+    secrets.sort(key=lambda secret: (secret[0], -secret[1]))
+    kept: list[str] = []
+    end = 0
+    for start, stop, mask in secrets:
+        if start >= end and start < stop:
+            kept += [text[end:start], mask]
+        end = max(end, stop)
+    return "".join([*kept, text[end:]])
 
 
 def _masked_by(mask: Callable[[str], str], text: str, on_failure: Callable[[str], None]) -> str:
@@ -96,21 +147,6 @@ def _bare(key: str) -> str:
 _SEPARATORS = {ord(character): None for character in "-_ "}
 
 
-def _mask_bundled(text: str) -> str:
-    """Mask the values of well-known keys, then common secrets."""
-    signs = signs_of(text)
-    if (b'":' in signs or b"':" in signs or b"='" in signs) and _may_hold_keys(text):
-        text = _mask_keys(text, _SECRET_KEYS_IN_TEXT)
-    return mask_secrets(text, signs)
-
-
-_mask_again = lru_cache(maxsize=256)(_mask_bundled)
-
-
-def _may_hold_keys(text: str) -> bool:
-    return '":' in text or "':" in text or '" :' in text or "' :" in text or "='" in text
-
-
 def _key_expression(keys: Iterable[str]) -> re.Pattern[str]:
     """Find keys before their values: quoted and before a colon, also as JSON within JSON; or as in a repr."""
     names = "|".join(sorted(("[-_ ]?".join(map(re.escape, _bare(key))) for key in keys if _bare(key)), reverse=True))
@@ -123,44 +159,5 @@ def _mask_keys(text: str, keys: re.Pattern[str]) -> str:
     while found := keys.search(text, end):
         quote = found[1] or text[found.end()]  # with the backslashes of JSON within JSON
         kept += [text[end : found.end()], quote, MASKED, quote]
-        end = _value_end(text, found.end(), len(quote) - 1)
+        end = value_end(text, found.end(), len(quote) - 1)
     return "".join([*kept, text[end:]]) if kept else text
-
-
-def _value_end(text: str, start: int, escapes: int) -> int:
-    """Find where the value that starts at *start* ends; one that is cut off goes on to the end of *text*."""
-    depth = 0
-    at = start
-    while found := _STRUCTURE.search(text, at):
-        at = found.end()
-        sign = found[0]
-        if sign[-1] in "\"'":
-            at = _string_end(text, at, sign[-1], escapes)
-            if depth == 0:
-                return at
-        elif sign in "{[(":
-            depth += 1
-        elif sign in "}])":
-            depth -= 1
-            if depth <= 0:
-                return at if depth == 0 else found.start()
-        elif depth == 0:  # a comma or a line's end after a bare value
-            return found.start()
-    return len(text)
-
-
-def _string_end(text: str, start: int, quote: str, escapes: int) -> int:
-    """Find the end of a string: its quote behind as many backslashes as opened it, or an even number for none."""
-    at = start
-    while (at := text.find(quote, at)) >= 0:
-        before = at
-        while before > start and text[before - 1] == "\\":
-            before -= 1
-        if (at - before <= escapes) if escapes else (at - before) % 2 == 0:
-            return at + 1
-        at += 1
-    return len(text)
-
-
-_STRUCTURE = re.compile(r"""\\{0,8}["']|[{\[(}\]),\n]""")
-_SECRET_KEYS_IN_TEXT = _key_expression(SECRET_KEYS)

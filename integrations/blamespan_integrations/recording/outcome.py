@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,14 +39,16 @@ class RunOutcome:
             parent = trace.set_span_in_context(trace.NonRecordingSpan(run), Context())
             self._tracer.start_span(words.RUN_OUTCOME_SPAN, parent, attributes={**found, **contents.notes()}).end()
 
-    def let_go(self, context: Context) -> None:
-        """Learn that the run has ended.
+    def let_go(self, context: Context, *, agents: Iterable[str] = (), result: object = None) -> None:
+        """Note that the run has ended.
 
         Args:
             context: What it was in.
+            agents: Names of who took part.
+            result: What it returns to the program.
         """
         self._span = trace.NonRecordingSpan(self._span.get_span_context())
-        run_ends(self, context)
+        run_ends(self, context, agents=agents, result=result)
 
     def _written(self, contents: Contents, outcome: str, reason: str) -> dict[str, AttributeValue]:
         found: dict[str, AttributeValue] = {words.RUN_OUTCOME: outcome}

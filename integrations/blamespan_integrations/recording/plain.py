@@ -102,7 +102,8 @@ class Plain:
             name = key if type(key) is str else str(self.of(key, _MAX_DEPTH))
             self._room -= len(name)
             if len(name) <= _MAX_KEY_CHARS:
-                name, is_hidden = self._masker.key(name, self._lost)
+                is_hidden = self._masker.hides(name, value)
+                name = self._masker.key(name, self._lost)
             else:
                 name, is_hidden = self.text(name), False
             found[name] = MASKED if is_hidden else self.of(value, depth + 1)

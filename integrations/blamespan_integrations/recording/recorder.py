@@ -95,7 +95,7 @@ class Recorder:
         contents = Contents(self._policy)
         name = contents.name(name)
         found = self._common(contents, words.OPERATION_WORKFLOW, conversation_id)
-        found[words.WORKFLOW_NAME] = name
+        found[words.AGENT_NAME] = name
         if task:
             found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, task)
         if agents:
@@ -108,8 +108,12 @@ class Recorder:
         context = Context({**context, AGENT_KEY: None, CALL_KEY: None})
         outcome = RunOutcome(span, contents, self._tracer, self._policy)
         is_first = not trace.get_current_span(parent).get_span_context().is_valid
-        context = run_begins(outcome, span.get_span_context().trace_id, context, begins_trace=is_first)
-        return RunSpan(span, context, contents, Room(self._max_attributes, found), outcome)
+        trace_id = span.get_span_context().trace_id
+        context = run_begins(
+            outcome, trace_id, context, begins_trace=is_first, name=name, conversation_id=conversation_id
+        )
+        names = tuple(contents.name(agent.name) for agent in agents)
+        return RunSpan(span, context, contents, Room(self._max_attributes, found), outcome, names)
 
     def start_agent(
         self,

@@ -17,7 +17,7 @@ _OWN = 40
 """Attributes kept free for ours: a span has at most 25 of them, and a verdict adds 12 more."""
 
 _RANKED = (
-    *(words.OPERATION, words.AGENT_NAME, words.TOOL_NAME, words.WORKFLOW_NAME, words.STEP_INDEX, words.STEP_KIND),
+    *(words.OPERATION, words.AGENT_NAME, words.TOOL_NAME, words.STEP_INDEX, words.STEP_KIND),
     *(words.STEP_RESULT_INDEX, words.RUN_COMPLETE, words.LOST, words.OUTPUT_MESSAGES, words.TOOL_ARGUMENTS),
     *(words.TOOL_RESULT, words.ERROR_TYPE, words.INPUT_MESSAGES, words.MESSAGE_ID, words.MESSAGE_RECIPIENTS),
 )

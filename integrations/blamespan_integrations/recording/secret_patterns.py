@@ -1,99 +1,230 @@
-"""The bundled set: what common secrets look like in text.
+"""What secrets look like wherever they stand: tokens by how they begin, and other forms that nothing else has.
 
-Most texts hold no secret, and that must cost next to nothing: of a text only the characters are left that
-secrets need (its *signs*), and only a text with the signs of a pattern is searched for its needles. No pattern
-looks at a character more often than a constant number of times, so hostile text takes no longer than other text.
-
-Sources: the providers' documentation of their key formats, and the rules of secret scanners
-(detect-secrets, gitleaks, GitHub's list of partner patterns).
+Most texts hold no secret, and that must cost next to nothing: a token of a service is a long run of letters and
+digits, so a text is first searched for such runs, as bytes, and only they are compared with the forms. No
+expression looks at a character more often than a constant number of times, so hostile text takes no longer than
+other text. The facts are in `secrets.toml`, which says where they come from.
 """
 
 from __future__ import annotations
 
+import binascii
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
 
-__all__ = ["LONGEST_SECRET", "SECRET_KEYS", "mask_secrets", "signs_of"]
+__all__ = ["LONGEST_SECRET", "MASKED", "ScannedText", "Secret", "facts", "is_placeholder", "secrets_by_form"]
 
 LONGEST_SECRET = 4_096
 """Characters a secret may have of which half a one is not recognized."""
+MASKED = "[masked]"
+"""Stands for the value of a key."""
 
-SECRET_KEYS = (
-    *("password", "passwd", "pwd", "passphrase", "secret", "client_secret", "secret_key", "private_key"),
-    *("api_key", "x_api_key", "access_key", "secret_access_key", "aws_secret_access_key", "account_key"),
-    *("shared_access_key", "access_token", "refresh_token", "id_token", "auth_token", "session_token", "bearer_token"),
-    *("token", "authorization", "proxy_authorization", "cookie", "set_cookie", "card_number", "cvv"),
-)
-"""JSON keys whose values are secrets whatever they look like; case, `-` and `_` do not count."""
+Secret: TypeAlias = tuple[int, int, str]
+"""Where a secret starts and ends in a text, and what stands there instead."""
 
-_Replace = Callable[[str], str]
+_DATA = Path(__file__).with_name("secrets.toml")
 
 
-def signs_of(text: str) -> bytes:
-    """Leave of *text* the characters by which secrets are told: what stands together in it stands together there."""
-    return text.encode("utf-8", "replace").translate(None, _SILENT)
+@cache
+def facts() -> Mapping[str, Any]:
+    """Read `secrets.toml`; `Any`, as its tables differ."""
+    return tomllib.loads(_DATA.read_text(encoding="utf-8"))
 
 
-def mask_secrets(text: str, signs: bytes | None = None) -> str:
-    """Replace what looks like a secret by what it was: `[masked email]`.
+class ScannedText:
+    """A text as bytes of the same length, by which it is quick to tell what it cannot hold.
 
-    Args:
-        text: Any text.
-        signs: Its `signs_of`, where they are known; those of a text that holds this one do as well.
+    Attributes:
+        text: The text.
+        lower: In lower case, a byte for each character; what is not Latin-1 is `?`.
     """
-    signs = signs_of(text) if signs is None else signs
-    lower = text.lower()
-    if "bearer " in lower:
-        text = _mask_bearer(text)
-    if b":" in signs or b"=" in signs:
-        for needle, replace in _ASSIGNED:
-            if needle in lower:
-                text = replace(text)
-    for sign, hint, patterns in _AS_WRITTEN:
-        if sign in signs and (hint is None or hint.search(text)):
-            for needle, replace in patterns:
-                if needle in text:
-                    text = replace(text)
-    if len(signs.translate(None, _NO_DIGITS)) >= _SHORTEST_CARD and _EIGHT_DIGITS.search(text):
-        text = _mask_cards(text)
-    return text
+
+    __slots__ = ("_flat", "lower", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._flat = text.encode("latin-1", "replace")
+        self.lower = self._flat.lower()
+
+    def may_hold_card(self) -> bool:
+        """Tell whether eight digits stand together, or twice four with a space or hyphen between."""
+        digits = self._flat.translate(_DIGIT)
+        return b"0000" in digits and (b"00000000" in digits or b"0000 0000" in digits)
+
+    def may_hold_random(self) -> bool:
+        """Tell whether twelve letters, digits, `-` or `_` stand together."""
+        return _RANDOM_RUN in self._flat.translate(_RUN)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Yield where letters, digits, `-` and `_` stand in a row, as many as a token has."""
+        runs, end = self._flat.translate(_RUN), 0
+        while (start := runs.find(_LONG_RUN, end)) >= 0:
+            end = runs.find(b" ", start)
+            end = len(runs) if end < 0 else end
+            yield start, end
 
 
-_SIGNS = b"0123456789@=:/_-.\"'AIJzp"
-_SILENT = bytes(set(range(256)) - set(_SIGNS))
-_NO_DIGITS = bytes(set(_SIGNS) - set(b"0123456789"))
+_SHORTEST_TOKEN = 14
+_LONG_RUN = b"a" * _SHORTEST_TOKEN
+_RANDOM_RUN = b"a" * 12
+_RUN = bytes(97 if (chr(code).isalnum() and code < 128) or code in b"-_" else 32 for code in range(256))
+_DIGIT = bytes(48 if code in b"0123456789" else 32 if code in b" -" else 97 for code in range(256))
 
 
-def _where(*needles: str, find: str, put: str) -> list[tuple[str, _Replace]]:
-    expression = re.compile(find)
+def secrets_by_form(shape: ScannedText) -> Iterator[Secret]:
+    """Yield the secrets that are told by their form, in no order; some may lie within others."""
+    text, lower = shape.text, shape.lower
+    yield from _tokens(shape)
+    if b"bearer" in lower or b"basic" in lower:
+        yield from _credentials(text)
+    if b"://" in lower:
+        yield from (secret for secret in _spans(_IN_URL, text, MASKED) if not is_placeholder(text[slice(*secret[:2])]))
+    if b"@" in lower:
+        yield from _emails(text)
+    if b"-----" in lower:
+        yield from _spans(_PRIVATE_KEY, text, "[masked private key]")
+    if shape.may_hold_card():
+        yield from ((start, end, "[masked card number]") for start, end in _cards(text))
 
-    def replace(text: str) -> str:
-        return expression.sub(put, text)
 
-    return [(needle, replace) for needle in needles]
+def is_placeholder(value: str) -> bool:
+    """Tell whether *value* stands where a secret would, and is none: stars, a variable, a word such as `required`."""
+    return len(value) <= _LONGEST_PLACEHOLDER and (
+        value.strip(" .,:;!?").lower() in _placeholders() or _PLACEHOLDER.fullmatch(value) is not None
+    )
 
 
-def _mask_emails(text: str) -> str:
+@cache
+def _placeholders() -> frozenset[str]:
+    return frozenset(("", *facts()["values"]["placeholders"]))
+
+
+_LONGEST_PLACEHOLDER = 120
+_NOUN = (
+    r"(?:api|secret|access|private|auth|client|bot|bearer|db|admin)?[-_ ]?"
+    r"(?:key|token|password|passwd|secret|value|credentials?)s?"
+)
+_PLACEHOLDER = re.compile(
+    rf"""(?ix)
+    (?-i:[xX*•●·.#_…-]|\\u2022|&bull;){{2,}} | (?:\w{{1,8}}[-_])?(?:x{{3,}}|\*{{3,}}|\.{{3,}}|…)\w{{0,4}}
+    | (?:\w{{1,8}}[-_ ]?){{0,3}}(?:\*{{3,}}|\.{{3,}}|…|x{{4,}})[\w-]{{0,4}}
+    | !{{1,2}}(?:vault|secret|env\w*|include|ref|sub|getatt|str|binary|unsafe) | </?[^<>]*>? | \[[a-z _-]*\]?
+    | \{{{{.*\}}}} | \{{[^{{}}"']*\}} | %\(?\w*\)?[sdr]? | %\w+%
+    | (?:file://|~|\.{{1,2}}|(?=/(?:etc|run|var|home|usr|opt|tmp|mnt|root|app|data|secrets)/))/[\w./@-]*
+    | \$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d+) | \$\{{.*\}}? | \$\(.*\)? | \$\{{\{{.*
+    | (?:[\w-]{{1,20}}[-_ ])?(?:your|insert|replace|paste|enter|put)(?:[-_ ].*)?(?:here|{_NOUN}|me|this)
+    | (?:your|changeme|change|my|the|some|an?|dummy|fake|example|sample)[-_ ]?(?:[a-z]+[-_ ])?{_NOUN}
+      (?:[-_ ]?(?:goes[-_ ])?here)?
+    | (?:os\.environ|os\.getenv|process\.env|getenv|env|secrets|vault|settings|config|self|args|vars)[.\[(].*
+    """
+)
+
+
+def _tokens(shape: ScannedText) -> Iterator[Secret]:
+    """Yield what services issue: only around long runs of letters and digits, of which most texts have none."""
+    text = shape.text
+    expression = None
+    done = 0
+    for start, end in shape.runs():
+        expression = expression or _token_expression()
+        begin = max(done, start - _LONGEST_PREFIX)
+        while match := expression.search(text, begin, end):
+            whole = expression.match(text, match.start()) or match  # it may go on beyond the run
+            begin = done = whole.end()
+            yield whole.start(), done, _TOKEN_MASK
+    if expression is not None or b"hook" in shape.lower:  # what follows a webhook's address may be short
+        for needle, form, mask in _forms():
+            if needle in shape.lower:
+                yield from _spans(form, text, mask)
+
+
+_LONGEST_PREFIX = 24
+_TOKEN_MASK = "[masked api key]"  # noqa: S105 - what stands there instead of one
+
+
+@cache
+def _token_expression() -> re.Pattern[str]:
+    """Make one expression of all tokens, a branch for each first letter: most places are left after one look."""
+    branches: dict[str, dict[str, list[str]]] = {}
+    for token in facts()["token"]:
+        body, length = token.get("body"), token["length"]
+        if body is None:
+            rest = rf"(?:[A-Za-z0-9]{{{length}}}|{_MIXED}[\w-]{{{length}}})[\w-]*"
+        else:
+            rest = rf"{_MIXED if token.get('mixed') else ''}{body}{{{length},{LONGEST_SECRET}}}"
+        for prefix in token["prefixes"]:
+            branches.setdefault(prefix[0], {}).setdefault(rest, []).append(prefix[1:])
+    initials = "".join(sorted(branches))
+    each = (
+        re.escape(initial)
+        + _any_of(_any_of(map(re.escape, sorted(prefixes, reverse=True))) + rest for rest, prefixes in rests.items())
+        for initial, rests in sorted(branches.items())
+    )
+    return re.compile(rf"(?<![A-Za-z0-9])(?=[{re.escape(initials)}]){_any_of(each)}", re.ASCII)
+
+
+_MIXED = r"(?=[\w.-]{0,40}[0-9])(?=[\w.-]{0,40}[A-Z])"
+
+
+def _any_of(expressions: Iterable[str]) -> str:
+    return f"(?:{'|'.join(expressions)})"
+
+
+@cache
+def _forms() -> tuple[tuple[bytes, re.Pattern[str], str], ...]:
+    return tuple(
+        (
+            form["needle"].encode(),
+            re.compile(form["find"], re.ASCII),
+            f"[masked {label}]" if (label := form.get("label", "api key")) else MASKED,
+        )
+        for form in facts()["form"]
+    )
+
+
+def _spans(expression: re.Pattern[str], text: str, mask: str) -> Iterator[Secret]:
+    for match in expression.finditer(text):
+        start, end = match.span(expression.groups)  # the group if there is one, else all
+        yield start, end, mask
+
+
+def _credentials(text: str) -> Iterator[Secret]:
+    """Yield what stands behind `Bearer` and `Basic`, also without the header's name."""
+    for match in _SCHEME.finditer(text):
+        start, end = match.span(2)
+        if match[1][1] in "eE" or _is_user_and_password(match[2]):
+            yield start, end, "[masked token]"
+
+
+def _is_user_and_password(encoded: str) -> bool:
+    try:
+        decoded = b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    except binascii.Error:
+        return False
+    return b":" in decoded and decoded.isascii() and decoded.decode("ascii").isprintable()
+
+
+_SCHEME = re.compile(
+    r"(?i)\b(bearer(?:\s{1,4}|%20|\+|[:=]\s?)|basic(?:\s{1,4}|%20|\+))"
+    r"[\"']?((?:[a-z0-9]{16,}|(?=[^\s\d]{0,64}\d)[\w.~+/-]{8,})[\w.~+/-]*=*)"
+)
+
+
+def _emails(text: str) -> Iterator[Secret]:
     """Find the `@`s and look both ways: an expression that starts at the left is quadratic."""
-    kept: list[str] = []
     end = 0
     for domain in _DOMAIN.finditer(text):
         start = domain.start()
         while start > end and (text[start - 1].isalnum() or text[start - 1] in _LOCAL_PART):
             start -= 1
         if start < domain.start():
-            kept += [text[end:start], "[masked email]"]
             end = domain.end()
-    return "".join([*kept, text[end:]])
-
-
-def _mask_cards(text: str) -> str:
-    kept: list[str] = []
-    end = 0
-    for start, stop in _cards(text):
-        kept += [text[end:start], "[masked card number]"]
-        end = stop
-    return "".join([*kept, text[end:]])
+            yield start, end, "[masked email]"
 
 
 def _cards(text: str) -> Iterator[tuple[int, int]]:
@@ -115,87 +246,10 @@ def _has_check_digit(number: str) -> bool:
 
 _DOMAIN = re.compile(r"@[^\W_][\w-]{0,62}(?:\.[\w-]{1,63})+")
 _LOCAL_PART = frozenset("._%+-'=~!#$&*/?^{|}`")
-_SHORTEST_CARD = 13
-_EIGHT_DIGITS = re.compile(r"[0-9]{4}[ -]?[0-9]{4}")
 _CARD = re.compile(
     r"(?<![\w.])[2-6](?:[0-9]{12,18}|[0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{1,3})?|"
     r"[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5})(?!\w)"
 )
+_IN_URL = re.compile(r"://(?:[^\s/@:\"'<>]{0,256}:(?=[^\s/@\"'])|(?=[0-9a-f]{16}))([^\s/\"'<>]+)@")
 _BLOCK = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_TOKEN = r"(?:[\w.~+/-]{16,}|(?=[^\s\d]{0,64}\d)[\w.~+/-]{8,})=*"  # noqa: S105 - what tokens look like
-
-[(_, _mask_bearer)] = _where("bearer ", find=rf"(?i)(\bbearer\s{{1,4}}){_TOKEN}", put=r"\1[masked token]")
-_ASSIGNED: list[tuple[str, _Replace]] = [
-    *_where(
-        "authorization",
-        find=r"(?i)(\bauthorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?)[^\r\n\"',}]+",
-        put=r"\1[masked]",
-    ),
-    *_where(
-        *("passw", "passphrase", "pwd"),
-        find=r"(?i)((?:password|passwd|passphrase|pwd)\s{0,4}[:=]\s{0,4})[^\s\"',;&}\[][^\s\"',;&}]*",
-        put=r"\1[masked]",
-    ),
-]
-"""Needles in lower case, and what to do with a text that holds one in any case and a sign of assignment."""
-
-_KEY = "[masked api key]"
-_AS_WRITTEN: list[tuple[bytes, re.Pattern[str] | None, list[tuple[str, _Replace]]]] = [
-    (
-        b"--",
-        None,
-        _where(
-            "PRIVATE KEY-",
-            "BLOCK-",
-            find=rf"-----BEGIN {_BLOCK}(?s:.*?)(?:-----END {_BLOCK}|\Z)",
-            put="[masked private key]",
-        ),
-    ),
-    (
-        b"-",
-        re.compile(r"-[\w-]{10}"),
-        [
-            *_where("sk-", find=r"\bsk-[\w-]{16,}", put=_KEY),
-            *_where("xox", find=r"\bxox[abeprs]-[\w-]{10,}", put=_KEY),
-            *_where(
-                *("xai-", "pplx-", "tvly-", "nvapi-", "pypi-", "glpat-"),
-                find=r"\b(?:xai|pplx|tvly|nvapi|pypi|glpat)-[\w-]{16,}",
-                put=_KEY,
-            ),
-        ],
-    ),
-    (
-        b"_",
-        re.compile(r"_\w{10}"),
-        [
-            *_where("_live_", "_test_", find=r"\b[spr]k_(?:live|test)_\w{10,}", put=_KEY),
-            *_where("gsk_", "hf_", "npm_", "whsec_", find=r"\b(?:gsk|hf|npm|whsec)_\w{16,}", put=_KEY),
-            *_where("ghp_", "gho_", "ghu_", "ghs_", "ghr_", find=r"\bgh[pousr]_\w{16,}", put=_KEY),
-            *_where(
-                *("github_pat_", "dop_v1_", "lsv2_", "r8_"), find=r"\b(?:github_pat|dop_v1|lsv2|r8)_\w{16,}", put=_KEY
-            ),
-        ],
-    ),
-    (
-        b"=",
-        None,
-        _where(
-            *("key=", "Key=", "KEY=", "oken=", "OKEN=", "ecret=", "ECRET="),
-            find=r"(?i)((?:key|token|secret)=)[\"']?[^\s\"',;&}\[][^\s\"',;&}]{3,}",
-            put=r"\1[masked]",
-        ),
-    ),
-    (b"://", None, _where("://", find=r"(://[^\s/@:\"']{0,256}:)[^\s/\"']+@", put=r"\1[masked]@")),
-    (
-        b"/",
-        None,
-        _where("hooks.slack.com/", find=r"(hooks\.slack\.com/(?:services|workflows)/)[\w/]+", put=r"\1[masked]"),
-    ),
-    (b"@", None, [("@", _mask_emails)]),
-    (b"J", None, _where("eyJ", find=r"(?<![\w-])eyJ[\w-]{8,}(?:\.[\w-]*){0,4}", put="[masked token]")),
-    (b"IA", None, _where("AKIA", "ASIA", find=r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b", put=_KEY)),
-    (b"AIz", None, _where("AIza", find=r"\bAIza[\w-]{20,}", put=_KEY)),
-    (b".", re.compile(r"\.[\w.-]{20}"), _where("ya29.", "SG.", find=r"\b(?:ya29|SG)\.[\w.-]{20,}", put=_KEY)),
-    (b"p", None, _where("dapi", find=r"\bdapi[0-9a-f]{32}", put=_KEY)),
-]
-"""The signs of a pattern, what else is quick to look for, needles, and what to do with a text that holds one."""
+_PRIVATE_KEY = re.compile(rf"-----BEGIN {_BLOCK}(?s:.*?)(?:-----END {_BLOCK}|\Z)")

@@ -130,6 +130,8 @@ class RunSpan(_Recording):
 
     outcome: RunOutcome | None = None
     """Takes what the program says of how it ended."""
+    agents: Sequence[str] = ()
+    """Names of who takes part."""
 
     def end(
         self,
@@ -138,6 +140,7 @@ class RunSpan(_Recording):
         agents: Sequence[Agent] = (),
         error: BaseException | str | None = None,
         is_complete: bool = True,
+        result: object = None,
     ) -> None:
         """End the run.
 
@@ -146,23 +149,25 @@ class RunSpan(_Recording):
             agents: Who took part, where that was not known at the start.
             error: What it raised, or a word for how it failed.
             is_complete: False where the program walked away from it (an abandoned stream).
+            result: What it returns to the program, which may name the run by it.
         """
         found: dict[str, AttributeValue] = {words.RUN_COMPLETE: is_complete}
         if output:
-            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output, is_output=True)
+            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output)
         if agents:
             found[words.RUN_AGENTS] = self._contents.agents(agents)
+            self.agents = [self._contents.name(agent.name) for agent in agents]
         self._close(found, error)
-        self._let_go()
+        self._let_go(result)
 
     def abandon(self) -> None:
         """End what could not be ended in order."""
         _Recording.abandon(self)  # `super()` knows no class with slots made by `dataclass`
         self._let_go()
 
-    def _let_go(self) -> None:
+    def _let_go(self, result: object = None) -> None:
         if self.outcome is not None:
-            self.outcome.let_go(self.context)
+            self.outcome.let_go(self.context, agents=self.agents, result=result)
 
 
 @dataclass(slots=True)
@@ -214,7 +219,7 @@ class AgentSpan(_Recording):
             words.MESSAGE_SENDER: self.name,
         }
         if output:
-            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output, is_output=True)
+            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output)
         if not self._contents.is_captured:
             found[words.STEP_CONTENT] = ""
         if message_id is not None:
@@ -239,7 +244,7 @@ class AgentSpan(_Recording):
         note_links(self._contents, len(self.inputs), self._most_links)
         name = self._contents.name(name)
         self.span.update_name(f"{words.OPERATION_WORKFLOW} {name}")
-        self.span.set_attributes({words.OPERATION: words.OPERATION_WORKFLOW, words.WORKFLOW_NAME: name})
+        self.span.set_attributes({words.OPERATION: words.OPERATION_WORKFLOW, words.AGENT_NAME: name})
         return RunSpan(self.span, otel_context.set_value(AGENT_KEY, None, self.context), self._contents, self._room)
 
     def has_said(self, message_id: str) -> bool:
@@ -315,7 +320,7 @@ class ChatSpan(_Recording):
         """End it; its tokens are added to the calling agent's."""
         found: dict[str, AttributeValue] = {}
         if output:
-            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output, is_output=True)
+            found[words.OUTPUT_MESSAGES] = self._contents.messages(words.OUTPUT_MESSAGES, output)
         if finish_reasons:
             found[words.FINISH_REASONS] = [self._contents.name(reason) for reason in finish_reasons]
         if response_model:

@@ -164,6 +164,8 @@ class WrittenBack:
         try:
             if kind is None:
                 self._write()
+                if self._writer.written and (note := getattr(self._writer, "note", "")):
+                    click.echo(f"note: {note}", err=True)
         finally:
             self._writer.close()
 

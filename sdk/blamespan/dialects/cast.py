@@ -23,6 +23,7 @@ class Cast:
         merged: Ids of the spans that tell of a speaker's message once more, with the speaker's span.
         runs: Ids of the spans of the outermost runs.
         holders: Ids of the spans with a step below them.
+        agents: Names of those who speak.
     """
 
     def __init__(self, tree: Tree, readings: Mapping[str, Reading]) -> None:
@@ -47,6 +48,7 @@ class Cast:
         self.holders = self._above([*self.speakers, *self.tools, *self._models(readings)])
         self.runs = self._outermost_runs(set(nodes))
         self.speakers |= self._lone_models()
+        self.agents = frozenset(self.speakers.values())
 
     def is_step(self, span_id: str) -> bool:
         """Tell whether a span is a step."""

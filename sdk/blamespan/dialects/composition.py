@@ -46,12 +46,15 @@ class _Composition:
         self._predecessors = Predecessors(self._tree, readings, self._cast.is_step, self._cast.holders)
         self._places = self._ordered()
         self._takers = self._taken_up()
+        self._given = self._new_to_agents()
 
     def spans(self) -> dict[str, Span]:
         """Make the stand-ins."""
-        found = {span_id: self._aside(self._tree.by_id[span_id]) for span_id in self._readings}
-        for span_id in (*self._cast.speakers, *self._cast.tools):
-            found[span_id] = self._step(self._tree.by_id[span_id])
+        by_id, is_step = self._tree.by_id, self._cast.is_step
+        found = {
+            span_id: self._step(by_id[span_id]) if is_step(span_id) else self._aside(by_id[span_id])
+            for span_id in self._readings
+        }
         for span_id in self._cast.runs:
             found[span_id] = self._run(self._tree.by_id[span_id])
         if self._places and not self._cast.runs:
@@ -86,16 +89,30 @@ class _Composition:
                 found.setdefault(step, []).append(agent)
         return found
 
+    def _new_to_agents(self) -> dict[str, list[Message]]:
+        """Choose of the messages that each step was given those that its agent had not been given before."""
+        found: dict[str, list[Message]] = {}
+        known: dict[str, set[str]] = {}
+        for span_id, is_answer in self._places:
+            if is_answer or span_id not in self._cast.speakers:
+                continue
+            seen = known.setdefault(self._cast.speakers[span_id], set())
+            for message in self._content.inputs_of(span_id):
+                key = repr((message.role, message.parts))
+                if key not in seen:
+                    seen.add(key)
+                    found.setdefault(span_id, []).append(message)
+        return found
+
     def _aside(self, span: Span) -> Span:
         """A foreign span that is no step: whatever it says, it does not count as one."""
-        kept = {key: value for key, value in span.attributes.items() if key in _KEPT}
-        return replace(span, attributes=kept, **_status(span))  # type: ignore[arg-type]  # two fields of the span
+        return replace(span, attributes=_attributes_to_keep(span), **_status(span))  # type: ignore[arg-type]  # two fields of the span
 
     def _run(self, span: Span) -> Span:
         reading = self._readings[span.span_id]
         aside = self._aside(span).with_attributes({words.OPERATION: words.OPERATION_WORKFLOW})
         if reading.name:
-            aside = aside.with_attributes({words.WORKFLOW_NAME: reading.name})
+            aside = aside.with_attributes({words.AGENT_NAME: reading.name})
         if reading.participants:
             listed = [{"name": name, "role": "agent"} for name in dict.fromkeys(reading.participants)]
             aside = aside.with_attributes({words.RUN_AGENTS: json.dumps(listed)})
@@ -116,7 +133,7 @@ class _Composition:
             said[words.ERROR_TYPE] = error
         said[words.STEP_INDEX] = self._places[span.span_id, False]
         clean = {key: _writable(value) for key, value in said.items()}
-        return replace(self._aside(span).with_attributes(clean), links=self._links(span))
+        return replace(span, attributes=_attributes_to_keep(span) | clean, links=self._links(span), **_status(span))  # type: ignore[arg-type]
 
     def _message(self, span: Span) -> dict[str, AttributeValue]:
         reading = self._readings[span.span_id]
@@ -128,6 +145,7 @@ class _Composition:
             words.AGENT_NAME: agent,
             **_content_of(spoken, agent),
         }
+        said |= _given_attributes(self._given.get(span.span_id, ()))
         if recipients := self._recipients(span.span_id, spoken):
             said[words.MESSAGE_RECIPIENTS] = recipients
         if reading.agent_id:
@@ -140,9 +158,8 @@ class _Composition:
         if spoken.recipients:
             return spoken.recipients
         agent = self._cast.speakers[span_id]
-        known = set(self._cast.speakers.values())
         heard = [*self._content.recipients(span_id), *self._takers.get(span_id, ())]
-        return tuple(name for name in dict.fromkeys(heard) if name in known and name != agent)
+        return tuple(name for name in dict.fromkeys(heard) if name in self._cast.agents and name != agent)
 
     def _tool(self, span: Span) -> dict[str, AttributeValue]:
         reading = self._readings[span.span_id]
@@ -165,7 +182,7 @@ class _Composition:
     def _caller(self, span: Span) -> str | None:
         """Name who called a tool: who the span says, the agent around it, or who asked for the call before."""
         reading = self._readings[span.span_id]
-        if reading.agent and reading.agent in self._cast.speakers.values():
+        if reading.agent and reading.agent in self._cast.agents:
             return reading.agent
         around = self._tree.nearest(span.span_id, lambda at: at in self._cast.speakers)
         if around is not None:
@@ -177,8 +194,26 @@ class _Composition:
         found: list[SpanLink] = []
         for step in self._predecessors.of(span.span_id):
             place = self._places.get((step, True), self._places.get((step, False)))
+            if place is not None and place > self._places[span.span_id, False]:
+                place = self._places.get((step, False))  # within a tool: what its answer is made of builds on its call
             found.append(SpanLink(span.trace_id, step, {words.LINK_STEP: place}))
         return tuple(found)
+
+
+def _attributes_to_keep(span: Span) -> dict[str, AttributeValue]:
+    return {key: value for key, value in span.attributes.items() if key in _KEPT}
+
+
+def _given_attributes(messages: Sequence[Message]) -> dict[str, AttributeValue]:
+    """Write what an agent was given; instructions apart, as the task of a run may take the place of the messages."""
+    instructions = [part for message in messages if message.role == "system" for part in message.parts]
+    others = [message for message in messages if message.role != "system"]
+    found: dict[str, AttributeValue] = {}
+    if instructions:
+        found[words.SYSTEM_INSTRUCTIONS] = json.dumps(instructions, ensure_ascii=False, default=str)
+    if others:
+        found[words.INPUT_MESSAGES] = dump_messages(others)
+    return found
 
 
 def _content_of(spoken: Spoken, agent: str) -> dict[str, AttributeValue]:

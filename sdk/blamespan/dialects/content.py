@@ -127,6 +127,11 @@ class Content:
         delivered = {id(d.outputs): d.usage for d in _first_of_each(self._delivered[span_id]) if d.usage}
         return own or (_total(delivered.values()) if delivered else None)
 
+    def inputs_of(self, span_id: str) -> Sequence[Message]:
+        """List the messages that an agent and its models were given, as often as their spans say so."""
+        tellers = (self._readings[span_id], *self._twins[span_id], *self._models[span_id])
+        return [message for reading in tellers for message in (*reading.instructions, *reading.inputs)]
+
     def recipients(self, span_id: str) -> Sequence[str]:
         """List the names of those who heard a message, also of some who are no agents."""
         tellers = (self._readings[span_id], *self._twins[span_id], *self._delivered[span_id])

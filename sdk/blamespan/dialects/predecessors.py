@@ -41,6 +41,8 @@ class Predecessors:
         self._holders = holders
         self._levels: dict[str | None, _Level] = {}
         self._exits: dict[str, tuple[str, ...]] = {}
+        self._taken_up: dict[str, Sequence[str] | None] = {}
+        self._earlier: dict[str, Sequence[str] | None] = {}
 
     def of(self, span_id: str) -> Sequence[str]:
         """List the ids of the steps that a step builds on; the answers of its own tools among them."""
@@ -50,28 +52,35 @@ class Predecessors:
 
     def told(self, span_id: str) -> Sequence[str]:
         """List the ids of the steps whose outcome a step's span, or one around it, says it took up."""
-        around = (span_id, *self._tree.above(span_id))
-        return next((told for at in around if (told := self._told(at)) is not None), ())
+        return self._tree.first_said(span_id, self._told, self._taken_up) or ()
 
     def _before(self, span_id: str) -> Sequence[str]:
-        for at in (span_id, *self._tree.above(span_id)):
-            told = self._told(at)
-            if told is not None:
-                return told
-            before = self._level(self._tree.parent_id(at)).before(at)
-            found = [step for child in before for step in self._end(child)]
-            if found:
-                return found
-        return ()
+        return self._tree.first_said(span_id, self._before_here, self._earlier) or ()
 
-    def _told(self, span_id: str) -> list[str] | None:
+    def _before_here(self, span_id: str) -> Sequence[str] | None:
+        """List what a span, taken for itself, says it took up, or what had ended at its level; None for nothing."""
+        told = self._told(span_id)
+        if told is not None:
+            return told
+        before = self._level(self._tree.parent_id(span_id)).before(span_id)
+        return [step for child in before for step in self._end(child)] or self._call_around(span_id)
+
+    def _call_around(self, span_id: str) -> list[str] | None:
+        """Give the tool's call right around a span: what is first within a tool builds on it."""
+        around = self._tree.parent_id(span_id)
+        is_call = around is not None and self._is_step(around) and self._readings[around].role == "tool"
+        return [around] if around is not None and is_call else None
+
+    def _told(self, span_id: str) -> Sequence[str] | None:
         """List the steps whose outcome a span says it took up, looking through spans without a step.
 
         None where it does not say so.
         """
+        waiting = list(self._causes(span_id))
+        if not waiting:
+            return None
         found: dict[str, None] = {}
         seen: set[str] = set()
-        waiting = list(self._causes(span_id))
         while waiting and len(seen) < _MAX_LINKS:
             cause = waiting.pop()
             sender = self._tree.nearest(cause, self._may_send, or_self=True) if cause in self._tree.by_id else None

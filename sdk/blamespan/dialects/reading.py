@@ -34,6 +34,7 @@ class Reading:
         node: Name of the graph's node it runs in, where there is one.
         place: What tells that node's execution from all others in the trace, e.g. LangGraph's checkpoint namespace.
         superstep: Of a node: when it ran, where the graph counts; nodes of the same superstep ran side by side.
+        instructions: What it was told to do at all times, where that stands apart from its messages.
         inputs: Messages it was given.
         outputs: Messages it produced, of a run possibly the whole conversation.
         text: What it produced where that is no message.
@@ -55,6 +56,7 @@ class Reading:
     node: str | None = None
     place: str | None = None
     superstep: int | None = None
+    instructions: Sequence[Message] = ()
     inputs: Sequence[Message] = ()
     outputs: Sequence[Message] = ()
     text: str | None = None

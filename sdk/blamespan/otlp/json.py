@@ -19,6 +19,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, EntityRef, KeyVal
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from blamespan.errors import MalformedSpan
+from blamespan.json_text import parse_deep_json
 from blamespan.otlp.plain import plain_request
 
 __all__ = ["request_from_document", "request_from_json", "request_to_document", "request_to_json"]
@@ -45,8 +46,8 @@ def request_from_json(body: bytes | str) -> ExportTraceServiceRequest:
         MalformedSpan: if it is not JSON, not an object with `resourceSpans`, or a field has the wrong type.
     """
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        document = parse_deep_json(body)
+    except ValueError as error:
         raise MalformedSpan(f"expected OTLP-JSON, got no JSON: {error}") from error
     return request_from_document(document)
 

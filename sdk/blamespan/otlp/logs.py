@@ -7,7 +7,6 @@ Source: OpenTelemetry GenAI conventions, events `gen_ai.user.message`, `gen_ai.c
 from __future__ import annotations
 
 import base64
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs
 
 from blamespan.errors import MalformedSpan
+from blamespan.json_text import parse_deep_json
 from blamespan.otlp.proto import mapping
 from blamespan.spans import Span, SpanEvent
 
@@ -40,8 +40,8 @@ def logs_from_json(document: bytes | str) -> ExportLogsServiceRequest:
         MalformedSpan: if it is no such document.
     """
     try:
-        read = json.loads(document)
-    except (ValueError, RecursionError) as error:
+        read = parse_deep_json(document)
+    except ValueError as error:
         raise MalformedSpan(f"expected OTLP-JSON log records, got no JSON: {error}") from error
     return logs_from_document(read)
 

@@ -18,8 +18,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.selection import nanoseconds_of
 from blamespan.spans import Span
+from blamespan_collector.jaeger.conversion import ui_trace
 
-__all__ = ["Answer", "Asked", "Server", "jaeger", "langfuse", "phoenix", "served", "tempo"]
+__all__ = ["Answer", "Asked", "Server", "jaeger", "jaeger_v1", "langfuse", "phoenix", "served", "tempo"]
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,37 @@ def jaeger(traces: Traces, *, at_most: int = 1_000) -> Callable[[Asked], Answer]
         spans = by_id[trace_id]
         chunks = [{"result": otlp(spans[:1])}, {"result": otlp(spans[1:])}]
         return Answer("\n".join(json.dumps(chunk) for chunk in chunks).encode())
+
+    return answer
+
+
+def jaeger_v1(traces: Traces, prefix: str = "") -> Callable[[Asked], Answer]:
+    """Answer as Jaeger's v1 API below *prefix*, and as VictoriaTraces what it does not know, by 400."""
+    by_id = {spans[0].trace_id: spans for spans in traces}
+
+    def shaped(spans: Sequence[Span]) -> object:
+        return ui_trace(spans_to_proto(spans))
+
+    def answer(asked: Asked) -> Answer:
+        path = asked.path.removeprefix(prefix)
+        if not asked.path.startswith(prefix) or not path.startswith("/api/") or path.startswith("/api/v3"):
+            return Answer(f"unsupported path requested: {asked.path!r}".encode(), 400)
+        if path == "/api/services":
+            return Answer(
+                {"data": sorted({str(spans[0].resource["service.name"]) for spans in traces}), "errors": None}
+            )
+        if path == "/api/traces":
+            since, until = (int(asked.option(end)) * 1_000 for end in ("start", "end"))
+            found = [
+                spans
+                for spans in traces
+                if spans[0].resource["service.name"] == asked.option("service")
+                and any(since <= span.start_ns < until for span in spans)
+                and _has_all(spans, json.loads(asked.option("tags", "{}")))
+            ]
+            return Answer({"data": [shaped(spans) for spans in found[: int(asked.option("limit"))]], "errors": None})
+        spans = by_id.get(path.removeprefix("/api/traces/"), ())
+        return Answer({"data": [shaped(spans)] if spans else None, "errors": None if spans else [{"msg": "none"}]})
 
     return answer
 

@@ -15,13 +15,15 @@ pytest.importorskip("httpx")
 
 from blamespan.analysis.sources import pieces
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.rebuild import rebuild_run
 from blamespan.recorded import RecordedRun
+from blamespan.runs import split_runs
 from blamespan.selection import Selection
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends import _http
 from blamespan_integrations.backends.tempo import traceql
 from tests.integrations.backends.runs import NOON, run_spans, trace_of
-from tests.integrations.backends.servers import Answer, Asked, jaeger, langfuse, phoenix, served, tempo
+from tests.integrations.backends.servers import Answer, Asked, jaeger, jaeger_v1, langfuse, phoenix, served, tempo
 from tests.integrations.dialects.recordings import HIDDEN, traces_of
 from tests.integrations.dialects.recordings import trace_of as recorded_trace
 from tests.integrations.drawing import draw
@@ -115,6 +117,50 @@ def test_jaeger_reads_the_service_that_its_url_names() -> None:
 
     assert ids_of(named) == [traces[1][0].trace_id]
     assert ids_of(every) == [spans[0].trace_id for spans in traces]
+
+
+@pytest.mark.parametrize("prefix", ["", "/select/jaeger"])
+def test_jaeger_of_the_first_version_is_read_likewise(prefix: str) -> None:
+    """Where `/api/v3` is not there `/api` is asked, as VictoriaTraces answers it, below the path of the URL."""
+    traces = [run_spans(1, service="one"), run_spans(2, service="two")]
+    with served(jaeger_v1(traces, prefix)) as server:
+        every, errors = read(f"jaeger://{server.host}{prefix}/", A_DAY)
+        named, more = read(f"jaeger://{server.host}{prefix}/two", A_DAY)
+        alone, _ = read(f"jaeger://{server.host}{prefix}/?trace_id={IDS[0]}", A_DAY)
+        none, _ = read(f"jaeger://{server.host}{prefix}/two?tenant=blue", A_DAY)
+
+    assert (errors, more, none) == ([], [], [])
+    assert ids_of(every) == [spans[0].trace_id for spans in traces]
+    assert ids_of(named) == [traces[1][0].trace_id]
+    assert ids_of(alone) == [IDS[0]]
+    assert [run.trace.steps[0].content for run in every] == [
+        rebuild_run(split_runs(spans)[0]).steps[0].content for spans in traces
+    ]
+
+
+def test_jaeger_that_is_not_there_names_what_was_asked() -> None:
+    """The error says which URLs were asked, and how a path before the service is written."""
+    with served(jaeger_v1(TRACES[:1], "/select/jaeger")) as server:
+        runs, errors = read(f"jaeger://{server.host}/team", A_DAY)
+
+    assert runs == []
+    [error] = errors
+    assert f"http://{server.host}/api/v3/services or http://{server.host}/api/services" in error
+    assert "HTTP 400" in error
+    assert "jaeger://host:10428/select/jaeger/service" in error
+
+
+def test_trace_that_the_first_version_lost_is_named() -> None:
+    """A trace that was listed and is not there any more is an error in its place, there too."""
+    gone = failing(
+        jaeger_v1(TRACES[:2]), lambda asked: asked.path.endswith(IDS[0]), Answer({"data": [], "errors": None})
+    )
+    with served(gone) as server:
+        runs, errors = read(f"jaeger://{server.host}", A_DAY)
+
+    assert ids_of(runs) == [IDS[1]]
+    assert len(errors) == 1
+    assert "expected a trace, got none" in errors[0]
 
 
 def test_jaeger_is_asked_for_attributes() -> None:

@@ -9,8 +9,13 @@ from typing import Any
 __all__ = ["PROGRAMS"]
 
 
-def crew() -> None:
-    """A crew of two agents, one after the other; the second calls a tool."""
+def crew(verdict: str = "Four words. Make it longer.", *, counts: bool = True) -> None:
+    """A crew of two agents, one after the other; the second calls a tool.
+
+    Args:
+        verdict: What the second says.
+        counts: Whether the tool works.
+    """
     os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false", "OPENAI_API_KEY": "none"}
     from crewai import Agent, BaseLLM, Crew, Process, Task
     from crewai.tools import tool
@@ -18,6 +23,8 @@ def crew() -> None:
     @tool("count_words")
     def count_words(text: str) -> int:
         """Count the words of a text."""
+        if not counts:
+            raise OSError("the counter is out of order")
         return len(text.split())
 
     class ScriptedModel(BaseLLM):  # type: ignore[misc]
@@ -40,7 +47,7 @@ def crew() -> None:
         "critic",
         model(
             'Thought: count.\nAction: count_words\nAction Input: {"text": "The sea is wide."}',
-            "Thought: done.\nFinal Answer: Four words. Make it longer.",
+            f"Thought: done.\nFinal Answer: {verdict}",
         ),
         [count_words],
     )
@@ -51,4 +58,7 @@ def crew() -> None:
     Crew(agents=[writer, critic], tasks=tasks, process=Process.sequential).kickoff()
 
 
-PROGRAMS: dict[str, Callable[[], None]] = {"crewai-crew": crew}
+PROGRAMS: dict[str, Callable[[], None]] = {
+    "crewai-crew": crew,
+    "crewai-failing": lambda: crew("Nine words, too long.", counts=False),
+}

@@ -9,14 +9,21 @@ from typing import Any
 __all__ = ["PROGRAMS"]
 
 
-def handoff() -> None:
-    """A writer that hands over to a critic, who calls a tool before it answers."""
+def handoff(verdict: str = "Four words. Make it longer.", *, counts: bool = True) -> None:
+    """A writer that hands over to a critic, who calls a tool before it answers.
+
+    Args:
+        verdict: What the critic says.
+        counts: Whether the tool works; if not, the critic calls it twice.
+    """
     from agents import Agent, ModelResponse, Runner, Usage, function_tool
     from agents.models.interface import Model
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
     def count_words(text: str) -> int:
         """Count the words of a text."""
+        if not counts:
+            raise OSError("the counter is out of order")
         return len(text.split())
 
     class ScriptedModel(Model):
@@ -53,13 +60,19 @@ def handoff() -> None:
         with generation_span(model="scripted", input=messages, output=[output.model_dump()]) as span:
             span.span_data.usage = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
+    asked = [("call_2", "count_words", '{"text": "The sea is wide."}')]
+    asked += [] if counts else [("call_3", "count_words", '{"text": "The sea is wide."}')]
     critic = Agent(
         name="critic",
-        model=ScriptedModel(("call_2", "count_words", '{"text": "The sea is wide."}'), "Four words. Make it longer."),
+        instructions="You criticise lines of at most 6 words.",
+        model=ScriptedModel(*asked, verdict),
         tools=[function_tool(count_words)],
     )
     writer = Agent(name="writer", model=ScriptedModel(("call_1", "transfer_to_critic", "{}")), handoffs=[critic])
     asyncio.run(Runner.run(writer, "Write a line about the sea."))
 
 
-PROGRAMS: dict[str, Callable[[], None]] = {"openai-agents-handoff": handoff}
+PROGRAMS: dict[str, Callable[[], None]] = {
+    "openai-agents-handoff": handoff,
+    "openai-agents-failing": lambda: handoff("Nine words, too long.", counts=False),
+}

@@ -101,6 +101,13 @@ def openinference_crewai(provider: Any) -> None:
     CrewAIInstrumentor().instrument(tracer_provider=provider)
 
 
+def pydantic_ai(provider: Any) -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
+
+
 def traceloop(provider: Any) -> None:
     from opentelemetry.instrumentation.langchain import LangchainInstrumentor
 
@@ -220,6 +227,7 @@ PEERS: dict[str, Callable[[Any], Any]] = {
     "openinference": openinference,
     "openinference-openai-agents": openinference_openai_agents,
     "openinference-crewai": openinference_crewai,
+    "pydantic-ai": pydantic_ai,
     "openllmetry": traceloop,
     "genai": genai,
     "genai-openai-agents": genai_openai_agents,

@@ -22,10 +22,11 @@ FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.name.removesuffix(".jsonl") for path in FOLDER.glob("*.jsonl"))
 HIDDEN = {
     "gen_ai.agent.description",
-    "gen_ai.agent.id",
+    "blamespan.agent.id",
     "gen_ai.input.messages",
     "gen_ai.provider.name",
     "gen_ai.request.model",
+    "gen_ai.system_instructions",
     "gen_ai.tool.call.id",
     "gen_ai.tool.description",
     "gen_ai.tool.name",

@@ -69,13 +69,13 @@ NODES_BY_ROUNDS = text("""
 """The same graph, as its state tells it round by round."""
 
 BRANCHES = text("""
-    task: {"task":"Write a line about the sea.","lines":[]}
+    task: Write a line about the sea.
     agents: opener, counter, drafter, polisher, closer
-    0 opener: message '{"lines":["go"]}'
-    1 counter: message '{"lines":["four words"]}' after 0
-    2 drafter: message '{"lines":["a draft"]}' after 0
-    3 polisher: message '{"lines":["a polished draft"]}' after 2
-    4 closer: message '{"lines":["done"]}' after 1 3
+    0 opener: message 'lines: go'
+    1 counter: message 'lines: four words' after 0
+    2 drafter: message 'lines: a draft' after 0
+    3 polisher: message 'lines: a polished draft' after 2
+    4 closer: message 'lines: done' after 1 3
     """)
 """The graph of two branches, one a subgraph, joined."""
 

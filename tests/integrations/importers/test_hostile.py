@@ -151,7 +151,7 @@ def test_checkpoint_of_a_hostile_type_is_data(tmp_path: Path) -> None:
 
     assert not marker.exists()
     assert ["got 'pickle'" in message for message in errors_in(path)] == [True]
-    assert '"__class__": "mkdir"' in traces_in(path)[0].steps[0].content.replace('":"', '": "')
+    assert "__class__: mkdir" in traces_in(path)[0].steps[0].content
     assert not marker.exists()
 
 

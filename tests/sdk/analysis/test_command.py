@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from rich.cells import cell_len
 
 from blamespan.analysis.command import analyze
 from blamespan.analysis.showing.legible import printable
@@ -128,14 +129,61 @@ def test_many_runs_are_printed_a_line_each_and_the_rest_is_counted(tmp_path: Pat
     assert "more runs" not in run(tmp_path, "--all").stdout
 
 
-def test_table_names_each_run_on_one_line(tmp_path: Path) -> None:
-    """A name in a narrow terminal keeps the end of the path and the first digits of the id, which `show` takes."""
-    runs = [MessageActionTrace(f"{i:08x}" * 4, "", small_run().steps, small_run().agents) for i in (10, 11)]
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(item)) for item in runs))
-    table = run(tmp_path / "a.jsonl").stdout
+def run_of(number: int, **changes: Any) -> MessageActionTrace:
+    """Make a run like the small one, under an id that begins with *number* as eight hex digits."""
+    return replace(small_run(), trace_id=f"{number:08x}" * 4, **changes)
 
-    assert "a.jsonl:0000000a… " in table
-    assert "a.jsonl:0000000b… " in table
+
+def test_table_names_each_run_on_one_line(tmp_path: Path) -> None:
+    """A run is named by the first digits of its id, which `show` takes; the file that all are of stands above once."""
+    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(run_of(i))) for i in (10, 11)))
+    first, _, *rows = run(tmp_path / "a.jsonl").stdout.splitlines()
+
+    assert first.endswith("/a.jsonl")
+    assert [row.split()[0] for row in rows if "…" in row] == ["0000000a…", "0000000b…"]
+
+
+def test_table_leaves_out_the_folder_that_all_files_share(tmp_path: Path) -> None:
+    """What is the same in every line says nothing."""
+    for name, number in (("a.jsonl", 10), ("b.jsonl", 11)):
+        (tmp_path / name).write_text(otlp_line(emit(run_of(number))))
+
+    _, *rows = run(tmp_path).stdout.splitlines()
+
+    assert [row.split()[0] for row in rows if "…" in row] == ["a.jsonl:0000000a…", "b.jsonl:0000000b…"]
+
+
+@pytest.mark.parametrize("width", [50, 80, 120, 240])
+def test_table_takes_one_line_a_run_at_any_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Long names and wide characters are cut, never wrapped, and no line is wider than the terminal."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    runs = [run_of(i, task="数える " * 60, resource={"service.name": "a" * 90}) for i in (10, 11)]
+    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(item)) for item in runs))
+
+    lines = [line for line in run(tmp_path / "a.jsonl").stdout.splitlines() if line.startswith("0000")]
+
+    assert len(lines) == len(runs)
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_table_says_task_service_and_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sees which program ran, what it was asked, and how it ended."""
+    monkeypatch.setenv("COLUMNS", "160")
+    runs = [run_of(10, task="Count them", resource={"service.name": "desk"}), run_of(11, outcome="unknown")]
+    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(item)) for item in runs))
+
+    known, unknown = (line.split() for line in run(tmp_path / "a.jsonl").stdout.splitlines()[2:])
+
+    assert known[1:5] == ["Count", "them", "desk", "failed"]
+    assert "failed" not in unknown
+
+
+def test_table_names_the_columns_it_had_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left out in silence."""
+    monkeypatch.setenv("COLUMNS", "60")
+    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(run_of(i))) for i in (10, 11)))
+
+    assert "left out at this width: service, blame" in run(tmp_path / "a.jsonl").stdout
 
 
 def test_empty_source_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,6 +214,25 @@ def test_step_is_shown_with_all_of_its_text(tmp_path: Path) -> None:
     assert content.split().count("long") == 500
 
 
+def test_step_is_shown_with_what_it_was_given(tmp_path: Path) -> None:
+    """What a step was given stands below what it says, cleaned; a step that was given nothing new has no such part."""
+    run_of_two = talk(1, ["Find it.", "It is 36."], agents=PAIR)
+    given = replace(run_of_two.steps[1], input_text="The list: 12 and 3.\x1b[31m\n\nBe brief.")
+    (tmp_path / "a.jsonl").write_text(otlp(replace(run_of_two, steps=(run_of_two.steps[0], given))))
+
+    said = run(tmp_path / "a.jsonl", "--step", "1").stdout
+
+    assert (
+        said.replace("»", "")
+        .replace("«", "")
+        .endswith(
+            "It is 36.\n\nwhat it was given, beside what steps before it said:\n"
+            "The list: 12 and 3.\ufffd[31m\n\nBe brief.\n"
+        )
+    )
+    assert "what it was given" not in run(tmp_path / "a.jsonl", "--step", "0").stdout
+
+
 def test_step_that_is_not_there_is_misuse(tmp_path: Path) -> None:
     """The numbers that there are get named."""
     (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["a", "b"])))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from markdown_it import MarkdownIt
 
 from blamespan.analysis.results.rows import ROW_DEFAULTS
 from blamespan.analysis.summary import Summary, summarize
@@ -363,3 +364,72 @@ def test_same_result_twice_is_noticed() -> None:
     found: Summary = summarize([*map(row, range(1, 40)), *map(row, range(1, 40))])
 
     assert found.judges[0].repeated == 39
+
+
+def test_markdown_says_who_fails_how_and_where(tmp_path: Path) -> None:
+    """A comment on a pull request says how many runs failed and names the commonest kinds with an example."""
+    rows = [*(row(i) for i in range(4)), *(row(i, agent="planner", mode=MISREAD) for i in range(4, 6)), silent(6)]
+
+    text = run(written(tmp_path / "a.jsonl", rows), "--format", "markdown").stdout
+
+    assert text.startswith("### blamespan: `a.jsonl`\n")
+    assert "**6 of 6 runs failed** (100.0 %, 95 %: 61.0 to 100.0), 1 without a verdict" in text
+    assert "| 4 | `solver` | `No or incomplete verification` (`mast:FM-3.2`) | " in text
+    assert "step 1: `Checked, that is right.` |" in text
+
+
+def test_markdown_obeys_nothing_a_trace_says(tmp_path: Path) -> None:
+    """Links, mentions, tables, headings and HTML of a run stay in code spans, on their own line and in their cell."""
+    said = "a | b `` @all [x](http://x) <img src=x>\n# Approved"
+    text = run(written(tmp_path / "a.jsonl", [row(1, agent=said, content=said)]), "--format", "markdown").stdout
+    [line] = [line for line in text.splitlines() if "@all" in line]
+
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+
+    assert "# Approved" in line
+    assert html.count("<td") == 4
+    assert "<a " not in html
+    assert "<img" not in html
+    assert all("@all" in code for code in re.findall(r"<code>([^<]*@[^<]*)</code>", html))
+    assert not re.search(r"@all", re.sub(r"<code>[^<]*</code>", "", html))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--fail-above", 70), 0),
+        (("--fail-above", 60), 3),
+        (("--fail-above", 60, "--format", "markdown"), 3),
+        (("--against", "same.jsonl", "--fail-if-worse"), 0),
+        (("--against", "better.jsonl", "--fail-if-worse"), 3),
+        (("--against", "worse.jsonl", "--fail-if-worse"), 0),
+    ],
+)
+def test_exit_code_says_whether_too_many_runs_failed(tmp_path: Path, arguments: tuple[object, ...], code: int) -> None:
+    """A step of CI stops where more fail than allowed, or significantly more than before; what improves passes."""
+    sound = {"failure_score": 0.1}
+    now = written(tmp_path / "now.jsonl", [row(i, **(sound if i % 3 == 0 else {})) for i in range(60)])
+    written(tmp_path / "same.jsonl", [row(i, **(sound if i % 3 == 0 else {})) for i in range(100, 160)])
+    written(tmp_path / "better.jsonl", [row(i, **sound) for i in range(100, 160)])
+    written(tmp_path / "worse.jsonl", [row(i) for i in range(100, 160)])
+
+    named = [tmp_path / word if str(word).endswith(".jsonl") else word for word in arguments]
+
+    assert run(now, *named).exit_code == code
+
+
+def test_limit_on_failures_says_what_was_exceeded(tmp_path: Path) -> None:
+    """The line on stderr names the share, the number of runs and the limit; runs without a verdict do not count."""
+    rows = [row(1), row(2, failure_score=0.1), *(silent(i) for i in range(3, 20))]
+
+    said = run(written(tmp_path / "a.jsonl", rows), "--fail-above", 49.5).stderr
+
+    assert "50.0 % of 2 runs failed, more than the 49.5 % that --fail-above allows" in said
+
+
+def test_worse_needs_something_to_compare(tmp_path: Path) -> None:
+    """Without an earlier period the flag would always pass."""
+    with pytest.raises(ConfigError, match="--fail-if-worse compares with before, got nothing to compare"):
+        CliRunner().invoke(
+            summary, [str(written(tmp_path / "a.jsonl", [row(1)])), "--fail-if-worse"], catch_exceptions=False
+        )

@@ -61,6 +61,51 @@ def test_feedback_says_who_where_what_and_what_instead() -> None:
     )
 
 
+def test_blame_that_is_spread_is_said_to_be() -> None:
+    """Where no step has half of the blame, the suspects are listed, and neither step nor kind is said as a fact."""
+    spread = Attribution.of(
+        SUM,
+        [0, 0.02, 0.4, 0.35, 0.23],
+        failure_score=0.9,
+        tracer=SAYS,
+        modes=[ModeBlame(mode("mast:FM-2.6"), "solver", 0.3)],
+    )
+
+    text = feedback_on(FAILED, spread).text
+
+    assert (
+        "It is not clear which step went wrong.\n"
+        'First suspect: "solver", at step 2 (40% of the blame)\n'
+        'Then: "checker", at step 3 (35% of the blame)\n'
+        'Then: "writer", at step 4 (23% of the blame)\n'
+        "Kind of error, perhaps: Reasoning-action mismatch (mast:FM-2.6)."
+    ) in text
+    assert "\nIf it was that, instead, " in text
+    assert notes_in(text) == [Note("solver", mode("mast:FM-2.6"))]
+
+
+def test_step_is_told_its_own_share_and_not_its_agents() -> None:
+    """An agent that speaks alone has all of the blame, and that says nothing of the step."""
+    trace = run([("user", "x"), *[("planner", f"say {number}") for number in range(4)]])
+    alone = Attribution.of(replace(trace, outcome="failed"), [0, 0.1, 0.6, 0.2, 0.1], failure_score=0.9, tracer=SAYS)
+
+    assert "at step 2 (60% of the blame)" in feedback_on(trace, alone).text
+
+
+def test_one_of_several_runs_can_be_named() -> None:
+    """`--run` takes the number of a run or how its id begins, as `blamespan show` does."""
+    every = lines("--failed")
+    second = lines("--failed", "--run", "2")
+
+    assert second == [every[1]]
+    assert lines("--failed", "--run", every[1]["trace_id"][:8]) == second
+
+
+def lines(*arguments: str) -> list[dict[str, object]]:
+    done = CliRunner().invoke(cli, ["feedback", str(DEMO), "--json", *arguments])
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def test_abstention_blames_nobody() -> None:
     """Where there is no verdict, the feedback says so and names no one."""
     text = feedback_on(FAILED, Attribution.abstain(FAILED, "too long", SAYS)).text
@@ -182,7 +227,7 @@ def test_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     empty.mkdir()
     done = [
         CliRunner().invoke(cli, ["feedback", *arguments])
-        for arguments in ([str(empty)], [str(exported(tmp_path)), "--trace", "zz"])
+        for arguments in ([str(empty)], [str(exported(tmp_path)), "--run", "zz"])
     ]
     missing = CliRunner().invoke(cli, ["feedback", str(tmp_path / "nothing.json")])
 

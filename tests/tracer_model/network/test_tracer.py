@@ -98,6 +98,18 @@ def test_failure_score_is_a_half_at_the_alarm() -> None:
     assert scores[0] > 0.5
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_score_without_the_outcome_is_that_of_the_run_of_unknown_end(seed: int) -> None:
+    """Told that a run failed, the network says so; beside it stands what it would have said, to the bit."""
+    run = random_team(seed)
+    unknown, failed, succeeded = tracer_with(alarm=0.9).attribute(
+        [run, replace(run, outcome="failed"), replace(run, outcome="succeeded")]
+    )
+
+    assert failed.unaided_score == succeeded.unaided_score == unknown.unaided_score == unknown.failure_score
+    assert failed.failure_score > unknown.failure_score
+
+
 def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
     """A saved network gives the verdicts of the one that was saved."""
     network = drawn_network()

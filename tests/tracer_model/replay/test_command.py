@@ -165,7 +165,7 @@ def test_another_program_is_refused(birds: Path) -> None:
         (("--step", -1, "--with", "x"), "step must be one of the run's, 0 to 4, got -1"),
         (("--step", 1, "--with", "x"), "step 1 calls a tool: expected a call in its place, got 'x'"),
         (("--step", 3, "--with", "@/no/such/file"), "expected a readable file"),
-        (("--step", 3, "--with", "x", "--trace", "ffff"), "expected one run that can be replayed, got 0"),
+        (("--step", 3, "--with", "x", "--run", "ffff"), "expected one run that can be replayed, got 0"),
     ],
 )
 def test_bad_input_is_named(birds: Path, arguments: tuple[object, ...], said: str) -> None:
@@ -181,7 +181,7 @@ def test_of_several_runs_one_must_be_named(birds: Path, team: Path, tmp_path: Pa
     both = tmp_path / "both.jsonl"
     both.write_text(birds.read_text() + team.read_text().replace('"traceId":"0', '"traceId":"f'))
     refused = _replay(both, *_GRAPH, "--step", 3, "--with", "It makes 7.")
-    done = _done(both, *_GRAPH, "--step", 3, "--with", "It makes 7.", "--trace", "000")
+    done = _done(both, *_GRAPH, "--step", 3, "--with", "It makes 7.", "--run", "000")
 
     assert "got 2" in str(refused.exception)
     assert done["replay"]["answer"] == "The answer is 7."

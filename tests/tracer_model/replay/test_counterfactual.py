@@ -203,10 +203,10 @@ def digest(order: int) -> str:
 
 
 def test_recording_that_somebody_else_has_switched_on_is_refused() -> None:
-    """Spans that would go elsewhere are missed at the first run, with what to do."""
+    """Spans that go elsewhere, as whoever switched on last said, are missed at the first run, with what to do."""
     program = Program("word_problems", "chain", "autogen", seed=1)
-    with Recording(), Recording() as second, pytest.raises(ConfigError, match="expected the run to be recorded"):
-        second.record("a run", program.run)
+    with Recording() as first, Recording(), pytest.raises(ConfigError, match="expected the run to be recorded"):
+        first.record("a run", program.run)
 
 
 def test_a_recorded_run_is_the_run_that_is_not_recorded() -> None:

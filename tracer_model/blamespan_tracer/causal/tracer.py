@@ -310,6 +310,7 @@ class CausalTracer:
             trace,
             shares.tolist(),
             failure_score=failed,
+            unaided_score=failed,
             tracer=self._identity,
             modes=self._named(judged.modes, agent, judged.run),
             coverage=self._learnt.set_mass,

@@ -15,7 +15,8 @@ from blamespan_tracer.contracts.run import Run
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.facts import Conflict
-from blamespan_tracer.representation.reading import Ints, is_number
+from blamespan_tracer.representation.reading import Ints, is_number, spelled
+from blamespan_tracer.representation.signs.figures import is_slip
 
 __all__ = [
     "arguments_are_known",
@@ -220,7 +221,8 @@ def numbers_have_a_source(run: Run) -> Iterator[Finding]:
     for place in np.unique(claims.segment[judged]).tolist():
         here = judged & (claims.segment == place)
         fresh = here & (claims.source == place)
-        known = values[order[claims.segment[order] <= place][-_MAX_KNOWN:]]
+        given = [float(number) for number in run.analysis.inputs.few_until(place)]
+        known = np.concatenate([values[order[claims.segment[order] <= place][-_MAX_KNOWN:]], given])
         step = run.trace.steps[place - 1]
         worked_out = {side for each in equations(_read(step)) for side in (each.left, each.right)}  # see `sums_hold`
         unknown = [
@@ -228,7 +230,10 @@ def numbers_have_a_source(run: Run) -> Iterator[Finding]:
             for each in np.flatnonzero(fresh).tolist()
             if not is_common(values[each]) and values[each] not in worked_out
         ]
-        odd = [each for each in unknown if not _is_derived(values[each], known)]
+        sources = run.analysis.inputs.numbers_until(place)
+        odd = [
+            each for each in unknown if not _is_derived(values[each], known) or is_slip(spelled(values[each]), sources)
+        ]
         token = _spelled(run, claims.claim[odd[:1]])[0] if odd else ""
         quote = run.sentence_with(step, token) if odd else ""
         yield Finding(step.index, "fail" if odd else "pass", quote, f"nothing before it gives {token!r}")

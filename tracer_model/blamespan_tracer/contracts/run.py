@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
 from blamespan.conventions import TOOL_NAME
+from blamespan.lazy import lazy_property
 from blamespan.trace import AgentRole, MessageActionTrace, Step
 from blamespan_tracer.representation import Analysis, analyse
 from blamespan_tracer.representation.cues import CUES
@@ -27,12 +27,12 @@ class Run:
         self.trace = trace
         self._known = analysis
 
-    @cached_property
+    @lazy_property
     def decisions(self) -> tuple[Step, ...]:
         """The steps that an agent can be blamed for, in order."""
         return tuple(step for step in self.trace.steps if self.trace.can_be_blamed(step))
 
-    @cached_property
+    @lazy_property
     def _roles(self) -> dict[str, AgentRole]:
         return {agent.name: agent.role for agent in self.trace.agents}
 
@@ -51,7 +51,7 @@ class Run:
         named = step.attributes.get(TOOL_NAME)
         return named if isinstance(named, str) else _CALLED.match(step.content)[0]  # type: ignore[index]  # matches ""
 
-    @cached_property
+    @lazy_property
     def results_of(self) -> dict[int, list[Step]]:
         """For each step that tools answered to, their answers, in order."""
         found: dict[int, list[Step]] = {}
@@ -61,17 +61,17 @@ class Run:
                 found.setdefault(asked, []).append(step)
         return found
 
-    @cached_property
+    @lazy_property
     def analysis(self) -> Analysis:
         """What the representation finds out: claims, statements, sums, repetition, objections."""
         return self._known or analyse(self.trace)
 
-    @cached_property
+    @lazy_property
     def _cues(self) -> dict[str, list[int]]:
         counts = self.analysis.reading.cue
         return {cue: counts[1:, place].tolist() for place, cue in enumerate(CUES)}
 
-    @cached_property
+    @lazy_property
     def _brought_in(self) -> set[tuple[int, str]]:
         claims, tokens = self.analysis.claims, self.analysis.reading.tokens
         fresh = claims.claim[claims.source == claims.segment], claims.segment[claims.source == claims.segment]
@@ -86,7 +86,7 @@ class Run:
         """Tell whether a word of *step* hints at any of *cues*, names of `representation.cues.CUES`."""
         return any(self._cues[cue][step] for cue in cues)
 
-    @cached_property
+    @lazy_property
     def _next_decision(self) -> list[int]:
         after = np.full(len(self.trace.steps) + 1, -1)
         for step in reversed(self.trace.steps):
@@ -98,7 +98,7 @@ class Run:
         place = self._next_decision[step + 1]
         return self.trace.steps[place] if place >= 0 else None
 
-    @cached_property
+    @lazy_property
     def _next_of_agent(self) -> dict[int, int]:
         found: dict[int, int] = {}
         later: dict[str, int] = {}

@@ -80,10 +80,12 @@ def attribution_of(trace: MessageActionTrace, verdicts: Sequence[Verdict], trace
     for step, trust in later:
         shares[step] += _REST * trust / whole if whole > 0 else 0.0
     shares[first] = 1.0
+    failed = _failure_score([verdict for _, verdict in broken])
     return Attribution.of(
         trace,
         shares,
-        failure_score=_failure_score([verdict for _, verdict in broken]),
+        failure_score=failed,
+        unaided_score=failed,
         tracer=tracer,
         modes=_modes(trace, broken),
         evidence=_evidence(causes),

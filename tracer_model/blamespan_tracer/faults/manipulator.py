@@ -19,6 +19,7 @@ from typing import Self
 
 from blamespan.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan.errors import ConfigError
+from blamespan.forking import renewed_after_fork
 from blamespan_tracer.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, Refused
 from blamespan_tracer.faults.catalogue import FaultKind
 
@@ -59,8 +60,12 @@ class Manipulator:
     def __init__(self, endpoint: Endpoint, *, pause_s: float = 0.5) -> None:
         self._endpoint = endpoint
         self._pause_s = pause_s
-        self._lock = threading.Lock()
+        self._renew_lock()
+        renewed_after_fork(self, Manipulator._renew_lock)
         self.failures: Counter[str] = Counter()
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
     def rewrite(self, kind: FaultKind, at: Opportunity, text: str, seed: int) -> str | None:
         """Give *text* with a fault of *kind* in it; None once every attempt has failed."""

@@ -28,11 +28,11 @@ __all__ = ["evaluate_feedback", "feedback"]
     epilog="""\b
 Examples:
   blamespan feedback traces.jsonl > feedback.txt
-  blamespan feedback traces.jsonl --trace 7f3a --tracer network --json
+  blamespan feedback traces.jsonl --run 2 --tracer network --json
 """
 )
 @click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
-@click.option("--trace", "trace_id", default="", metavar="ID", help="Start of its id, in a file of several.")
+@click.option("--run", "which", metavar="ID|N", help="This run alone: its number, from 1, or its trace id.")
 @click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
 @click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
 @click.option(
@@ -44,7 +44,7 @@ Examples:
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 def feedback(
     path: Path,
-    trace_id: str,
+    which: str | None,
     format_name: str | None,
     tracer_name: str,
     by: str | None,
@@ -63,7 +63,7 @@ def feedback(
     tracer = load_tracer(tracer_name)
     advice = _judged() if chosen == "judge" else None  # after the tracer: a judge's account is for both
     n_written = n_unreadable = 0
-    for run in _runs(path, format_name, trace_id):
+    for run in _runs(path, format_name, which):
         if isinstance(run, UnreadableInput):
             n_unreadable += 1
             _say(str(run))
@@ -80,8 +80,7 @@ def feedback(
             n_written += 1
     if not n_written and not n_unreadable:
         raise UnreadableInput(
-            f"{path}: expected a failed run, got none to write feedback on. Check --trace and the file, or give "
-            "--failed"
+            f"{path}: expected a failed run, got none to write feedback on. Check --run and the file, or give --failed"
         )
     if n_unreadable:
         sys.exit(1)
@@ -103,11 +102,17 @@ def _judged() -> JudgedAdvice:
     return JudgedAdvice(JudgeSettings.from_environment())
 
 
-def _runs(path: Path, format_name: str | None, trace_id: str) -> Iterator[RecordedRun | UnreadableInput]:
+def _runs(path: Path, format_name: str | None, which: str | None) -> Iterator[RecordedRun | UnreadableInput]:
     from blamespan.analysis.sources import runs_in
+    from blamespan.selection import is_named
 
+    number = 0
     for run in runs_in([path], format_name=format_name):
-        if isinstance(run, UnreadableInput) or run.trace.trace_id.startswith(trace_id.lower()):
+        if isinstance(run, UnreadableInput):
+            yield run
+            continue
+        number += 1
+        if which is None or is_named(which, number, run.trace):
             yield run
 
 
@@ -134,6 +139,10 @@ def _print(run: RecordedRun, made: Feedback, wants_json: bool, *, is_first: bool
         "step": made.step,
         "mode": str(made.mode) if made.mode is not None else None,
         "share": round(made.share, 6),
+        "suspects": [
+            {"agent": suspect.agent, "step": suspect.step, "share": round(suspect.share, 6)}
+            for suspect in made.suspects
+        ],
         "quote": made.quote,
         "advice": made.advice,
         "by": made.by,

@@ -23,6 +23,7 @@ __all__ = [
     "END",
     "Feedback",
     "Note",
+    "SuspectStep",
     "feedback_on",
     "is_known_to_have_failed",
     "is_suspected",
@@ -37,8 +38,29 @@ END = "--- End of the feedback ---"
 
 _MOST_NAME, _MOST_QUOTE, _MOST_ADVICE = 80, 200, 1_000
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?)\n{re.escape(END)}", re.DOTALL)
-_BLAMED = re.compile(r'^Most likely to blame: ("(?:[^"\\]|\\.)*")', re.MULTILINE)
-_KIND = re.compile(r"^Kind of error: .*\((\w+:[\w.-]+)\)", re.MULTILINE)
+_BLAMED = re.compile(r'^(?:Most likely to blame|First suspect): ("(?:[^"\\]|\\.)*")', re.MULTILINE)
+_KIND = re.compile(r"^Kind of error(?:, perhaps)?: .*\((\w+:[\w.-]+)\)", re.MULTILINE)
+_CLEAR = 0.5
+"""Share of a step, or score of a mode, from which it is told as more likely than not."""
+_MOST_OTHERS, _LEAST_SHARE = 2, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectStep:
+    """One step that may be what went wrong.
+
+    Attributes:
+        agent: Whose step it is.
+        step: Its index.
+        share: Of the blame, 0..1.
+    """
+
+    agent: str
+    step: int
+    share: float
+
+    def __str__(self) -> str:
+        return f"{quoted(self.agent, _MOST_NAME)}, at step {self.step} ({self.share:.0%} of the blame)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +75,9 @@ class Feedback:
         quote: Words of the step; empty where none speak for its blame.
         advice: What to do instead.
         share: Of the blame that is the agent's, 0..1.
+        step_share: Of the blame that is the decisive step's, 0..1.
+        others: Steps that are blamed most after it, each with a share worth a word.
+        mode_score: How likely the kind of error is, 0..1.
         by: Who wrote the advice: `template` or `judge`.
         reason: Why nobody could be blamed; empty where somebody is.
         is_known: Whether somebody said that the run failed; else only the tracer suspects it.
@@ -65,9 +90,19 @@ class Feedback:
     quote: str
     advice: str
     share: float = 0.0
+    step_share: float = 0.0
+    others: tuple[SuspectStep, ...] = ()
+    mode_score: float = 0.0
     by: str = "template"
     reason: str = ""
     is_known: bool = True
+
+    @property
+    def suspects(self) -> tuple[SuspectStep, ...]:
+        """List the decisive step and the others; nothing where nobody could be blamed."""
+        if self.agent is None or self.step is None:
+            return ()
+        return SuspectStep(self.agent, self.step, self.step_share), *self.others
 
     @property
     def text(self) -> str:
@@ -78,15 +113,22 @@ class Feedback:
             lines = [f"{failed}, and its record does not say by whose fault{said}.", f"This time: {self.advice}"]
             return "\n".join([BEGIN, *lines, END])
         name = quoted(self.agent, _MOST_NAME)
+        first, *others = self.suspects
+        is_clear = first.share >= _CLEAR
         lines = [
             f"{failed}. What follows was found by program and may be wrong; quotes are what was said then, not facts.",
-            f"Most likely to blame: {name}, at step {self.step} ({self.share:.0%} of the blame)",
         ]
+        if is_clear:
+            lines.append(f"Most likely to blame: {first}")
+        else:
+            lines += ["It is not clear which step went wrong.", f"First suspect: {first}"]
+            lines += [f"Then: {other}" for other in others]
         if self.mode is not None:
-            lines.append(f"Kind of error: {self.mode.name} ({self.mode}). {self.mode.definition}")
+            kind = "Kind of error" if self.mode_score >= _CLEAR else "Kind of error, perhaps"
+            lines.append(f"{kind}: {self.mode.name} ({self.mode}). {self.mode.definition}")
         if self.quote:
             lines.append(f"It said: {quoted(self.quote, _MOST_QUOTE)}")
-        lines.append(f"Instead, {name}: {self.advice}")
+        lines.append(f"{'Instead' if is_clear else 'If it was that, instead'}, {name}: {self.advice}")
         lines.append("Everybody else: do not take over what was wrong there; check it.")
         return "\n".join([BEGIN, *lines, END])
 
@@ -121,7 +163,10 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
         mode=kind.mode if kind else None,
         quote=next((each.quote for each in (*at_step, *own)), ""),
         advice=advice_for(kind.mode if kind else None),
-        share=next(each.score for each in verdict.agents if each.agent == agent),
+        share=next(blame.score for blame in verdict.agents if blame.agent == agent),
+        step_share=verdict.steps[verdict.decisive_step].score,
+        others=_others(trace, verdict),
+        mode_score=kind.score if kind else 0.0,
         is_known=is_known,
     )
 
@@ -164,6 +209,16 @@ def _note(block: str) -> Note:
     except ConfigError:
         meant = None
     return Note(json.loads(blamed[1]) if blamed else None, meant)
+
+
+def _others(trace: MessageActionTrace, verdict: Attribution) -> tuple[SuspectStep, ...]:
+    """List the most blamed steps after the decisive one."""
+    others = sorted(verdict.steps, key=lambda blame: (blame.index != verdict.decisive_step, -blame.score))[1:]
+    return tuple(
+        SuspectStep(trace.steps[blame.index].agent, blame.index, blame.score)
+        for blame in others[:_MOST_OTHERS]
+        if blame.score >= _LEAST_SHARE
+    )
 
 
 def _likeliest(verdict: Attribution, agent: str) -> ModeBlame | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 
 from blamespan.attribution import Evidence
+from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
@@ -53,15 +53,15 @@ class _Said:
         self._agents = ["", *(step.agent for step in trace.steps)]
         self._texts = bounded([trace.task, *(step.content for step in trace.steps)])
 
-    @cached_property
+    @lazy_property
     def _numbers(self) -> list[set[str]]:
         return [set(_NUMBER.findall(text)) for text in self._texts]
 
-    @cached_property
+    @lazy_property
     def _tokens(self) -> list[set[str]]:
         return [set(_TOKEN.findall(text.lower())) for text in self._texts]
 
-    @cached_property
+    @lazy_property
     def _forms(self) -> list[set[str]]:
         return [set(sentences_of(_form(text), _MAX_SENTENCES)) for text in self._texts]
 

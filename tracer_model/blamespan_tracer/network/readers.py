@@ -6,13 +6,13 @@ Dims: N texts, S sentences of theirs, E width of a word bag, M width of a senten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan.lazy import lazy_property
 from blamespan_tracer.network.inputs import RunInputs, relations_of
 from blamespan_tracer.network.model import Scores, StepInputs, Weights, mean_scores, scores_of, stacked
 from blamespan_tracer.network.weights import Network
@@ -54,12 +54,12 @@ class NumpyReader:
     def __init__(self, network: Network) -> None:
         self._network = network
 
-    @cached_property
+    @lazy_property
     def _table(self) -> Floats:
         """Lay the members' word tables side by side: (V, members * E). One lookup serves all."""
         return np.concatenate([weights["words"] for weights in self._network.members], axis=1)
 
-    @cached_property
+    @lazy_property
     def _stacked(self) -> Weights:
         """Lay the rest of the members' weights side by side: all read at once, to the same bits as one by one."""
         return stacked(self._network.members)

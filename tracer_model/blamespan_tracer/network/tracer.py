@@ -229,6 +229,7 @@ class NetworkTracer:
             modes=self._blamed_modes(trace, run, found),
             evidence=quotes_of(trace, (shares / shares.sum()).tolist(), broken),
             coverage=found.set_mass,
+            unaided_score=self._failure_score(found, is_known=False),
         )
 
     def _failure_score(self, found: Judgement, *, is_known: bool) -> float:

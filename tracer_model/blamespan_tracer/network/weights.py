@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.json_text import parse_json
 from blamespan_tracer.network.inputs import scaled
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.prose import ProseJudge
@@ -135,30 +136,30 @@ class Network:
         """
         try:
             tensors, about, digest = read_weights(path, FORMAT)
-            shape = Shape(**json.loads(about["shape"]))
+            shape = Shape(**parse_json(about["shape"]))
             members = tuple(_member(tensors, number, shape) for number in range(int(about["members"])))
             if len(tensors["vocabulary"]) != shape.n_words:
                 raise ValueError(f"{len(tensors['vocabulary'])} words where {shape.n_words} are told of")
             if not members or not all(np.isfinite(each).all() for each in tensors.values()):
                 raise ValueError("weights that are no numbers" if members else "no weights")
-            temperature, set_mass, coverage, alarm, false_alarms = json.loads(about["calibration"])
+            temperature, set_mass, coverage, alarm, false_alarms = parse_json(about["calibration"])
             return cls(
                 shape,
                 members,
                 Vocabulary(tensors["vocabulary"]),
                 tensors["mean"],
                 tensors["spread"],
-                tuple(json.loads(about["features"])),
-                tuple(json.loads(about["modes"])),
+                tuple(parse_json(about["features"])),
+                tuple(parse_json(about["modes"])),
                 about["lexicon"],
                 temperature,
                 set_mass,
                 coverage,
                 alarm,
                 false_alarms,
-                json.loads(about["notes"]),
+                parse_json(about["notes"]),
                 digest,
-                _alarms(json.loads(about.get("alarms", "[]"))),
+                _alarms(parse_json(about.get("alarms", "[]"))),
                 _prose(tensors, shape),
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.rendering.decisions import MOST_LINKS, Decision, decisions_of
 from blamespan_tracer.rendering.texts import as_data, cut, estimated_tokens, shown_name
@@ -55,17 +55,17 @@ class Case:
         frame = _frame(trace, free // 2)
         return cls(trace, decisions_of(trace), frame, free - _tokens(frame))
 
-    @cached_property
+    @lazy_property
     def by_step(self) -> Mapping[int, Decision]:
         """Find decisions by the numbers of their steps."""
         return {step.index: decision for decision in self.decisions for step in decision.steps}
 
-    @cached_property
+    @lazy_property
     def suspects(self) -> tuple[Decision, ...]:
         """List the decisions that can be blamed."""
         return tuple(decision for decision in self.decisions if decision.can_be_blamed)
 
-    @cached_property
+    @lazy_property
     def suspected(self) -> tuple[int, ...]:
         """List the numbers of the steps that can be blamed."""
         return tuple(step.index for decision in self.suspects for step in decision.steps)

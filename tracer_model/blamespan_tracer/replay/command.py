@@ -29,14 +29,14 @@ step on the program runs live, with its own models and tools.
 \b
 Examples:
   blamespan replay traces.jsonl --step 3 --with "The total is 48." my_team.app:make --check my_team.app:is_right
-  blamespan replay traces.jsonl --trace 7f3a --step 5 --with @corrected.txt my_team.app:make --json
+  blamespan replay traces.jsonl --run 2 --step 5 --with @corrected.txt my_team.app:make --json
 """
 )
 @click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
 @click.argument("program", metavar="MODULE:FACTORY")
 @click.option("--step", type=int, required=True, help="Index of the step to put right, as `analyze` shows it.")
 @click.option("--with", "text", metavar="TEXT", help="What it says instead; @FILE reads it from a file.")
-@click.option("--trace", "trace_id", default="", metavar="ID", help="Start of its id, in a file of several.")
+@click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
 @click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
 @click.option("--task", help="What the program is asked; the recorded task if not given.")
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
@@ -46,7 +46,7 @@ def replay(
     program: str,
     step: int,
     text: str | None,
-    trace_id: str,
+    which: str | None,
     format_name: str | None,
     task: str | None,
     check: str | None,
@@ -58,7 +58,7 @@ def replay(
     the task. Whether an answer is right says --check, or the factory's attribute `check`.
     """
     instead = _instead(text)
-    script = read_script(path, trace_id, format_name=format_name)
+    script = read_script(path, which, format_name=format_name)
     asked = task if task is not None else script.trace.task
     for framework in ("autogen_core", "autogen_agentchat"):  # what they say of a replay that is refused is no news
         logging.getLogger(framework).addHandler(logging.NullHandler())

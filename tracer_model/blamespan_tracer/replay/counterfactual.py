@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -16,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from blamespan.boundaries import Applied, PlannedFault
 from blamespan.errors import MalformedTrace, NoAgentSteps
 from blamespan.injection import Injection
+from blamespan.lazy import lazy_property
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.rebuild import rebuild
 from blamespan.trace import MessageActionTrace
@@ -111,7 +111,7 @@ class _Run:
         if self.outcome.is_void:
             raise _Dropped("void")
 
-    @cached_property
+    @lazy_property
     def trace(self) -> MessageActionTrace:
         """Rebuild the run."""
         try:
@@ -119,17 +119,17 @@ class _Run:
         except (NoAgentSteps, MalformedTrace, ValueError) as error:
             raise _Dropped("error") from error
 
-    @cached_property
+    @lazy_property
     def steps(self) -> DecisionSteps:
         """Find the steps of the decisions."""
         return DecisionSteps(self.trace, self._own_spans, self.outcome.decisions)
 
-    @cached_property
+    @lazy_property
     def decisions(self) -> Mapping[_Key, Decision]:
         """Give each decision by its key, in order."""
         return {(one.agent, one.index): one for one in self.outcome.decisions}
 
-    @cached_property
+    @lazy_property
     def _own_spans(self) -> Any:
         return [span_from_sdk(span) for span in self.spans]
 

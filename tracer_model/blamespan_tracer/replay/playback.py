@@ -98,7 +98,7 @@ class Playback(Injection):
         """Answer in place of a model, as long as the recording goes."""
         with self._turn:
             self._go_on()
-            agent = str(_current().get(words.AGENT_NAME) or at.agent)
+            agent = _current_agent() or at.agent
             waiting = self._answers[agent if agent in self._answers else at.agent]
             following = waiting[0] if waiting else None
             is_live = self.is_reached and (following is None or following.step >= self._end)
@@ -224,6 +224,12 @@ def _calls(trace: MessageActionTrace, answer: RecordedAnswer, step: int) -> bool
 def _current() -> dict[str, Any]:
     attributes: Any = getattr(trace.get_current_span(), "attributes", None)  # only the SDK's spans can be read
     return dict(attributes or {})
+
+
+def _current_agent() -> str:
+    """Name whose span is current; a run's own span names the team."""
+    around = _current()
+    return "" if around.get(words.OPERATION) == words.OPERATION_WORKFLOW else str(around.get(words.AGENT_NAME) or "")
 
 
 def _exception(result: RecordedResult) -> str:

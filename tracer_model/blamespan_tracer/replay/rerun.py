@@ -16,6 +16,7 @@ from blamespan.files import read_lines
 from blamespan.otlp.json import request_from_json
 from blamespan.otlp.proto import spans_from_proto
 from blamespan.runs import split_runs
+from blamespan.selection import is_named
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.replay.playback import Playback, Told
@@ -54,12 +55,12 @@ class Rerun:
         return self.original.answer.strip() != self.replay.answer.strip()
 
 
-def read_script(path: Path, trace_id: str = "", *, format_name: str | None = None) -> Script:
+def read_script(path: Path, which: str | None = None, *, format_name: str | None = None) -> Script:
     """Read the run to replay from a file that `blamespan analyze` reads.
 
     Args:
         path: The file.
-        trace_id: How the trace's id begins, where the file holds several runs.
+        which: Its number, from 1, or how its trace's id begins, where the file holds several runs.
         format_name: Read it in this format instead of telling by its content.
 
     Raises:
@@ -67,11 +68,14 @@ def read_script(path: Path, trace_id: str = "", *, format_name: str | None = Non
         ConfigError: if it holds several runs, and not exactly one is named.
     """
     runs, errors = [], []
+    number = 0
     for piece in pieces([str(path)], format_name=format_name):
         for run in piece.read():
             if isinstance(run, UnreadableInput):
                 errors.append(run)
-            elif run.trace.trace_id.startswith(trace_id.lower()):
+                continue
+            number += 1
+            if which is None or is_named(which, number, run.trace):
                 runs.append((Path(piece.name), run.trace))
     if not runs and errors:
         raise errors[0]
@@ -80,7 +84,7 @@ def read_script(path: Path, trace_id: str = "", *, format_name: str | None = Non
         more = ", ..." if len(runs) > 5 else ""
         raise ConfigError(
             f"{path}: expected one run that can be replayed, got {len(runs)} ({found}{more}). "
-            "Name one with --trace and the start of its id"
+            "Name one with --run, by its number or the start of its id"
         )
     [(file, trace)] = runs
     return script_of(trace, _spans_of(file, trace))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
 from blamespan_tracer.representation.equations import Equation, equations
 from blamespan_tracer.representation.facts import Facts, find_facts
+from blamespan_tracer.representation.inputs import Inputs, read_inputs, with_inputs
 from blamespan_tracer.representation.merging import MergedStep, merge
 from blamespan_tracer.representation.objections import find_objections, name_tokens
 from blamespan_tracer.representation.own_words import own_words
@@ -35,6 +36,7 @@ class Analysis:
         reading: The run's tokens, the task's first.
         segments: What each segment is.
         claims: What is claimed, and whose word it was first.
+        inputs: What agents were given beside the messages of the run.
         depends: Who builds on whom.
         facts: What is stated, and where that contradicts.
         repetition: What was said before.
@@ -57,6 +59,7 @@ class Analysis:
     reading: Reading
     segments: Segments
     claims: Claims
+    inputs: Inputs
     depends: Dependencies
     facts: Facts
     repetition: Repetition
@@ -72,7 +75,7 @@ class Analysis:
     calls: list[Call]
     routine: Ints
 
-    @cached_property
+    @lazy_property
     def sentences(self) -> list[Sentence]:
         """Its sentences, in order."""
         return read_sentences(self.reading, self.claims, self.facts.stated)
@@ -93,7 +96,8 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
     named = name_tokens(reading, names)
     agent = np.array([label[step.agent] for step in steps], np.int64)
     decides = np.array([step.can_be_blamed for step in steps], np.bool_)
-    claims = find_claims(reading, named >= 0, segments.is_call)
+    inputs = read_inputs(trace)
+    claims = with_inputs(find_claims(reading, named >= 0, segments.is_call), reading, inputs)
     facts = find_facts(reading, segments)
     objecting, objected = find_objections(reading, segments, facts, agent, decides, named)
     said = np.flatnonzero(segments.is_said & ~segments.is_call).tolist()
@@ -108,6 +112,7 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
         reading=reading,
         segments=segments,
         claims=claims,
+        inputs=inputs,
         depends=dependencies(claims, segments, len(steps)),
         facts=facts,
         repetition=find_repetition(reading, segments, len(steps)),

@@ -61,7 +61,8 @@ class Claims:
     Attributes:
         claim: (C,) which claim; equal numbers are equal claims.
         segment: (C,) where it occurs.
-        source: (C,) the segment where the run has it first, at or before `segment`.
+        source: (C,) the segment where the run has it first, at or before `segment`; the task's where a step was given
+            it (`inputs.with_inputs`).
         is_number: (C,) a number rather than a name or an identifier.
         weight: (C,) what sharing it says, 0..1: much for a rare name or a long number, little for a 2.
         in_code: (C,) whether it stands in a code block there.

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
 from typing import Literal
 
+from blamespan.lazy import lazy_property
 from blamespan_tracer.simulation.facts import Fact, Rule, Value, evaluate, same
 from blamespan_tracer.simulation.policies import Heard, ToolCall
 from blamespan_tracer.simulation.prose import working_of
@@ -82,7 +82,7 @@ class Knowledge:
         for place, message in enumerate(heard):
             self._hear(place, message)
 
-    @cached_property
+    @lazy_property
     def needed(self) -> tuple[str, ...]:
         """List what the answer depends on, inputs before what follows from them; the target is the last."""
         order: list[str] = []

@@ -65,12 +65,16 @@ let suspect = -1;
 const keys = {
   j: () => step(1),
   k: () => step(-1),
-  d: () => { const found = document.querySelector(".step.decisive"); if (found) goTo(found.id); },
+  d: () => {
+    const found = document.querySelector(".step.decisive");
+    if (found) goTo(found.id);
+    else lead(document.querySelector("a[data-decisive]"));
+  },
   s: () => {
     const all = [...document.querySelectorAll("a[data-suspect]")];
     if (!all.length) return;
     suspect = (suspect + 1) % all.length;
-    follow(all[suspect].getAttribute("href"));
+    lead(all[suspect]);
   },
   "/": () => document.querySelector("input[type=search]")?.focus(),
   "?": () => help.showModal(),
@@ -89,6 +93,12 @@ document.addEventListener("keydown", (pressed) => {
   if (act && act() !== false) pressed.preventDefault();
 });
 
+function lead(link) {
+  const href = link?.getAttribute("href");
+  if (href?.startsWith("#")) follow(href);
+  else if (href) location.assign(href);
+}
+
 // A step of another part of a long run: go to that part.
 function follow(hash) {
   const id = decodeURIComponent(hash.slice(1));
@@ -98,7 +108,7 @@ function follow(hash) {
   if (!number || !list) return;
   const most = Number(list.dataset.most);
   const from = Math.floor(Number(number[1]) / most) * most;
-  const now = Number(new URLSearchParams(location.search).get("from") ?? 0);
+  const now = Number(list.dataset.first);
   if (from !== now) location.assign(`?from=${from}#${id}`);
 }
 

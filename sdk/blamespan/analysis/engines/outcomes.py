@@ -18,8 +18,9 @@ from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.sources import Piece
 from blamespan.annotate import annotate, without_verdict
 from blamespan.attribution import Attribution
+from blamespan.continuing import WAITS, join_parts, part_of_verdict
 from blamespan.emit import emit
-from blamespan.errors import UnreadableInput
+from blamespan.errors import MalformedTrace, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuild import OWNED_KEYS
 from blamespan.recorded import RecordedRun
@@ -187,10 +188,11 @@ def attributed(runs: Sequence[RecordedRun], tracer: Tracer) -> Iterator[Result]:
     """
     if not runs:
         return
+    asked = [run for run in runs if not _is_put_off(run)]
     try:
-        verdicts = tracer.attribute([run.trace for run in runs])
-        if len(verdicts) != len(runs):
-            raise ValueError(f"expected {len(runs)} verdicts, got {len(verdicts)}")
+        verdicts = tracer.attribute([_whole(run) for run in asked]) if asked else []
+        if len(verdicts) != len(asked):
+            raise ValueError(f"expected {len(asked)} verdicts, got {len(verdicts)}")
     except Exception as error:  # a tracer is a plugin: its bug costs one run
         if len(runs) > 1:
             yield from attributed(runs[: len(runs) // 2], tracer)
@@ -199,7 +201,29 @@ def attributed(runs: Sequence[RecordedRun], tracer: Tracer) -> Iterator[Result]:
         said = f"tracer {tracer.identity.name!r} raised {type(error).__name__}: {error}"
         yield failed(runs[0], tracer, said)
         return
-    yield from (Result(run, verdict) for run, verdict in zip(runs, verdicts, strict=True))
+    given = iter(verdicts)
+    for run in runs:
+        yield Result(run, Attribution.abstain(run.trace, WAITS, tracer.identity) if _is_put_off(run) else
+                     _own_part(next(given), run))  # fmt: skip
+
+
+def _is_put_off(run: RecordedRun) -> bool:
+    """Check whether a run is judged only with the one that goes on from it."""
+    return run.waits and run.trace.outcome == "unknown"
+
+
+def _whole(run: RecordedRun) -> MessageActionTrace:
+    """Return the run with what was before it."""
+    try:
+        return join_parts([*run.earlier, run.trace]) if run.earlier else run.trace
+    except MalformedTrace:  # ids that come again
+        return run.trace
+
+
+def _own_part(verdict: Attribution, run: RecordedRun) -> Attribution:
+    parts = [*run.earlier, run.trace]
+    is_joined = len(verdict.steps) == sum(len(part.steps) for part in parts)
+    return part_of_verdict(verdict, parts, len(parts) - 1) if run.earlier and is_joined else verdict
 
 
 def failed(run: RecordedRun, tracer: Tracer, reason: str) -> Result:

@@ -33,6 +33,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "trace_id": _NOTHING,
     "outcome": "unknown",
     "failure_score": 0.0,
+    "unaided_score": None,
     "agent": None,
     "step": None,
     "span_id": None,
@@ -62,6 +63,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "trace_id": str,
     "outcome": str,
     "failure_score": (int, float),
+    "unaided_score": (int, float, type(None)),
     "agent": (str, type(None)),
     "step": (int, type(None)),
     "span_id": (str, type(None)),
@@ -137,6 +139,7 @@ def arrow_schema() -> Any:
     step = [("index", whole), ("agent", text), ("kind", text), ("score", number)]
     types = {
         "failure_score": number,
+        "unaided_score": number,
         "step": whole,
         "mode": pa.struct(mode),
         "agents": pa.list_(pa.struct([("agent", text), ("score", number)])),
@@ -261,6 +264,7 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
         "trace_id": trace.trace_id,
         "outcome": trace.outcome,
         "failure_score": round(verdict.failure_score, 6),
+        "unaided_score": None if verdict.unaided_score is None else round(verdict.unaided_score, 6),
         "agent": decisive.agent if decisive else None,
         "step": decisive.index if decisive else None,
         "span_id": decisive.span_id if decisive else None,

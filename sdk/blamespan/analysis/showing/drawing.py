@@ -86,7 +86,7 @@ class Picture:
             self._say(f"{hidden} more steps, each below {SHARE_WORTH_A_LINE} of the blame: --all shows them", "dim")
 
     def print_step(self, index: int) -> None:
-        """Draw one step whole: all of its text, and all that is known of it."""
+        """Draw one step whole: all of its text, what it was given, and all that is known of it."""
         step = self._steps[index]
         self._print_facts([Text(f"step {index}", style="bold"), *self._facts_of(step)])
         for name, said in self._known_of(step):
@@ -95,6 +95,10 @@ class Picture:
             self._print(_rule_text(rule))
         self._console.print()
         self._print(marked(clean(step.content), self._facts.quotes[index], self._console, self._marks))
+        if step.input_text:
+            self._console.print()
+            self._say("what it was given, beside what steps before it said:", "dim")
+            self._print(Text(clean(step.input_text)))
 
     def _print_head(self) -> None:
         trace, verdict = self._run.trace, self._verdict

@@ -21,12 +21,12 @@ from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.plugins import load_plugin
 from blamespan.recorded import RecordedRun
+from blamespan.selection import is_named
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["SeveralRuns", "ShownRun", "chosen", "found_runs"]
 
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{4,32}")
-_NUMBER = re.compile(r"[0-9]{1,6}")
 _LISTED = 50
 _NOT_WHOLE = "it names no task and has no span of the run itself: perhaps not all of it has come"
 
@@ -107,9 +107,7 @@ def chosen(runs: Iterable[ShownRun], which: str | None) -> ShownRun:
                           has_more=len(first) > _LISTED)  # fmt: skip
     seen: list[ShownRun] = []
     for number, run in enumerate(given, 1):
-        if _NUMBER.fullmatch(which) and int(which) == number:
-            return run
-        if not _NUMBER.fullmatch(which) and run.trace.trace_id.startswith(which.lower()):
+        if is_named(which, number, run.trace):
             return run
         if number <= _LISTED:
             seen.append(run)

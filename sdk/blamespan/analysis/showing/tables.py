@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,9 +27,10 @@ from blamespan.trace import MessageActionTrace
 
 __all__ = ["RunTable", "print_run"]
 
-_AGENT, _NAME, _SHORTEST_NAME, _DIGITS_OF_ID = 24, 48, 20, 8
-_OTHER_COLUMNS = 56
-"""Of a table of runs: what agents, numbers and error modes need to be read."""
+_AGENT, _DIGITS_OF_ID = 24, 8
+_HEX_ID = re.compile(r"[0-9a-f]{16,}")
+_UNNAMED_SERVICE = "unknown_service"
+"""What OpenTelemetry calls a service that nobody has named."""
 
 
 def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: Attribution, *, every: bool) -> None:
@@ -66,8 +72,46 @@ def _print_step(console: Console, row: StepRow, agent_width: int, *, indent: int
         console.print(Text(lines, style="red" if row.is_decisive else "dim"), no_wrap=True, crop=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of a table of runs.
+
+    Attributes:
+        name: Its header.
+        shortest: Narrower than this, its cells say nothing: rather leave the column out.
+        widest: Cells are cut beyond it, however wide the terminal.
+        rank: Where the terminal is too narrow, the column of the highest rank goes first; 0: it never goes.
+        is_number: Set at the right.
+        is_cut_at_start: Of a cell that is too long the end is kept: of a path it says more.
+    """
+
+    name: str
+    shortest: int
+    widest: int
+    rank: int = 0
+    is_number: bool = False
+    is_cut_at_start: bool = False
+
+
+_COLUMNS = (
+    _Column("run", 18, 44, is_cut_at_start=True),
+    _Column("task", 10, 60, rank=1),
+    _Column("service", 8, 24, rank=4),
+    _Column("outcome", 9, 9),
+    _Column("failure", 7, 7, rank=2, is_number=True),
+    _Column("agent", 8, _AGENT),
+    _Column("step", 11, 11, is_number=True),
+    _Column("blame", 5, 5, rank=3, is_number=True),
+    _Column("error mode", 12, 60),
+)
+_GAP = 2
+
+
 class RunTable:
-    """Many runs, a line each, printed as they come in pages of equal columns.
+    """Many runs, a line each, at any width of the terminal.
+
+    Columns that nothing is in are left out. Where the terminal is too narrow, long cells are cut, and columns that can
+    be done without go; the last line names them.
 
     Args:
         console: Where to.
@@ -78,41 +122,120 @@ class RunTable:
         self._console = console
         self._max_rows = max_rows
         self._hidden = 0
-        self._table = Table(box=None, pad_edge=False, header_style="dim")
-        for name, justify in (("run", "left"), ("steps", "right"), ("failure", "right"), ("agent", "left")):
-            self._table.add_column(
-                name, justify="right" if justify == "right" else "left", overflow="fold", no_wrap=name == "run"
-            )
-        self._table.add_column("step", justify="right")
-        self._table.add_column("blame", justify="right")
-        self._table.add_column("error mode")
+        self._rows: list[tuple[str, ...]] = []
 
     def add(self, source: str, trace: MessageActionTrace, verdict: Attribution) -> None:
         """Add a run."""
-        if self._max_rows is not None and self._table.row_count >= self._max_rows:
+        if self._max_rows is not None and len(self._rows) >= self._max_rows:
             self._hidden += 1
             return
-        name = _named(printable(source), min(_NAME, max(_SHORTEST_NAME, self._console.width - _OTHER_COLUMNS)))
+        service = trace.resource.get("service.name")
+        facts = (
+            printable(source),
+            printable(trace.task),
+            printable(service) if isinstance(service, str) and not service.startswith(_UNNAMED_SERVICE) else "",
+            "" if trace.outcome == "unknown" else trace.outcome,
+        )
         if verdict.decisive_step is None:
-            cells = [name, str(len(trace.steps)), "", "", "", "", f"abstained: {printable(verdict.abstained or '')}"]
-        else:
-            decisive = verdict.steps[verdict.decisive_step]
-            cells = [
-                name,
-                str(len(trace.steps)),
+            reason = f"abstained: {printable(verdict.abstained or '')}"
+            self._rows.append((*facts, "", "", f"-/{len(trace.steps)}", "", reason))
+            return
+        decisive = verdict.steps[verdict.decisive_step]
+        self._rows.append(
+            (
+                *facts,
                 f"{verdict.failure_score:.2f}",
-                _shortened(printable(decisive.agent), _AGENT),
-                str(decisive.index),
+                printable(decisive.agent),
+                f"{decisive.index}/{len(trace.steps)}",
                 f"{decisive.score:.2f}",
                 mode_text(verdict, decisive.agent),
-            ]
-        self._table.add_row(*(Text(cell) for cell in cells))
+            )
+        )
 
     def print(self) -> None:
         """Print what was added."""
-        self._console.print(self._table)
+        rows = self._named_rows()
+        widths, omitted = _fit(rows, self._console.width)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+        for index, width in widths.items():
+            table.add_column(
+                _COLUMNS[index].name,
+                justify="right" if _COLUMNS[index].is_number else "left",
+                no_wrap=True,
+                width=width,
+            )
+        for row in rows:
+            table.add_row(*(Text(_cut_cell(row[index], width, _COLUMNS[index])) for index, width in widths.items()))
+        self._console.print(table)
+        if omitted:
+            self._console.print(
+                f"left out at this width: {', '.join(omitted)}; --json gives all", style="dim", soft_wrap=True
+            )
         if self._hidden:
             self._console.print(f"{self._hidden} more runs: --all shows them, --json gives them as data")
+
+    def _named_rows(self) -> list[tuple[str, ...]]:
+        """Name each run by its id alone where all are of one file, which is then printed once, above the table."""
+        files = {row[0].rpartition(":")[0] for row in self._rows}
+        if len(files) == 1 and (file := files.pop()):
+            self._console.print(Text(f"runs of {file}", style="dim"), soft_wrap=True)
+            return [(_cut_id(row[0].rpartition(":")[2]), *row[1:]) for row in self._rows]
+        folder = _common_folder([row[0] for row in self._rows])
+        return [(_cut_run(row[0][folder:]), *row[1:]) for row in self._rows]
+
+
+def _fit(rows: Sequence[tuple[str, ...]], room: int) -> tuple[dict[int, int], list[str]]:
+    """Choose the columns that fit into *room*, each with its width, and name those that had to go."""
+    longest = [max((cell_len(row[index]) for row in rows), default=0) for index in range(len(_COLUMNS))]
+    widths = {
+        index: min(column.widest, max(longest[index], len(column.name)))
+        for index, column in enumerate(_COLUMNS)
+        if longest[index]
+    }
+    shortest = {index: min(width, _COLUMNS[index].shortest) for index, width in widths.items()}
+    omitted = []
+    while sum(shortest.values()) + _GAP * len(shortest) > room + _GAP and any(
+        _COLUMNS[index].rank for index in shortest
+    ):
+        least = max(shortest, key=lambda index: _COLUMNS[index].rank)
+        omitted.append(_COLUMNS[least].name)
+        del shortest[least], widths[least]
+    while _total(widths) > room:
+        index = max(widths, key=lambda index: widths[index] - shortest[index])
+        if widths[index] <= shortest[index]:
+            break  # narrower than any table: the terminal wraps the lines
+        widths[index] -= 1
+    return widths, omitted
+
+
+def _total(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _cut_cell(text: str, width: int, column: _Column) -> str:
+    """Cut a cell to *width* columns of the terminal; wide characters take two."""
+    if cell_len(text) <= width:
+        return text
+    if column.is_cut_at_start:
+        kept = set_cell_size(text[::-1], width - 1)[::-1].lstrip()
+        return f"…{kept}"
+    return f"{set_cell_size(text, width - 1).rstrip()}…"
+
+
+def _cut_run(source: str) -> str:
+    """Keep of a long run id the first digits, by which `blamespan show` finds it."""
+    file, colon, run_id = source.rpartition(":")
+    return f"{file}{colon}{_cut_id(run_id)}" if colon else source
+
+
+def _cut_id(run_id: str) -> str:
+    return f"{run_id[:_DIGITS_OF_ID]}…" if _HEX_ID.fullmatch(run_id) else run_id
+
+
+def _common_folder(sources: Sequence[str]) -> int:
+    """Count the characters of the folder that all sources share."""
+    levels = zip(*(source.split("/")[:-1] for source in sources), strict=False)
+    return sum(len(names[0]) + 1 for names in takewhile(lambda names: len(set(names)) == 1, levels))
 
 
 def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> str:
@@ -128,15 +251,5 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
     return "   ".join(facts)
 
 
-def _named(source: str, room: int) -> str:
-    """Name a run in *room* columns: the end of its file's path, and of a long id the first digits, which find it."""
-    file, colon, run_id = source.rpartition(":")
-    if len(source) <= room or len(run_id) <= _DIGITS_OF_ID:
-        return _shortened(source, room, from_end=True)
-    return f"{_shortened(file, room - _DIGITS_OF_ID - 2, from_end=True)}{colon}{run_id[:_DIGITS_OF_ID]}…"
-
-
-def _shortened(text: str, width: int, *, from_end: bool = False) -> str:
-    if len(text) <= width:
-        return text
-    return f"…{text[-width + 1 :]}" if from_end else f"{text[: width - 1]}…"
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

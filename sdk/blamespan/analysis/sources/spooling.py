@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import io
 import os
+import select
+import stat
 import sys
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
 from blamespan.errors import UnreadableInput
+from blamespan.files import check_is_file
 
 __all__ = ["MAX_SPOOLED_BYTES", "PREFIX", "copy_bounded", "spool_pipe", "spool_stdin"]
 
@@ -19,6 +23,10 @@ PREFIX = "blamespan-"
 """Begins the names of our temporary files; `TMPDIR` says where they lie."""
 
 _BLOCK_BYTES = 4 * 1024 * 1024
+_PATIENCE_S = 10.0
+"""Seconds that a named pipe may give nothing: one that nobody writes to never would."""
+_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Pipes that whoever started us has opened; these may take their time, as standard input may."""
 
 
 def spool_stdin() -> Path:
@@ -31,18 +39,45 @@ def spool_stdin() -> Path:
 
 
 def spool_pipe(path: Path) -> Path:
-    """Copy a named pipe, or another file that can be read only once, likewise.
+    """Copy a pipe likewise; devices and sockets, which have no end, are refused.
 
     Raises:
-        UnreadableInput: as for `spool_stdin`.
+        UnreadableInput: as for `spool_stdin`; also if it is no pipe, or a named one that gives nothing for 10 s.
     """
     try:
-        with path.open("rb") as file:
+        if not stat.S_ISFIFO(path.stat().st_mode):
+            check_is_file(path)
+        if str(path).startswith(_OPENED):
+            with path.open("rb") as file:
+                return _spooled(file, str(path))
+        with io.BufferedReader(_NamedPipe(path), _BLOCK_BYTES) as file:
             return _spooled(file, str(path))
     except OSError as error:
         raise UnreadableInput(
             f"expected a readable file, got {str(path)!r} ({error.strerror or error}). Check the path."
         ) from error
+
+
+class _NamedPipe(io.FileIO):
+    """A pipe in the file system that is given up when it stays silent.
+
+    Raises:
+        UnreadableInput: when it gives nothing for `_PATIENCE_S`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+        self._path = path
+        self._poll = select.poll()
+        self._poll.register(self, select.POLLIN)
+
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]  # typeshed: any buffer
+        if not self._poll.poll(_PATIENCE_S * 1_000):
+            raise UnreadableInput(
+                f"expected a pipe that something is written to, got {str(self._path)!r}, which gave nothing for "
+                f"{_PATIENCE_S:.0f} s. Start what writes to it, or write to a file and give that"
+            )
+        return super().readinto(buffer)
 
 
 def copy_bounded(source: IO[bytes], target: IO[bytes], name: str, *, max_bytes: int | None = None) -> None:

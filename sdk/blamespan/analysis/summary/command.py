@@ -16,9 +16,12 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.summary.change import Periods
 from blamespan.analysis.summary.document import as_document
 from blamespan.analysis.summary.facts import Fact, fact_of
+from blamespan.analysis.summary.markdown import markdown_of
 from blamespan.analysis.summary.page import page_of
+from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import Summary, sum_up
 from blamespan.analysis.summary.text import print_summary
+from blamespan.analysis.summary.words import percent, points
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.selection import time_of
 
@@ -28,6 +31,10 @@ _PATH = click.Path(path_type=Path)
 _HINT = ". Results are made with: blamespan analyze TRACES --json > results.jsonl"
 _MOST_NAMED = 20
 """What cannot be read beyond that is counted."""
+
+
+_TOO_MANY_FAILED = 3
+"""Exit code that tells a check in CI from results that could not be read (1) and from misuse (2)."""
 
 
 class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
@@ -47,6 +54,9 @@ class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 Example:
   blamespan analyze exports/ --json > results.jsonl
   blamespan summary results.jsonl --before 2026-11-01 --html summary.html
+  blamespan summary results.jsonl --format markdown --fail-above 10 > comment.md
+
+Exit codes: 1 where a result could not be read, 3 where more runs failed than --fail-above or --fail-if-worse allow.
 """
 )
 @click.argument("results", nargs=-1, required=True, type=_PATH)
@@ -57,7 +67,28 @@ Example:
 @click.option(
     "--against", multiple=True, metavar="OLD", type=_PATH, help="Compare RESULTS with older ones; repeatable."
 )
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Tables, one JSON document, or Markdown as for a comment on a pull request.",
+)
+@click.option("--json", "wants_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--fail-above",
+    "most_percent",
+    type=click.FloatRange(0, 100),
+    metavar="PERCENT",
+    help="Exit with 3 where more of the runs with a verdict failed, by any tracer.",
+)
+@click.option(
+    "--fail-if-worse",
+    "fails_if_worse",
+    is_flag=True,
+    help="Exit with 3 where significantly more runs failed than before; with --before, --between or --against.",
+)
 @click.option("--html", metavar="FILE", type=_PATH, help="Write one page with plots that needs nothing else.")
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
 def summary(
@@ -65,7 +96,10 @@ def summary(
     before: datetime | None,
     between: tuple[datetime, datetime] | None,
     against: tuple[Path, ...],
+    format_name: str,
     wants_json: bool,
+    most_percent: float | None,
+    fails_if_worse: bool,
     html: Path | None,
     every: bool,
 ) -> None:
@@ -74,6 +108,10 @@ def summary(
     What cannot be read is named on stderr, the rest is summed up, and the exit code is 1 at the end.
     """
     periods = _periods(before, between, against)
+    if fails_if_worse and periods is None and not against:
+        raise ConfigError(
+            "--fail-if-worse compares with before, got nothing to compare. Add --before, --between or --against"
+        )
     refused: list[UnreadableInput] = []
     found = sum_up(_facts(results, refused), against=_facts(against, refused) if against else None, periods=periods)
     if not found.runs:
@@ -85,14 +123,19 @@ def summary(
         )
     if html is not None:
         _write(html, page_of(found, title=_title(results)))
-    if wants_json:
+    if wants_json or format_name == "json":
         click.echo(json.dumps(as_document(found)))
+    elif format_name == "markdown":
+        click.echo(markdown_of(found, title=_title(results), every=every), nl=False)
     else:
         print_summary(Console(), found, every=every)
     _warn(found, periods)
     if refused:
         click.echo(f"blamespan: {found.runs} results summed up, {len(refused)} could not be read", err=True)
         sys.exit(1)
+    if exceeded := _exceeded(found, most_percent, fails_if_worse=fails_if_worse):
+        click.echo(f"blamespan: {exceeded}", err=True)
+        sys.exit(_TOO_MANY_FAILED)
 
 
 def _periods(
@@ -114,6 +157,21 @@ def _periods(
             )
         return Periods(since, until)
     return None if before is None else Periods(before)
+
+
+def _exceeded(found: Summary, most_percent: float | None, *, fails_if_worse: bool) -> str:
+    """Name the first limit on failed runs that is exceeded; empty where none is."""
+    for judge in found.judges:
+        failed = Share(judge.tally.failed, judge.tally.judged)
+        if most_percent is not None and failed.total and 100 * failed.value > most_percent:
+            return (
+                f"{percent(failed.value)} of {failed.total:,} runs failed, more than the {most_percent:g} % "
+                "that --fail-above allows"
+            )
+        for change in judge.changes:
+            if fails_if_worse and change.part == "failed" and change.is_significant and change.difference > 0:
+                return f"significantly more runs failed than before: {points(change)} points"
+    return ""
 
 
 def _facts(paths: Sequence[Path], refused: list[UnreadableInput]) -> Iterator[Fact]:

@@ -16,7 +16,7 @@ from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import is_common
 from blamespan_tracer.representation.equations import equations
 
-__all__ = ["Figures", "find_figures", "slipped_digits"]
+__all__ = ["Figures", "find_figures", "is_slip", "slipped_digits"]
 
 Floats = NDArray[np.float64]
 
@@ -55,10 +55,11 @@ def find_figures(run: Analysis) -> Figures:
         step = steps[segment]
         if step >= 0:
             fresh = [name for name, new in zip(names, is_fresh.tolist(), strict=True) if new][:_FRESH]
-            strange = _unexplained(fresh, [*known, *names], reading.texts[segment])
+            strange = _unexplained(fresh, [*run.inputs.few_until(segment), *known, *names], reading.texts[segment])
             total[step] += len(names)
             unexplained[step] += len(strange)
-            mistakable[step] += sum(_is_mistakable(name, known) for name in strange)
+            sources = [*run.inputs.numbers_until(segment), *known]
+            mistakable[step] += sum(_is_mistakable(name, sources) for name in strange)
         known.extend(name for name, new in zip(names, is_fresh.tolist(), strict=True) if new)
     size = np.where(total > 0, total, 1.0)
     return Figures(unexplained / size, mistakable / size)
@@ -72,20 +73,26 @@ def slipped_digits(run: Analysis) -> Floats:
     looked_at: Counter[int] = Counter()
     steps, tokens = run.segments.speaking_steps(), run.reading.tokens
     for sentence in run.sentences:
-        new = [number for number in dict.fromkeys(sentence.numbers) if number not in known]
+        new = [
+            number
+            for number in dict.fromkeys(sentence.numbers)
+            if number not in known and not run.inputs.has(tokens[number], sentence.segment)
+        ]
         if not new:
             continue
         step = steps[sentence.segment]
         is_stated = len(sentence.numbers) == 1 and sentence.value == new[0]
         if step >= 0 and is_stated and looked_at[step] < _FRESH:
             looked_at[step] += 1
-            found[step] = max(found[step], _is_slip(tokens[new[0]], latest))
+            sources = [*run.inputs.numbers_until(sentence.segment), *latest]
+            found[step] = max(found[step], is_slip(tokens[new[0]], sources))
         latest.extend(tokens[number] for number in new)
         known.update(new)
     return found
 
 
-def _is_slip(name: str, known: Iterable[str]) -> bool:
+def is_slip(name: str, known: Iterable[str]) -> bool:
+    """Check whether a number, as `Reading.tokens` spells it, is one of *known* but for a digit, the order or a sign."""
     if name.startswith("-"):
         return name[1:] in known
     return len(name.replace(".", "")) > _LEAST_DIGITS and _is_mistakable(name, known)

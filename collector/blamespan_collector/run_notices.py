@@ -1,0 +1,142 @@
+"""What an embedded program writes to stderr: a line for each run that failed, and one at exit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from blamespan import conventions as words
+from blamespan.analysis.showing.legible import printable
+from blamespan.pipeline import AttributedRun
+
+__all__ = ["RunNotices", "is_quiet", "shown_id"]
+
+_MOST_LINES: Final = 20
+"""Lines about single runs; then the one at exit is enough."""
+_MOST_RUNS: Final = 100_000
+_TASK_CHARS: Final = 60
+_REASON_CHARS: Final = 80
+_SHOWN_DIGITS: Final = 12
+
+
+def is_quiet() -> bool:
+    """Read `BLAMESPAN_QUIET`."""
+    return os.environ.get("BLAMESPAN_QUIET", "").strip().lower() in ("1", "true", "yes", "on")
+
+
+class RunNotices:
+    """Writes lines to stderr about runs that were judged.
+
+    Args:
+        see: Returns how to see one run, by its trace id; empty where it is not kept.
+        see_all: How to see all runs; empty where they are not kept.
+    """
+
+    def __init__(self, see: Callable[[str], str], see_all: str) -> None:
+        self._see = see
+        self._see_all = see_all
+        self._runs: OrderedDict[str, str] = OrderedDict()
+        """What is said of each run: `failed`, `looks failed` or nothing."""
+        self._told: OrderedDict[str, str] = OrderedDict()
+        self._lines = 0
+
+    def note_run(self, item: AttributedRun) -> None:
+        """Note a verdict; write a line if the run failed, and it is not the line that was written before."""
+        key = _key(item)
+        ending = _ending(item)
+        self._runs[key] = ending
+        while len(self._runs) > _MOST_RUNS:
+            self._runs.popitem(last=False)
+        if not ending:
+            return
+        blamed = _blamed(item)
+        line = _line(item, blamed)
+        if self._told.get(key) == line or self._lines >= _MOST_LINES:
+            return
+        self._lines += 1
+        self._told[key] = line
+        see = self._see(blamed.trace.trace_id)
+        _write(f"{line}. See it: {see}" if see else line)
+        if self._lines == _MOST_LINES:
+            _write(f"{_MOST_LINES} runs failed: further ones are counted at exit")
+
+    def sum_up(self, *, is_alone: bool) -> None:
+        """Write the line at exit, if there was a run.
+
+        Args:
+            is_alone: Whether no back end took them.
+        """
+        if not self._runs:
+            return
+        counts = Counter(self._runs.values())
+        failed = [f"{counts['failed']} failed"] if counts["failed"] else []
+        looks = counts["looks failed"]
+        failed += [f"{looks} look{'s' if looks == 1 else ''} failed"] if looks else []
+        runs = f"{len(self._runs)} run{'' if len(self._runs) == 1 else 's'}"
+        kept = ", kept on this machine" if is_alone and self._see_all else ""
+        see = f". See them: {self._see_all}" if self._see_all else ""
+        _write(f"{runs}, {', '.join(failed) or 'no sign of failure'}{kept}{see}")
+
+    def renewed(self) -> RunNotices:
+        """Return the same for a forked child, which counts its own runs."""
+        return RunNotices(self._see, self._see_all)
+
+
+def shown_id(trace_id: str) -> str:
+    """Return as much of a trace id as names it to `blamespan show`."""
+    return trace_id[:_SHOWN_DIGITS]
+
+
+def _key(item: AttributedRun) -> str:
+    top = item.run.root or item.run.spans[0]
+    return f"{item.trace.trace_id}/{top.span_id}"
+
+
+def _ending(item: AttributedRun) -> str:
+    """Return `failed` where the program says so, `looks failed` where the verdict alone does, else nothing."""
+    if item.trace.outcome == "unknown":
+        return "looks failed" if _blamed(item).attribution.calls_failed else ""
+    return "failed" if item.trace.outcome == "failed" else ""
+
+
+def _blamed(item: AttributedRun) -> AttributedRun:
+    """Return the part of a run that holds the decisive step; the last one where there is none."""
+    return next((part for part in (item, *item.earlier) if part.attribution.abstained is None), item)
+
+
+def _line(item: AttributedRun, blamed: AttributedRun) -> str:
+    run, verdict = item.trace, blamed.attribution
+    name = item.run.root.text(words.WORKFLOW_NAME) if item.run.root else None
+    title = f'"{_cut(run.task, _TASK_CHARS)}"' if run.task else _cut(name or run.trace_id, _TASK_CHARS)
+    reason = _reason(item)
+    said = f"run {title} {_ending(item)}{f' ({reason})' if reason else ''}"
+    if verdict.abstained is not None or verdict.decisive_step is None:
+        return f"{said}; nobody is blamed: {_cut(verdict.abstained or 'there is no decisive step', _REASON_CHARS)}"
+    decisive = verdict.steps[verdict.decisive_step]
+    mode = verdict.mode_of(decisive.agent)
+    what = f", {printable(mode.mode.name)}" if mode is not None else ""
+    return f"{said}: {_cut(decisive.agent, _TASK_CHARS)} at step {decisive.index}{what}"
+
+
+def _reason(item: AttributedRun) -> str:
+    """Return why the program says that it failed."""
+    reasons = [span for span in item.run.spans if span.text(words.RUN_OUTCOME) == "failed"]
+    latest = max(reasons, key=lambda span: span.end_ns, default=None)
+    return _cut(latest.text(words.RUN_OUTCOME_REASON) or "", _REASON_CHARS) if latest is not None else ""
+
+
+def _cut(text: str, most: int) -> str:
+    text = printable(text)
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _write(line: str) -> None:
+    with suppress(Exception):  # at exit stderr may be gone
+        stream = sys.stderr
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        stream.write(f"blamespan: {line}\n".encode(encoding, "replace").decode(encoding))
+        stream.flush()

@@ -1,0 +1,89 @@
+"""A summary as Markdown, short enough for a comment on a pull request.
+
+Names, quotes and paths come from traces: they stand in code spans, in which Markdown obeys nothing, so that a run can
+neither forge a heading or a link nor mention somebody.
+"""
+
+from __future__ import annotations
+
+import re
+
+from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.summary.change import SIGNIFICANT, Change
+from blamespan.analysis.summary.statistics import Share
+from blamespan.analysis.summary.summary import JudgeSummary, Summary
+from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks
+
+__all__ = ["code_span", "markdown_of"]
+
+_ROWS = 5
+_MOST_QUOTE_CHARS = 160
+_MOST_NAME_CHARS = 60
+_BACKTICKS = re.compile("`+")
+
+
+def markdown_of(summary: Summary, *, title: str, every: bool = False) -> str:
+    """Write a summary as GitHub-flavoured Markdown.
+
+    Args:
+        summary: What to write.
+        title: What was summed up, as for a heading; text like any other.
+        every: List all groups of failures and all changes, not the first few.
+    """
+    most = None if every else _ROWS
+    lines = [f"### blamespan: {code_span(printable(title), _MOST_NAME_CHARS)}", ""]
+    for found in summary.judges:
+        lines += _judge_lines(found, most, is_only=len(summary.judges) == 1)
+    if summary.outside:
+        lines += [f"{summary.outside:,} runs belong to neither period.", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def code_span(text: str, most_chars: int) -> str:
+    """Write untrusted text of one line so that Markdown obeys nothing in it."""
+    shortened = text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
+    fence = "`" * (max((len(run) for run in _BACKTICKS.findall(shortened)), default=0) + 1)
+    space = " " if shortened.startswith(("`", " ")) or shortened.endswith(("`", " ")) else ""
+    return f"{fence}{space}{shortened}{space}{fence}" if shortened else "(empty)"
+
+
+def _cell(text: str, most_chars: int = _MOST_NAME_CHARS) -> str:
+    return code_span(text, most_chars).replace("|", "\\|")
+
+
+def _judge_lines(found: JudgeSummary, most: int | None, *, is_only: bool) -> list[str]:
+    tally = found.tally
+    failed = Share(tally.failed, tally.judged)
+    head = f"**{failed.count:,} of {failed.total:,} runs failed** ({percent(failed.value)}, 95 %: {interval(failed)})"
+    facts = [head, f"{tally.abstained:,} without a verdict", date_range(tally)]
+    lines = [] if is_only else [f"#### {code_span(str(found.judge), _MOST_NAME_CHARS)}", ""]
+    lines += [", ".join(fact for fact in facts if fact), ""]
+    lines += [f"_{remark}_  " for remark in remarks(found)]
+    lines += ["", *_cluster_lines(found, most), *_change_lines(found.changes, most)]
+    return lines
+
+
+def _cluster_lines(found: JudgeSummary, most: int | None) -> list[str]:
+    if not found.clusters:
+        return []
+    lines = ["| failures | agent | error mode | for example |", "|---:|---|---|---|"]
+    for cluster in found.clusters[:most]:
+        example = cluster.example
+        mode = f"{_cell(cluster.mode_name)} ({_cell(cluster.mode)})" if cluster.mode else "-"
+        where = f"{_cell(example.source)} step {example.step}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
+        lines.append(f"| {cluster.count:,} | {_cell(cluster.agent)} | {mode} | {where} |")
+    hidden = len(found.clusters) - len(lines) + 2
+    return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]
+
+
+def _change_lines(changes: tuple[Change, ...], most: int | None) -> list[str]:
+    if not changes:
+        return []
+    sure = [change for change in changes if change.is_significant]
+    if not sure:
+        return [f"No change is significant at {SIGNIFICANT} ({len(changes)} comparisons).", ""]
+    lines = ["| changed | before | after | points (95 %) |", "|---|---:|---:|---:|"]
+    for change in sure[:most]:
+        name = changed(change) if change.part in ("failed", "abstained") else _cell(changed(change))
+        lines.append(f"| {name} | {percent(change.before.value)} | {percent(change.after.value)} | {points(change)} |")
+    return [*lines, ""]

@@ -1,0 +1,64 @@
+"""Weights that somebody gives: what is damaged or made to harm is told from weights, and is one error."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from blamespan.errors import TracerUnavailable
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.lexicon import FORMAT as LEXICAL
+from blamespan_tracer.network.weights import FORMAT as NETWORK
+from blamespan_tracer.network.weights import Network
+
+DEEP = "[" * 100_000
+HEADERS = {
+    "deep list": DEEP,
+    "deep object": '{"a":' * 100_000,
+    "long number": '{"__metadata__": ' + "9" * 5_000 + "}",
+    "no number": '{"__metadata__": NaN}',
+    "list": "[]",
+    "zeros": "\0" * 100,
+    "half a pair": '{"__metadata__": {"format": "\\ud83d"}}',
+}
+LOADERS = [LexicalTracer, Network]
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("name", HEADERS)
+def test_damaged_header_is_one_error(tmp_path: Path, loader: type[LexicalTracer | Network], name: str) -> None:
+    """A header that is none, or is nested without end, is told like any other damage."""
+    header = HEADERS[name].encode()
+    path = tmp_path / "weights"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+
+    with pytest.raises(TracerUnavailable, match=r"expected (a network|lexical weights)"):
+        loader.load(path)
+
+
+@pytest.mark.parametrize(("loader", "format_name"), [(LexicalTracer, LEXICAL), (Network, NETWORK)])
+@pytest.mark.parametrize("field", ["shape", "calibration", "thresholds", "codes", "notes", "members"])
+@pytest.mark.parametrize("value", [DEEP, "9" * 5_000, "NaN", "null", "{}"])
+def test_damaged_field_is_one_error(
+    tmp_path: Path, loader: type[LexicalTracer | Network], format_name: str, field: str, value: str
+) -> None:
+    """What is said of weights is JSON that somebody wrote, like the rest."""
+    about = {"format": format_name, "shape": "{}", "members": "1", "calibration": "[]", "thresholds": "[0, 0]"}
+    header = json.dumps({"__metadata__": {**about, field: value}}).encode()
+    path = tmp_path / "weights"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+
+    with pytest.raises(TracerUnavailable, match=r"expected (a network|lexical weights)"):
+        loader.load(path)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_weights_that_are_no_file_are_refused(tmp_path: Path, loader: type[LexicalTracer | Network]) -> None:
+    """A device or a pipe, which never ends, is named for what it is."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path / "pipe", "a pipe"), (Path("/dev/zero"), "a device"), (tmp_path, "a folder")):
+        with pytest.raises(TracerUnavailable, match=f"which is {kind}"):
+            loader.load(path)
