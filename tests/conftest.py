@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 
 settings.register_profile("same", derandomize=True, deadline=None)  # others: pytest --hypothesis-profile=default
 settings.load_profile("same")

@@ -15,8 +15,8 @@ from click.core import ParameterSource
 
 from blamespan.cores import keep_to_one_thread
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan.importing.selection import time_of
 from blamespan.plugins import plugins, require
-from blamespan.selection import time_of
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
 from blamespan_collector.options import SectionedHelp, folder_of, folder_options, options, settings_of, shown

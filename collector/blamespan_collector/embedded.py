@@ -32,9 +32,9 @@ from opentelemetry.util import types
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
-from blamespan.runs import is_step
+from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler

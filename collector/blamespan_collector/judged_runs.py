@@ -12,9 +12,9 @@ from blamespan import conventions as words
 from blamespan.annotate import is_verdict, read_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError
-from blamespan.rebuild import rebuild_run
-from blamespan.recorded import RecordedRun
-from blamespan.runs import Run, split_runs
+from blamespan.importing.recorded import RecordedRun
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.local_runs import local_stores

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import wrapt
 
-from blamespan.forking import renewed_after_fork
+from blamespan.instrumenting.forking import renewed_after_fork
 
 __all__ = ["AfterImport"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.wrappers import exchange, wrappers
 
 __all__ = ["class_tree", "watch_subclasses"]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from blamespan._version import __version__
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, StepBlame, TracerIdentity
-from blamespan.emit import emit
 from blamespan.errors import BlamespanError
-from blamespan.injection import inject
-from blamespan.instrumentation import instrument, uninstrument
-from blamespan.rebuild import rebuild
+from blamespan.injecting.injection import inject
+from blamespan.instrumenting.instrument import instrument, uninstrument
+from blamespan.outcomes.record_outcome import record_outcome
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.retrying import retry
-from blamespan.run_outcome import record_outcome
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage

@@ -13,8 +13,8 @@ from dataclasses import replace
 from blamespan import conventions as words
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.errors import ConfigError
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import Run
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run
 from blamespan.spans import Attributes, Scope, Span, SpanLink
 from blamespan.taxonomy import mode
 from blamespan.trace import AttributeValue, MessageActionTrace

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from blamespan.annotate import annotate
 from blamespan.attribution import Attribution
-from blamespan.continuing import WAITS, earlier_parts, is_waiting, join_parts, part_of_verdict
 from blamespan.errors import MalformedTrace
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import Run, split_runs
+from blamespan.rebuilding.continuing import WAITS, earlier_parts, is_waiting, join_parts, part_of_verdict
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer

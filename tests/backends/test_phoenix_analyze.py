@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from blamespan.analysis.sources import pieces
-from blamespan.backends import open_writer
 from blamespan.errors import NotWritten
-from blamespan.recorded import RecordedRun
-from blamespan.selection import Selection
+from blamespan.importing.backends import open_writer
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import Selection
 from blamespan.spans import Span
 from tests.benchmarks.collector_servers import phoenix
 from tests.collector.fakes import request

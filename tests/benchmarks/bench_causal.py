@@ -27,9 +27,9 @@ from tests.benchmarks import causal_proof as proof
 from tests.benchmarks.causal_proof import Earned, Seeded, Sides
 from tests.benchmarks.machine import describe, versions
 
-from blamespan_tracer.causal.training.recipe import CausalRecipe, read_causal_recipe
-from blamespan_tracer.corpus.generate import generate_corpus
-from blamespan_tracer.corpus.recipe import read_corpus_recipe
+from blamespan_lab.corpus.generate import generate_corpus
+from blamespan_lab.corpus.recipe import read_corpus_recipe
+from blamespan_lab.language_model.recipe import CausalRecipe, read_causal_recipe
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "tracer_model" / "recipes" / "causal-tiny-short.toml"

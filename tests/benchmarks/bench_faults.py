@@ -36,12 +36,12 @@ from tests.benchmarks.faults_work import Examined, cells, examined
 from tests.benchmarks.machine import describe, versions
 
 from blamespan.errors import ConfigError
-from blamespan_tracer.corpus.generate import generate_corpus
-from blamespan_tracer.corpus.recipe import find_recipe
-from blamespan_tracer.corpus.storage import LABELS, read_corpus
-from blamespan_tracer.replay.labels import RunLabel
-from blamespan_tracer.stress.figures import Rate
-from blamespan_tracer.who_and_when_evaluation import SUBSETS, read_subset
+from blamespan_lab.corpus.generate import generate_corpus
+from blamespan_lab.corpus.recipe import find_recipe
+from blamespan_lab.corpus.storage import LABELS, read_corpus
+from blamespan_lab.measuring.who_and_when import SUBSETS, read_subset
+from blamespan_lab.replay.labels import RunLabel
+from blamespan_lab.stress.figures import Rate
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 2

@@ -18,18 +18,18 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from blamespan.attribution import Attribution
 from blamespan.tracers import load_tracer
+from blamespan_lab.corpus.storage import read_corpus
+from blamespan_lab.language_model.examples import Example, examples_of, read_examples
+from blamespan_lab.language_model.recipe import CausalRecipe
+from blamespan_lab.language_model.rewards import chance_of_step, step_reward
+from blamespan_lab.language_model.stages import reply_of
+from blamespan_lab.language_model.training import train_causal
 from blamespan_tracer.causal.formats import StepAnswer, read_step
 from blamespan_tracer.causal.loading import Model, Tokenizer, load_model, load_tokenizer
 from blamespan_tracer.causal.reading import Reader
 from blamespan_tracer.causal.scoring import padded
 from blamespan_tracer.causal.settings import CausalSettings
 from blamespan_tracer.causal.tracer import CausalTracer
-from blamespan_tracer.causal.training.examples import Example, examples_of, read_examples
-from blamespan_tracer.causal.training.recipe import CausalRecipe
-from blamespan_tracer.causal.training.rewards import chance_of_step, step_reward
-from blamespan_tracer.causal.training.stages import reply_of
-from blamespan_tracer.causal.training.training import train_causal
-from blamespan_tracer.corpus.storage import read_corpus
 
 __all__ = ["Earned", "Seeded", "Sides", "best_constant", "interval", "of_tracer", "of_uniform", "read_sides", "trained"]
 

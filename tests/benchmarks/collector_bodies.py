@@ -11,8 +11,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from blamespan import conventions as words
-from blamespan.emit import emit
 from blamespan.otlp import spans_to_proto
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 
 SPANS_PER_TRACE = 12

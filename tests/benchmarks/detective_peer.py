@@ -20,9 +20,9 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.sources import runs_in
-from blamespan.emit import emit
+from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace, Outcome, Step
 from blamespan.tracers import load_tracer
 

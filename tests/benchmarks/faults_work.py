@@ -11,15 +11,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from random import Random
 
-from blamespan.boundaries import PlannedFault
-from blamespan_tracer.faults.catalogue import KINDS
-from blamespan_tracer.replay.counterfactual import Case, examine
-from blamespan_tracer.replay.recording import Recording
-from blamespan_tracer.simulation.casts import CASTS
-from blamespan_tracer.simulation.dice import stable_seed
-from blamespan_tracer.simulation.programs import Framework, Program
-from blamespan_tracer.simulation.tasks import FAMILIES
-from blamespan_tracer.simulation.topologies import TOPOLOGIES
+from blamespan.injecting.boundaries import PlannedFault
+from blamespan_lab.faults.catalogue import KINDS
+from blamespan_lab.replay.counterfactual import Case, examine
+from blamespan_lab.replay.recording import Recording
+from blamespan_lab.simulation.casts import CASTS
+from blamespan_lab.simulation.dice import stable_seed
+from blamespan_lab.simulation.programs import Framework, Program
+from blamespan_lab.simulation.tasks import FAMILIES
+from blamespan_lab.simulation.topologies import TOPOLOGIES
 
 __all__ = ["Cell", "Examined", "cells", "examined"]
 

@@ -12,8 +12,8 @@ import zstandard
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
-from blamespan.emit import emit
 from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
 

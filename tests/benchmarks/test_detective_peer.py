@@ -7,7 +7,7 @@ import json
 from tests.benchmarks import detective_peer
 from tests.sdk.builders import small_run
 
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.importing.recorded import Fault, RecordedRun
 
 
 def test_peer_gets_a_span_for_each_decision_below_the_one_it_builds_on() -> None:

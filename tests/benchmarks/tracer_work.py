@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from blamespan.emit import emit
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer, load_tracer

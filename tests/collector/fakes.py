@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
-from blamespan.emit import emit
 from blamespan.otlp import spans_from_proto, spans_to_proto
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
-from blamespan.emit import emit
 from blamespan.pipeline import annotate_traces
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from blamespan import conventions as words
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan.plugins import load_plugin
 from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits

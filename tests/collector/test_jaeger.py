@@ -17,11 +17,11 @@ from opentelemetry.trace import SpanKind
 
 from blamespan import conventions as words
 from blamespan.analysis.sources import pieces
+from blamespan.importing.recorded import load_importer
+from blamespan.importing.selection import Selection
 from blamespan.otlp import request_from_json, spans_from_proto
-from blamespan.rebuild import rebuild_run
-from blamespan.recorded import load_importer
-from blamespan.runs import split_runs
-from blamespan.selection import Selection
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span, SpanEvent
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.jaeger import jaeger_routes

@@ -11,8 +11,8 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 from blamespan import conventions as words
 from blamespan.analysis.mcp_server import StoredRuns, mcp_server, send_outcome
 from blamespan.errors import BlamespanError
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import split_runs
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import split_runs
 from tests.collector.paging import annotated, stored
 from tests.collector.receiving import receiving
 from tests.sdk.talks import talk

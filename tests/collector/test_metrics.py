@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from blamespan import taxonomy
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.pipeline import AttributedRun
-from blamespan.runs import Run
+from blamespan.rebuilding.runs import Run
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Outcome, Step
 from blamespan_collector.metrics import Metrics

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from blamespan.labels_file import LabelsFile
-from blamespan.people_labels import DecisiveStep, PersonLabel
+from blamespan.labels.file import LabelsFile
+from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan_collector.judged_runs import judged_runs
 from blamespan_collector.page import page_application
 from blamespan_collector.settings import Address
@@ -152,7 +152,7 @@ async def test_damaged_labels_do_not_take_the_page_with_them(tmp_path: Path) -> 
 def test_stored_runs_come_with_their_verdicts(tmp_path: Path) -> None:
     """For the terminal, the store gives each run with the verdict it went out with, the last to start first."""
     unjudged = replace(talk(3), task="nobody judged this")
-    from blamespan.emit import emit
+    from blamespan.rebuilding.emit import emit
 
     stored(tmp_path / "runs.db", *annotated(talk(1), talk(2)), emit(unjudged))
 

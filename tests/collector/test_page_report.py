@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.emit import emit
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.page.report import report
 from tests.collector.documents import HOSTILE, OURS, Document

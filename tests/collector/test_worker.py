@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan.attribution import Attribution
-from blamespan.continuing import WAITS
+from blamespan.rebuilding.continuing import WAITS
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.delivering.sinks import Oversized, Refused

@@ -21,12 +21,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.applications import Starlette
 
 from blamespan.errors import MalformedSpan, NoAgentSteps, UnreadableInput
+from blamespan.importing.recorded import Importer, importers
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto
 from blamespan.otlp.logs import message_events
 from blamespan.pipeline import annotate_traces
-from blamespan.rebuild import rebuild_run
-from blamespan.recorded import Importer, importers
-from blamespan.runs import split_runs
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.tracers import Tracer, load_tracer
 from blamespan_collector.delivering.encoded import raw_spans, read

@@ -23,9 +23,9 @@ from starlette.types import ASGIApp
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.errors import MalformedSpan, UnreadableInput
 from blamespan.evaluations import as_langfuse_score, as_phoenix_annotation
+from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.otlp import request_from_json
 from blamespan.pipeline import attribute_traces
-from blamespan.recorded import RecordedRun, load_importer
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from blamespan.boundaries import Applied, Mechanism
-from blamespan.injection import Injection, inject
+from blamespan.injecting.boundaries import Applied, Mechanism
+from blamespan.injecting.injection import Injection, inject
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.faults.catalogue import KINDS
+from blamespan_lab.faults.catalogue import KINDS
 from tests.integrations.drawing import draw
 
 HIDDEN = ("blamespan.message.id", "blamespan.agent.id", "gen_ai.conversation.id")

@@ -28,7 +28,7 @@ from autogen_core import (
     message_handler,
 )
 
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 from tests.integrations.autogen_runs import (

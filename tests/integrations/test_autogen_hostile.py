@@ -24,8 +24,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from pydantic import BaseModel, ConfigDict
 
 from blamespan import conventions as words
-from blamespan.messages import load_messages
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.messages import load_messages
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from blamespan_integrations.autogen._frames import Frame

@@ -17,9 +17,9 @@ from opentelemetry import trace as otel
 from PIL import Image as Pictures
 
 from blamespan import conventions as words
-from blamespan.guard import guard
-from blamespan.rebuild import rebuild
-from blamespan.runs import split_runs
+from blamespan.instrumenting.guard import guard
+from blamespan.rebuilding.rebuild import rebuild
+from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
 from tests.integrations.autogen_runs import Echo, Raises, assistant, named, only, read, recorder, said, trace_of, tree

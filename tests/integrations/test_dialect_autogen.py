@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import blamespan
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from tests.integrations.dialects.programs import PROGRAMS

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blamespan.dialects import in_our_words, translation
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import split_runs
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import MessageActionTrace
 from tests.integrations.dialects.recordings import NAMES, traces_of

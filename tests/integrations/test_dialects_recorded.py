@@ -13,10 +13,10 @@ import pytest
 
 from blamespan import conventions as words
 from blamespan.errors import MalformedSpan
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp.logs import logs_from_json, message_events, with_events
 from blamespan.plugins import plugins
-from blamespan.rebuild import rebuild
-from blamespan.recorded import RecordedRun
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
 from blamespan_integrations.importers.otlp_json import OtlpJsonImporter

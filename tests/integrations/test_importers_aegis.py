@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import Fault, RecordedRun, load_importer
+from blamespan.importing.recorded import Fault, RecordedRun, load_importer
 from blamespan.taxonomy import AEGIS
 from blamespan_integrations.importers.aegis import AegisImporter
 

@@ -12,8 +12,8 @@ import pytest
 
 from blamespan.analysis.sources import runs_in
 from blamespan.errors import UnreadableInput
-from blamespan.files import head_of
-from blamespan.recorded import Fault, RecordedRun, importers
+from blamespan.importing.files import head_of
+from blamespan.importing.recorded import Fault, RecordedRun, importers
 from blamespan_integrations.importers.bigbench_mistake import BigBenchMistakeImporter
 
 

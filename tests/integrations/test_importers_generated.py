@@ -10,11 +10,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.sources import runs_in
-from blamespan.emit import emit
 from blamespan.errors import UnreadableInput
-from blamespan.files import head_of
+from blamespan.importing.files import head_of
+from blamespan.importing.recorded import Fault, Importer, Origin, RecordedRun, importers
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.recorded import Fault, Importer, Origin, RecordedRun, importers
+from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_integrations.importers.generated import GeneratedImporter

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import head_of
-from blamespan.recorded import RecordedRun, importers
+from blamespan.importing.files import head_of
+from blamespan.importing.recorded import RecordedRun, importers
 from blamespan_integrations.importers.tau_bench import TauBenchImporter
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from blamespan.analysis.sources import runs_in
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import Fault, RecordedRun, importers
+from blamespan.importing.recorded import Fault, RecordedRun, importers
 from blamespan.taxonomy import mode
 from blamespan_integrations.importers import transcript
 from blamespan_integrations.importers.transcript import TranscriptImporter

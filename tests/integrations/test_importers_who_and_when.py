@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import Fault, RecordedRun, load_importer
+from blamespan.importing.recorded import Fault, RecordedRun, load_importer
 from blamespan.trace import Agent
 from blamespan_integrations.importers.who_and_when import WhoAndWhenImporter
 

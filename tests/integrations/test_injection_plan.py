@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import blamespan
-from blamespan import injection as injection_module
-from blamespan.boundaries import PlannedFault
 from blamespan.errors import ConfigError, MissingExtra
-from blamespan.injection import PLAN_VARIABLE, Injection, inject_from_environment
+from blamespan.injecting import injection as injection_module
+from blamespan.injecting.boundaries import PlannedFault
+from blamespan.injecting.injection import PLAN_VARIABLE, Injection, inject_from_environment
 
 OTHERS = ",".join(
     sorted(entry.name for entry in entry_points(group="opentelemetry_instrumentor") if "blamespan" not in entry.value)
@@ -145,7 +145,7 @@ def test_without_a_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     def missing(entry: object) -> object:
         raise MissingExtra("autogen is not installed")
 
-    monkeypatch.setattr("blamespan.injection.load_entry", missing)
+    monkeypatch.setattr("blamespan.injecting.injection.load_entry", missing)
     injection = Injection([PlannedFault("aegis:FM-3.2")])
 
     with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[autogen\]'"), injection:

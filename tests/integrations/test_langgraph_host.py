@@ -24,7 +24,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 from opentelemetry import trace
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook

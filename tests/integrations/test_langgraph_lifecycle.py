@@ -21,8 +21,8 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, RetryPolicy, interrupt
 
 from blamespan import conventions as words
-from blamespan import rebuild
-from blamespan.messages import text_of
+from blamespan.rebuilding import rebuild
+from blamespan.rebuilding.messages import text_of
 from blamespan.testing import SpanRecorder
 from tests.integrations.langgraph_programs import (
     Words,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
-from blamespan.messages import Message
+from blamespan.instrumenting.settings import CAPTURE_CONTENT, ContentSettings
 from blamespan.plugins import load_plugin
-from blamespan.rebuild import rebuild
-from blamespan.settings import CAPTURE_CONTENT, ContentSettings
+from blamespan.rebuilding.messages import Message
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
 from blamespan_integrations.recording import Recorder

@@ -23,9 +23,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 import blamespan
-from blamespan import run_outcome
 from blamespan.errors import ConfigError
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
+from blamespan.outcomes import record_outcome as run_outcome
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from blamespan_integrations.langgraph import LangGraphInstrumentor

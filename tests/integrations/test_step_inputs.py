@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 
 import blamespan
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 
 DOCUMENT = "Revenue in the north was 48,250 euros."

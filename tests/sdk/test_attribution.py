@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from blamespan import conventions as words
 from blamespan.annotate import annotate, cut, is_verdict, read_verdict, verdict_span, without_verdict
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, TracerIdentity
-from blamespan.emit import emit
-from blamespan.rebuild import rebuild, rebuild_run
-from blamespan.runs import Run, split_runs
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.rebuild import rebuild, rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.taxonomy import AEGIS, MAST
 from blamespan.trace import MessageActionTrace, Outcome
 from tests.sdk.builders import agent, small_run, span

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from blamespan.json_text import MAX_NESTING, parse_json
-from blamespan.messages import load_messages, text_of
+from blamespan.rebuilding.messages import load_messages, text_of
 
 
 def nested(depth: int) -> str:

@@ -14,11 +14,11 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from opentelemetry.proto_json.collector.trace.v1.trace_service import ExportTraceServiceRequest as ReferenceJson
 from opentelemetry.trace import SpanKind
 
-from blamespan.emit import emit
 from blamespan.errors import MalformedSpan
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
 from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
-from blamespan.rebuild import rebuild
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import SpanEvent, SpanLink
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace

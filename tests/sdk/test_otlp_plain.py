@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.emit import emit
 from blamespan.otlp import json as otlp_json
 from blamespan.otlp import spans_to_proto
 from blamespan.otlp.plain import plain_request
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from tests.sdk.builders import small_run
 from tests.sdk.strategies import traces

@@ -21,7 +21,9 @@ from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
 HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf", "autogen_core", "langchain_core")
 REPOSITORY = Path(__file__).parents[2]
-PACKAGES = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer"}
+PACKAGES = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer", "blamespan_lab"}
+MAY_IMPORT = {"blamespan_lab": {"blamespan_tracer"}}
+"""What makes a tracer knows the tracer; nothing knows what makes one."""
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -47,7 +49,59 @@ for info in pkgutil.walk_packages({package}.__path__, "{package}."):
         except ModuleNotFoundError as error:  # of an extra that is not installed here
             if error.name.startswith("blamespan"):
                 raise
-print(sorted(({PACKAGES - {package}!r}) & {{m.partition(".")[0] for m in sys.modules}}))
+print(sorted(({PACKAGES - {package} - MAY_IMPORT.get(package, set())!r}) & {{m.partition(".")[0] for m in sys.modules}}))
+""")
+
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("package", ["blamespan", *sorted(PACKAGES - {"blamespan_lab"})])
+def test_nothing_that_runs_in_production_names_the_lab(package: str) -> None:
+    """Not even inside a function is the lab imported: the files of the other packages do not name it."""
+    folder = next(REPOSITORY.glob(f"*/{package}"))
+    named = {
+        str(path.relative_to(REPOSITORY))
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _imported(node)
+        if name.partition(".")[0] == "blamespan_lab"
+    }
+
+    assert not named
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "run('analyze', DEMO, '--out', OUT)",
+        "run('show', DEMO)",
+        "run('summary', DEMO)",
+        "run('contracts', DEMO)",
+        "run('collect', '--check')",
+        "blamespan.instrument(embedded=True); blamespan.uninstrument()",
+    ],
+)
+def test_production_loads_nothing_of_the_lab(program: str, tmp_path: Path) -> None:
+    """Commands that judge, and `instrument(embedded=True)`, never import what makes tracers."""
+    done = python(f"""
+import sys, blamespan
+from click.testing import CliRunner
+from blamespan.cli import cli
+
+DEMO, OUT = {str(REPOSITORY / "examples" / "traces" / "demo.jsonl")!r}, {str(tmp_path / "out")!r}
+
+def run(*arguments):
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code in (0, 1), done.output
+
+{program}
+print([name for name in sys.modules if name.startswith("blamespan_lab")])
 """)
 
     assert done.stdout.strip() == "[]", done.stderr

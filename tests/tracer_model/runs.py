@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
-from blamespan_tracer.table import LabelledRun, labelled_runs
+from blamespan_lab.measuring.table import LabelledRun, labelled_runs
 
 SAYS_OF_MODE = {
     "FM-1.3": "let us add another extra redundant paragraph",

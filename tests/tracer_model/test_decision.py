@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blamespan_tracer.decision import Thresholds, choose_thresholds, decide, sigmoid
+from blamespan_lab.training.thresholds import choose_thresholds
+from blamespan_tracer.decision import Thresholds, decide, sigmoid
 
 
 def table(*rows: list[float]) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan_tracer.labels import labelled_pairs, resolve
 from tests.tracer_model.runs import trace

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from blamespan.recorded import RecordedRun
+    from blamespan.importing.recorded import RecordedRun
     from blamespan_tracer.contracts.contract import Contract, Verdict
 
 __all__ = ["contracts"]

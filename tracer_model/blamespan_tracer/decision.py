@@ -9,16 +9,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.metrics import f1
-
-__all__ = ["Thresholds", "choose_thresholds", "decide", "mean_f1", "sigmoid"]
+__all__ = ["Thresholds", "decide", "sigmoid"]
 
 Floats: TypeAlias = NDArray[np.float32]
 Pair: TypeAlias = tuple[int, int]
 """Row of an agent and column of a mode."""
-
-_MODE_GRID = np.round(np.arange(0.06, 0.51, 0.01), 2)
-_AGENT_GRID = np.round(np.arange(0.20, 0.96, 0.05), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +56,3 @@ def decide(runs: Sequence[Floats], thresholds: Thresholds) -> list[frozenset[Pai
     for run, agent, mode in zip(of.tolist(), (row - first[of]).tolist(), column.tolist(), strict=True):
         found[run].add((agent, mode))
     return list(map(frozenset, found))
-
-
-def choose_thresholds(runs: Sequence[Floats], labels: Sequence[frozenset[Pair]]) -> Thresholds:
-    """Find the thresholds with the best mean of pair, agent and mode micro-F1 on held-out *runs*; on a tie the lowest.
-
-    Pairs alone would leave agents unnamed for half a point of their F1 at the price of seven of the agents'.
-
-    Args:
-        runs: Per run the (A, M + 1) probabilities.
-        labels: Per run the true pairs; a pair that no row can give (a silent agent) counts as missed.
-    """
-
-    def score(thresholds: Thresholds) -> float:
-        return mean_f1(labels, decide(runs, thresholds))
-
-    # One after the other: the two barely interact, and a grid of both would take minutes.
-    mode = max((float(mode) for mode in _MODE_GRID), key=lambda mode: score(Thresholds(mode, 0.5)))
-    agent = max((float(agent) for agent in _AGENT_GRID), key=lambda agent: score(Thresholds(mode, agent)))
-    mode = max((float(mode) for mode in _MODE_GRID), key=lambda mode: score(Thresholds(mode, agent)))
-    return Thresholds(mode, agent)
-
-
-def mean_f1(labels: Sequence[frozenset[Pair]], answers: Sequence[frozenset[Pair]]) -> float:
-    """Average the micro-F1 of pairs, of agents alone and of modes alone, percent."""
-    sides = (labels, answers)
-    agents = [[{agent for agent, _ in each} for each in side] for side in sides]
-    modes = [[{mode for _, mode in each} for each in side] for side in sides]
-    return (f1(*sides).micro_f1 + f1(*agents).micro_f1 + f1(*modes).micro_f1) / 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 
 __all__ = ["labelled_pairs", "resolve"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from blamespan.files import check_is_file
+from blamespan.importing.files import check_is_file
 from blamespan.json_text import parse_json
 
 __all__ = ["digest_of", "read_weights", "write_weights"]

@@ -11,7 +11,7 @@ from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
 from blamespan.errors import BlamespanError
 from blamespan.pipeline import AttributedRun, SpansOf, attribute_traces
-from blamespan.runs import is_step, split_runs
+from blamespan.rebuilding.runs import is_step, split_runs
 from blamespan.spans import Attributes, Span
 from blamespan.trace import AttributeValue
 from blamespan.tracers import Tracer

@@ -18,10 +18,10 @@ from starlette.routing import BaseRoute, Route
 from blamespan import conventions as words
 from blamespan.analysis.showing.judges import has_rules
 from blamespan.analysis.showing.legible import clean
-from blamespan.continuing import WAITS
 from blamespan.errors import ConfigError
+from blamespan.labels.people import MAX_NAME_CHARS
 from blamespan.otlp.json import request_to_document
-from blamespan.people_labels import MAX_NAME_CHARS
+from blamespan.rebuilding.continuing import WAITS
 from blamespan.trace import Outcome
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.guarding import Guarded

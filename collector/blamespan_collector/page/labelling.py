@@ -26,8 +26,8 @@ from blamespan.analysis.labelling.dialogue import said_by
 from blamespan.analysis.showing.legible import clean
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
-from blamespan.labels_file import LABELS_FILE, LabelsFile
-from blamespan.people_labels import Answer, PersonLabel, by_run
+from blamespan.labels.file import LABELS_FILE, LabelsFile
+from blamespan.labels.people import Answer, PersonLabel, by_run
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import runs_of

@@ -16,11 +16,11 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
-from blamespan.emit import emit
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.recorded import RecordedRun
-from blamespan.runs import split_runs
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.runs import split_runs
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 from blamespan_collector.page.rendering import asset_policy, render
 from blamespan_collector.page.view import RunView, view_of

@@ -9,10 +9,10 @@ from blamespan import conventions as words
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean
 from blamespan.annotate import is_verdict
-from blamespan.continuing import is_waiting, link_to_earlier
 from blamespan.errors import BlamespanError
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import Run, split_runs
+from blamespan.rebuilding.continuing import is_waiting, link_to_earlier
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan_collector.judged_runs import verdict_of
 from blamespan_collector.page.view import RunView, view_of

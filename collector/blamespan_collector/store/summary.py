@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, is_verdict
-from blamespan.messages import text_of
-from blamespan.rebuild import outcome_of
-from blamespan.runs import is_told_step
+from blamespan.rebuilding.messages import text_of
+from blamespan.rebuilding.rebuild import outcome_of
+from blamespan.rebuilding.runs import is_told_step
 from blamespan.spans import Span
 from blamespan.trace import Outcome
 from blamespan_collector.store.records import RunSummary

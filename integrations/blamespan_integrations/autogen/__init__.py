@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.importing import AfterImport
 from blamespan_integrations.recording import Recorder
 

@@ -18,7 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.autogen._memory import Memory
 from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.autogen._references import reference

@@ -15,7 +15,7 @@ from autogen_agentchat.messages import BaseChatMessage
 from autogen_core.models import AssistantMessage, LLMMessage
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 from blamespan_integrations.autogen._cast import Cast
 from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
 from blamespan_integrations.autogen._patches import Function, Patches

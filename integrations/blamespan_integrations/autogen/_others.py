@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 
 __all__ = ["after_uninstrument"]
 

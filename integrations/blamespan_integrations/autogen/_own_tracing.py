@@ -14,7 +14,7 @@ from autogen_core._telemetry import EnvelopeMetadata, _genai, _tracing, get_tele
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.autogen._mail import Letters
 from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runtime import received_block

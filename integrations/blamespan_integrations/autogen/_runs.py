@@ -11,7 +11,7 @@ from autogen_agentchat.base import ChatAgent, TaskResult
 from autogen_agentchat.messages import BaseChatMessage
 from opentelemetry import context as otel_context
 
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 from blamespan.trace import Agent
 from blamespan_integrations.autogen._cast import plain_name
 from blamespan_integrations.autogen._convert import from_chat_message, task_messages

@@ -21,7 +21,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.autogen._frames import Frame, Start, attached, current_frame, is_any, recorded_call
 from blamespan_integrations.autogen._mail import Arrival, Letter, Letters, arrival, new_letter_id, stamped
 from blamespan_integrations.autogen._managers import ManagerTurn

@@ -16,7 +16,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import SpanContext
 
 from blamespan import conventions as words
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.autogen._cast import plain_name
 from blamespan_integrations.autogen._foreign import frame_around
 from blamespan_integrations.autogen._frames import Frame, Start

@@ -15,7 +15,7 @@ from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeBlock
 from autogen_core.tools import ToolResult
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.autogen._agents import Called
 from blamespan_integrations.autogen._cast import plain_name
 from blamespan_integrations.autogen._convert import answer_of, text_attribute, tool_outcome

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from blamespan.errors import ConfigError, MissingExtra, UnreadableInput
-from blamespan.files import MAX_LINE_BYTES
+from blamespan.importing.files import MAX_LINE_BYTES
 from blamespan.json_text import parse_json
 
 try:

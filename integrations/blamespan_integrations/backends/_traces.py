@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from blamespan.backends import Address
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.recorded import RecordedRun
-from blamespan.selection import Selection
+from blamespan.importing.backends import Address
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import Selection
 from blamespan_integrations.backends._http import Api
 from blamespan_integrations.importers._grouping import Told, rebuilt_runs
 

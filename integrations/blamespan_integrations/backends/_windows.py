@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from blamespan.errors import UnreadableInput
-from blamespan.selection import Selection, nanoseconds_of
+from blamespan.importing.selection import Selection, nanoseconds_of
 from blamespan_integrations.backends._http import TooLarge
 
 __all__ = ["DAY_NS", "LOOK_BACK_DAYS", "SECOND_NS", "Search", "found_in_range"]

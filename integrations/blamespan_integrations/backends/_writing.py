@@ -8,7 +8,7 @@ from itertools import islice
 from blamespan.attribution import Attribution
 from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.evaluations import Evaluation, evaluations_of
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 
 __all__ = ["BatchWriter", "Result", "evaluations_of_result"]
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 from urllib.parse import quote
 
-from blamespan.backends import Address, Reader, Writer
 from blamespan.errors import NotWritten, UnreadableInput
-from blamespan.selection import RUN_WORDS, Selection
+from blamespan.importing.backends import Address, Reader, Writer
+from blamespan.importing.selection import RUN_WORDS, Selection
 from blamespan.spans import Span
 from blamespan_integrations.backends._http import Api, Unanswered, headers_from
 from blamespan_integrations.backends._traces import TraceReader, not_writable

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from blamespan.backends import Address, Reader, Writer
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput
 from blamespan.evaluations import as_langfuse_score
-from blamespan.selection import Selection
+from blamespan.importing.backends import Address, Reader, Writer
+from blamespan.importing.selection import Selection
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends._http import Api, TooLarge, headers_from, listed, text_of
 from blamespan_integrations.backends._traces import TraceReader

@@ -16,13 +16,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from blamespan import conventions as words
 from blamespan.annotate import verdict_span
 from blamespan.attribution import Attribution
-from blamespan.backends import Address, Reader, Writer
-from blamespan.emit import emit
 from blamespan.errors import ConfigError, NotWritten
+from blamespan.importing.backends import Address, Reader, Writer
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import Selection
 from blamespan.otlp import spans_to_proto
-from blamespan.recorded import RecordedRun
-from blamespan.runs import Run
-from blamespan.selection import Selection
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.runs import Run
 from blamespan.spans import Span
 from blamespan_integrations.backends._http import Api, Unanswered, headers_from
 from blamespan_integrations.backends._writing import BatchWriter, Result

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from blamespan.backends import Address, Reader, Writer
 from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.evaluations import as_phoenix_annotation
-from blamespan.selection import Selection
+from blamespan.importing.backends import Address, Reader, Writer
+from blamespan.importing.selection import Selection
 from blamespan_integrations.backends._http import Api, Options, headers_from, listed, text_of
 from blamespan_integrations.backends._traces import TraceReader
 from blamespan_integrations.backends._writing import BatchWriter, Result, evaluations_of_result

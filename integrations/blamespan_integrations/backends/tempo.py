@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from blamespan.backends import Address, Reader, Writer
 from blamespan.errors import NotWritten, UnreadableInput
-from blamespan.selection import RUN_WORDS, Selection
+from blamespan.importing.backends import Address, Reader, Writer
+from blamespan.importing.selection import RUN_WORDS, Selection
 from blamespan_integrations.backends._http import Api, Unanswered, headers_from, listed, text_of
 from blamespan_integrations.backends._traces import TraceReader, not_writable
 from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range

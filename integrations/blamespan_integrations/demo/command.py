@@ -19,11 +19,11 @@ from rich.console import Console
 from blamespan.analysis.showing.tables import print_run
 from blamespan.annotate import read_verdict
 from blamespan.errors import BlamespanError
-from blamespan.files import read_lines
+from blamespan.importing.files import read_lines
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.plugins import require
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import Run, split_runs
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 
 __all__ = ["demo"]

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from blamespan.messages import Message, Part
-from blamespan.state_text import state_text, task_lines
+from blamespan.rebuilding.messages import Message, Part
+from blamespan.rebuilding.state_text import state_text, task_lines
 from blamespan_integrations.dialects._values import as_text, parsed
 
 __all__ = ["indexed_messages", "messages_in", "rest_of_state", "state_of", "task_of"]

@@ -16,14 +16,14 @@ from typing import Any, TypeAlias
 
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
-from blamespan.continuing import earlier_parts, is_waiting
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
+from blamespan.importing.reading import held_share
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
-from blamespan.reading import held_share
-from blamespan.rebuild import rebuild_run
-from blamespan.recorded import RecordedRun
-from blamespan.runs import Run, split_runs
+from blamespan.rebuilding.continuing import earlier_parts, is_waiting
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Scope, Span, SpanEvent
 
 __all__ = ["Told", "rebuilt_runs", "told_by_records"]

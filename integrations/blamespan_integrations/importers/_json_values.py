@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import MAX_LINE_BYTES, open_bytes, read_errors
+from blamespan.importing.files import MAX_LINE_BYTES, open_bytes, read_errors
+from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import MAX_NESTING, is_deep, may_hold_half_pairs, without_half_pairs
-from blamespan.recorded import RecordedRun
 
 __all__ = ["Found", "json_objects", "json_objects_of", "json_values", "runs_of_objects"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import MAX_LINE_BYTES, head_of, open_bytes, read_errors
+from blamespan.importing.files import MAX_LINE_BYTES, head_of, open_bytes, read_errors
 from blamespan_integrations.importers._json_values import json_objects
 
 __all__ = ["PARQUET_MAGIC", "Record", "columns_of", "records_in"]

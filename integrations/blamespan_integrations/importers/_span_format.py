@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.importers._grouping import Told, rebuilt_runs
 
 __all__ = ["SpanFormat"]

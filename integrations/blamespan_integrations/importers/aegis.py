@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import read_lines
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.importing.files import read_lines
+from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
 from blamespan_integrations.importers._records import parse_json, span_id, trace_id

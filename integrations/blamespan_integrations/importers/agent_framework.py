@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import read_lines
+from blamespan.importing.files import read_lines
+from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import parse_json
-from blamespan.recorded import RecordedRun
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers import _records
 from blamespan_integrations.importers._autogen_messages import add_chat_message, is_chat_message

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import head_of, read_bytes
+from blamespan.importing.files import head_of, read_bytes
+from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import MAX_NESTING, is_deep
-from blamespan.recorded import RecordedRun
 from blamespan_integrations.importers._autogen_messages import (
     add_chat_message,
     add_history_message,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._json_values import Found, runs_of_objects
 

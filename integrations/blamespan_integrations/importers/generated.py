@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import BlamespanError, UnreadableInput
-from blamespan.files import head_of, read_lines
-from blamespan.recorded import Fault, Origin, RecordedRun
+from blamespan.importing.files import head_of, read_lines
+from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan.trace import Outcome
 from blamespan_integrations.importers._records import parse_json

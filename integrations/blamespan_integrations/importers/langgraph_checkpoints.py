@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import check_is_file
+from blamespan.importing.files import check_is_file
+from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import is_deep, parse_json
-from blamespan.recorded import RecordedRun
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._graph_run import GraphRun
 from blamespan_integrations.importers._span_values import nanoseconds

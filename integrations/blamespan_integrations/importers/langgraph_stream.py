@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._graph_run import GraphRun, named_updates
 from blamespan_integrations.importers._json_values import json_values

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 
 from blamespan.errors import BlamespanError, UnreadableInput
-from blamespan.files import MAX_LINE_BYTES, ZSTD_MAGIC, open_bytes, read_errors, unzstd
+from blamespan.importing.files import MAX_LINE_BYTES, ZSTD_MAGIC, open_bytes, read_errors, unzstd
 from blamespan.json_text import parse_json
 from blamespan_integrations.importers._grouping import Told
 from blamespan_integrations.importers._otlp_documents import told_by_groups, told_by_otlp

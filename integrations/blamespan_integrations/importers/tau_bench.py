@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.importers._autogen_messages import add_history_message, is_history_message
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._json_values import Found, runs_of_objects

@@ -35,8 +35,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.files import read_bytes
-from blamespan.recorded import Fault, Origin, RecordedRun
+from blamespan.importing.files import read_bytes
+from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import AgentRole, Outcome, StepKind
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation

@@ -16,7 +16,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from blamespan import conventions as words
-from blamespan.boundaries import (
+from blamespan.injecting.boundaries import (
     Answer,
     ContentT,
     Line,
@@ -28,7 +28,7 @@ from blamespan.boundaries import (
     Where,
     current_run,
 )
-from blamespan.injection import Injection, active
+from blamespan.injecting.injection import Injection, active
 from blamespan_integrations.recording.spans import AGENT_KEY, AgentSpan
 
 __all__ = [

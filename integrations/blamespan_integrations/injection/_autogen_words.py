@@ -16,7 +16,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from blamespan.boundaries import Line, Said, ToolCall
+from blamespan.injecting.boundaries import Line, Said, ToolCall
 
 __all__ = ["as_lines", "as_messages", "as_result", "as_said", "tool_names", "unasked"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from langgraph.prebuilt import ToolNode
 
-from blamespan.boundaries import Mail, RunScope, Said, Where, current_run
-from blamespan.injection import active
+from blamespan.injecting.boundaries import Mail, RunScope, Said, Where, current_run
+from blamespan.injecting.injection import active
 from blamespan_integrations.injection._asking import (
     Asked,
     agent_where,

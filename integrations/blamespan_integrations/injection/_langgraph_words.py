@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langgraph.channels import LastValue
 from langgraph.types import Command, Send
 
-from blamespan.boundaries import Line, Mail, Said, ToolCall
+from blamespan.injecting.boundaries import Line, Mail, Said, ToolCall
 
 __all__ = [
     "as_chunk",

@@ -34,8 +34,8 @@ from autogen_core.tools import (
 from opentelemetry import context as otel_context
 from opentelemetry.trace import SpanContext
 
-from blamespan.boundaries import Answer, Mail, RunScope, Said, Where, current_run
-from blamespan.injection import active
+from blamespan.injecting.boundaries import Answer, Mail, RunScope, Said, Where, current_run
+from blamespan.injecting.injection import active
 from blamespan_integrations.autogen._convert import agent_role
 from blamespan_integrations.injection._asking import (
     Asked,

@@ -21,8 +21,8 @@ from langgraph._internal._runnable import RunnableCallable
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from blamespan.boundaries import Answer
-from blamespan.injection import active
+from blamespan.injecting.boundaries import Answer
+from blamespan.injecting.injection import active
 from blamespan_integrations.injection._asking import (
     Asked,
     exception_of,

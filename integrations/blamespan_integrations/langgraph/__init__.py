@@ -15,8 +15,8 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.guard import guard
-from blamespan.settings import links_checkpoints
+from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.settings import links_checkpoints
 from blamespan_integrations.importing import AfterImport
 from blamespan_integrations.recording import Recorder
 

@@ -12,7 +12,7 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 from opentelemetry.context import Context
 
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 from blamespan_integrations.langgraph._started import Started
 

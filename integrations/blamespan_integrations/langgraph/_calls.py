@@ -11,7 +11,7 @@ from langchain_core.outputs import LLMResult
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from blamespan import conventions as words
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._convert import interrupt_text, tool_answer
 from blamespan_integrations.langgraph._models import chat_answer, fallback_name, model_name

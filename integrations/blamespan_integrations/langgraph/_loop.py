@@ -18,7 +18,7 @@ from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import Command
 
 from blamespan import conventions as words
-from blamespan.guard import guard
+from blamespan.instrumenting.guard import guard
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._graphs import GraphRecorder

@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 from blamespan_integrations.langgraph._convert import VALUE, Given, Update
 from blamespan_integrations.langgraph._messages import (
     Lost,

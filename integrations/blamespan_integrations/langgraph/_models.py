@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.outputs import LLMResult
 
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 from blamespan.trace import Usage
 from blamespan_integrations.langgraph._messages import text_or_none, to_message
 

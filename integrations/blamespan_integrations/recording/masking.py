@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from blamespan.settings import ContentSettings
+from blamespan.instrumenting.settings import ContentSettings
 from blamespan_integrations.recording.command_lines import secrets_on_command_lines
 from blamespan_integrations.recording.escapes import Undone, undo_escapes
 from blamespan_integrations.recording.secret_keys import Meaning, is_secret_value, meaning_of, secrets_by_key, value_end

@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 
 from blamespan import conventions as words
-from blamespan.run_outcome import run_ends
+from blamespan.outcomes.record_outcome import run_ends
 from blamespan.trace import AttributeValue
 from blamespan_integrations.recording.content import ContentPolicy, Contents
 

@@ -12,7 +12,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode
 
 from blamespan import conventions as words
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 from blamespan.trace import Agent, AttributeValue, StepKind, Usage
 from blamespan_integrations.recording.content import Contents
 from blamespan_integrations.recording.exceptions import error_text, exception_event

@@ -12,7 +12,7 @@ from blamespan.analysis.engines.outcomes import Done, Outcome, Result, Wanted
 from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.results.rows import as_arrow
 from blamespan.errors import MissingExtra, UnreadableInput
-from blamespan.selection import Selection, time_of
+from blamespan.importing.selection import Selection, time_of
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 
 __all__ = ["Result", "Results", "analyze"]

@@ -21,8 +21,8 @@ from blamespan.analysis.sources import Piece
 from blamespan.analysis.telling import TABLE_ROWS, Tables, Tally, WrittenBack
 from blamespan.cores import keep_to_one_thread
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.recorded import importers
-from blamespan.selection import Selection, time_of
+from blamespan.importing.recorded import importers
+from blamespan.importing.selection import Selection, time_of
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer, settings_of, tracer_options
 
 __all__ = ["analyze"]

@@ -11,9 +11,9 @@ from blamespan.analysis.engines.outcomes import Done, Outcome, Wanted
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import Repeats, without_repeats
 from blamespan.analysis.sources import Piece, pieces
-from blamespan.backends import is_backend
 from blamespan.errors import ConfigError
-from blamespan.selection import Selection
+from blamespan.importing.backends import is_backend
+from blamespan.importing.selection import Selection
 from blamespan.tracers import Tracer
 
 __all__ = ["Engine", "engine_for", "listed", "new_outcomes"]

@@ -25,10 +25,10 @@ from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import nobody_knows
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
 from blamespan.otlp.sdk import span_to_sdk
 from blamespan.plugins import load_plugin, require
-from blamespan.recorded import RecordedRun
 from blamespan.spans import Span
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer

@@ -26,7 +26,7 @@ from rich.text import Text
 from blamespan.analysis.engines.outcomes import Done, Finished, Outcome
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import Piece
-from blamespan.reading import watched_reading
+from blamespan.importing.reading import watched_reading
 
 __all__ = ["Watched", "watched"]
 

@@ -13,8 +13,8 @@ from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.tables import RunTable, print_run
-from blamespan.backends import open_writer
 from blamespan.errors import BlamespanError, UnreadableInput
+from blamespan.importing.backends import open_writer
 
 __all__ = ["TABLE_ROWS", "Tables", "Tally", "WrittenBack"]
 

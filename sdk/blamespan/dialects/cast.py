@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from blamespan.dialects.reading import Reading
 from blamespan.dialects.tree import Tree
-from blamespan.messages import Message
+from blamespan.rebuilding.messages import Message
 
 __all__ = ["Cast"]
 

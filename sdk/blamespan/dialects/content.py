@@ -14,7 +14,7 @@ from blamespan.dialects.cast import Cast
 from blamespan.dialects.reading import Reading
 from blamespan.dialects.tree import Tree
 from blamespan.json_text import parse_json
-from blamespan.messages import Message, Part
+from blamespan.rebuilding.messages import Message, Part
 from blamespan.trace import StepKind, Usage
 
 __all__ = ["Content", "Spoken"]

@@ -12,8 +12,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.summary.command import summary
-from blamespan.emit import emit
 from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.rebuilding.emit import emit
 from blamespan_collector.page.report import report
 from tests.collector.browser.pages import CHROMIUM, DESKTOP, Page, analyzed, written
 from tests.collector.documents import HOSTILE

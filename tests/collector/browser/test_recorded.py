@@ -25,10 +25,10 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.shown_run import ShownRun, found_runs
 from blamespan.analysis.sources import pieces
 from blamespan.analysis.summary.command import summary
-from blamespan.emit import emit
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import annotate_traces
-from blamespan.recorded import RecordedRun
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import load_tracer

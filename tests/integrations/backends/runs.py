@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
-from blamespan.emit import emit
-from blamespan.recorded import RecordedRun
-from blamespan.selection import nanoseconds_of
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import nanoseconds_of
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan.importing.selection import nanoseconds_of
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.selection import nanoseconds_of
 from blamespan.spans import Span
 from blamespan_collector.jaeger.conversion import ui_trace
 

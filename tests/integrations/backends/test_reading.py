@@ -15,10 +15,10 @@ pytest.importorskip("httpx")
 
 from blamespan.analysis.sources import pieces
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.rebuild import rebuild_run
-from blamespan.recorded import RecordedRun
-from blamespan.runs import split_runs
-from blamespan.selection import Selection
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import Selection
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends import _http
 from blamespan_integrations.backends.tempo import traceql

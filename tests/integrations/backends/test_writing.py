@@ -19,12 +19,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from blamespan import conventions as words
 from blamespan.annotate import is_verdict
-from blamespan.backends import open_writer
 from blamespan.errors import ConfigError
+from blamespan.importing.backends import open_writer
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto
-from blamespan.rebuild import rebuild
-from blamespan.recorded import RecordedRun
-from blamespan.runs import split_runs
+from blamespan.rebuilding.rebuild import rebuild
+from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan_integrations.backends import _http
 from blamespan_integrations.backends.otlp import span_of_verdict

@@ -11,8 +11,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.otlp.logs import logs_from_json
-from blamespan.rebuild import rebuild_run
-from blamespan.runs import Run, split_runs
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 

@@ -10,9 +10,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from blamespan.analysis import sources
 from blamespan.errors import UnreadableInput
-from blamespan.files import head_of
+from blamespan.importing.files import head_of
+from blamespan.importing.recorded import RecordedRun, importers
 from blamespan.otlp import request_from_json
-from blamespan.recorded import RecordedRun, importers
 from blamespan.trace import MessageActionTrace
 from tests.integrations.dialects.recordings import FOLDER, HIDDEN
 from tests.integrations.drawing import draw

@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from blamespan.recorded import importers
+from blamespan.importing.recorded import importers
 from tests.integrations.importers.files import (
     BRANCHES,
     FIXTURES,

@@ -9,10 +9,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan.analysis.engines.outcomes import annotated_spans, attributed
 from blamespan.analysis.sources import pieces
+from blamespan.importing.recorded import RecordedRun, SpanImporter
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
-from blamespan.rebuild import rebuild_run
-from blamespan.recorded import RecordedRun, SpanImporter
-from blamespan.runs import split_runs
+from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.runs import split_runs
 from tests.integrations.drawing import draw
 from tests.integrations.importers.files import FIXTURES, IMPORTERS, runs_in
 from tests.sdk.fixed_tracer import LongestStepTracer

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun, load_importer
+from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan_integrations.importers._grouping import rebuilt_runs
 from blamespan_integrations.importers.langfuse import spans_of_observation
 from tests.integrations.importers.files import FIXTURES, NODES, drawn, errors_in, matching, traces_in

@@ -15,8 +15,8 @@ import pytest
 
 from blamespan.analysis.sources import pieces, spooling
 from blamespan.errors import UnreadableInput
-from blamespan.files import check_is_file, open_bytes
-from blamespan.recorded import RecordedRun, importers, load_importer
+from blamespan.importing.files import check_is_file, open_bytes
+from blamespan.importing.recorded import RecordedRun, importers, load_importer
 from blamespan_integrations.importers import _sqlite
 from tests.integrations.importers.files import FIXTURES, errors_in, traces_in
 

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.importers._grouping import rebuilt_runs
 from blamespan_integrations.importers._otlp_documents import told_by_groups
 from blamespan_integrations.importers.otlp_json import OtlpJsonImporter

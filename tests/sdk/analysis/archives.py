@@ -8,8 +8,8 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.emit import emit
 from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from tests.sdk.builders import small_run
 

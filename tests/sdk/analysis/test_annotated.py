@@ -18,10 +18,10 @@ from blamespan.analysis.engines.outcomes import Done, Wanted, annotated_spans, a
 from blamespan.analysis.sources import pieces
 from blamespan.annotate import annotate, read_verdict, without_verdict
 from blamespan.attribution import TracerIdentity
-from blamespan.emit import emit
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
-from blamespan.recorded import RecordedRun
-from blamespan.runs import split_runs
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Scope, Span
 from tests.sdk.analysis.archives import numbered_run
 from tests.sdk.fixed_tracer import LongestStepTracer

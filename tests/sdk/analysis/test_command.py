@@ -16,9 +16,9 @@ from rich.cells import cell_len
 
 from blamespan.analysis.command import analyze
 from blamespan.analysis.showing.legible import printable
-from blamespan.emit import emit
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
 from tests.sdk.builders import TRACE_ID, small_run, span

@@ -15,7 +15,7 @@ from blamespan.analysis.command import analyze as command
 from blamespan.analysis.engines.outcomes import Done, Wanted
 from blamespan.analysis.line import engine_for, listed
 from blamespan.analysis.results.rows import read_rows
-from blamespan.selection import Selection
+from blamespan.importing.selection import Selection
 from tests.sdk.analysis.archives import archive
 from tests.sdk.analysis.slow_tracer import SlowTracer
 

@@ -16,10 +16,10 @@ from blamespan.analysis.labelling import command
 from blamespan.analysis.labelling.choices import mode_typed
 from blamespan.analysis.labelling.command import annotate
 from blamespan.attribution import TracerIdentity
-from blamespan.emit import emit
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.labels_file import LabelsFile, read_labels
-from blamespan.people_labels import DecisiveStep, PersonLabel, Said, step_of
+from blamespan.labels.file import LabelsFile, read_labels
+from blamespan.labels.people import DecisiveStep, PersonLabel, Said, step_of
+from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import EXTENSION, MAST
 from tests.sdk.analysis.test_command import otlp_line
 from tests.sdk.builders import TRACE_ID, small_run
@@ -280,7 +280,7 @@ def test_hostile_runs_are_shown(traces: Path) -> None:
 def test_labels_do_not_disturb_the_traces(traces: Path) -> None:
     """A folder that holds labels beside its traces is read as before."""
     from blamespan.analysis.sources import runs_in
-    from blamespan.recorded import RecordedRun
+    from blamespan.importing.recorded import RecordedRun
 
     ask("u\nu\n", traces)
 

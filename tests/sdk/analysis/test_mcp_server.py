@@ -21,12 +21,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from blamespan import analyze
 from blamespan.analysis.mcp_server import FileRuns, Runs, mcp, mcp_server
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.continuing import WAITS
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.rebuilding.continuing import WAITS
 from tests.sdk.builders import TRACE_ID, small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
-from tests.sdk.test_continuing import BlamesSaying, part
+from tests.sdk.rebuilding.test_continuing import BlamesSaying, part
 
 DEMO = Path(__file__).parents[3] / "examples" / "traces" / "demo.jsonl"
 """Two runs that went well and two that did not; nobody recorded which."""

@@ -14,7 +14,7 @@ from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
 from blamespan.analysis.engines.outcomes import Finished, Wanted
 from blamespan.analysis.progress import Watched
 from blamespan.analysis.sources import Piece, pieces
-from blamespan.reading import watched_reading
+from blamespan.importing.reading import watched_reading
 from tests.sdk.analysis.archives import archive
 from tests.sdk.fixed_tracer import LongestStepTracer
 

@@ -21,9 +21,9 @@ from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.rows import ROW_DEFAULTS, as_arrow, read_rows, row_of
 from blamespan.annotate import read_verdict
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_from_json, spans_from_proto
-from blamespan.recorded import RecordedRun
-from blamespan.runs import split_runs
+from blamespan.rebuilding.runs import split_runs
 from tests.faults.disk import Disk
 from tests.sdk.analysis.archives import archive, numbered_run, otlp_line
 from tests.sdk.analysis.failing_tracers import PickyTracer

@@ -21,10 +21,10 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
 from blamespan.attribution import Attribution
 from blamespan.cli import cli
-from blamespan.emit import emit
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from tests.sdk.builders import small_run
 from tests.sdk.fixed_tracer import LongestStepTracer

@@ -17,11 +17,11 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.sources import Piece, pieces, spooling
-from blamespan.emit import emit
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import Selection, time_of
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.recorded import RecordedRun
-from blamespan.selection import Selection, time_of
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.emit import emit
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan_tracer.replay.labels import Decisive, FaultLabel, RunLabel
+from blamespan.rebuilding.emit import emit
+from blamespan_lab.replay.labels import Decisive, FaultLabel, RunLabel
 from tests.tracer_model.causal.planted import in_aegis, planted
 
 _NOTHING_HELD_OUT = {"families": [], "topologies": [], "percent": 0}

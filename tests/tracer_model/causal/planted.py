@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from blamespan.recorded import Fault, RecordedRun
+from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode
+from blamespan_lab.language_model.examples import Example, examples_of
+from blamespan_lab.language_model.recipe import CausalData, CausalRecipe
 from blamespan_tracer.causal.formats import StepAnswer
-from blamespan_tracer.causal.training.examples import Example, examples_of
-from blamespan_tracer.causal.training.recipe import CausalData, CausalRecipe
 from tests.tracer_model.runs import trace
 
 SAYS = {

@@ -27,15 +27,15 @@ from tokenizers import models as kinds  # noqa: E402
 from transformers import PreTrainedTokenizerFast  # noqa: E402
 
 from blamespan.cli import main  # noqa: E402
-from blamespan.emit import emit  # noqa: E402
 from blamespan.errors import ConfigError, TracerUnavailable  # noqa: E402
 from blamespan.otlp import request_to_json, spans_to_proto  # noqa: E402
+from blamespan.rebuilding.emit import emit  # noqa: E402
 from blamespan.trace import MessageActionTrace  # noqa: E402
+from blamespan_lab.language_model.recipe import Scratch  # noqa: E402
+from blamespan_lab.language_model.scratch import build_model, build_tokenizer  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer  # noqa: E402
-from blamespan_tracer.causal.training.recipe import Scratch  # noqa: E402
-from blamespan_tracer.causal.training.scratch import build_model, build_tokenizer  # noqa: E402
 from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.tracer_model.causal.planted import planted  # noqa: E402
 from tests.tracer_model.runs import trace  # noqa: E402

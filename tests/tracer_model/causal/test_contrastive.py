@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from blamespan_tracer.causal.contrastive.model import asymmetric_loss, contrast_loss, hierarchy_loss
-from blamespan_tracer.causal.contrastive.recipe import (
+from blamespan_lab.language_model.contrastive.recipe import (
     ContrastiveData,
     ContrastiveRecipe,
     ContrastiveTraining,
     TinyEncoder,
 )
+from blamespan_tracer.causal.contrastive.model import asymmetric_loss, contrast_loss, hierarchy_loss
 from tests.tracer_model.causal.marks import needs_llm
 from tests.tracer_model.causal.planted import in_aegis, planted
 
@@ -55,8 +55,8 @@ def test_contrast_pulls_to_prototype_and_twin() -> None:
 def test_tiny_encoder_learns_who_erred_and_how(tmp_path: Path) -> None:
     """The loss falls, pairs are found better than by naming everybody, and the saved model gives verdicts."""
     needs_llm()
+    from blamespan_lab.language_model.contrastive.training import train_contrastive_on
     from blamespan_tracer.causal.contrastive.tracer import ContrastiveTracer
-    from blamespan_tracer.causal.contrastive.training import train_contrastive_on
     from blamespan_tracer.causal.contrastive.turns import turn_runs
 
     torch.set_num_threads(1)

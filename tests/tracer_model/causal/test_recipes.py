@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, TracerUnavailable
-from blamespan.recorded import Fault, Origin, RecordedRun
+from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION
-from blamespan_tracer.causal.contrastive.recipe import read_contrastive_recipe
+from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
+from blamespan_lab.language_model.examples import examples_of, thought_about
+from blamespan_lab.language_model.recipe import CausalData, read_causal_recipe
+from blamespan_lab.toml_records import peek
 from blamespan_tracer.causal.formats import NOBODY, StepAnswer
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt
-from blamespan_tracer.causal.training.examples import examples_of, thought_about
-from blamespan_tracer.causal.training.recipe import CausalData, read_causal_recipe
-from blamespan_tracer.toml_records import peek
 from tests.tracer_model.causal.planted import examples, recipe
 from tests.tracer_model.runs import trace
 

@@ -20,14 +20,14 @@ import torch  # noqa: E402
 
 from blamespan.attribution import Attribution  # noqa: E402
 from blamespan.errors import BlamespanError, TracerUnavailable  # noqa: E402
+from blamespan_lab.language_model.recipe import CausalData, CausalRecipe, Grpo, Lora, Scratch, Sft  # noqa: E402
+from blamespan_lab.language_model.scratch import build_model, build_tokenizer  # noqa: E402
+from blamespan_lab.language_model.stages import reward_function  # noqa: E402
+from blamespan_lab.language_model.training import Trained, train_causal_on  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.reading import Reader  # noqa: E402
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer, Judged  # noqa: E402
-from blamespan_tracer.causal.training.recipe import CausalData, CausalRecipe, Grpo, Lora, Scratch, Sft  # noqa: E402
-from blamespan_tracer.causal.training.scratch import build_model, build_tokenizer  # noqa: E402
-from blamespan_tracer.causal.training.stages import reward_function  # noqa: E402
-from blamespan_tracer.causal.training.training import Trained, train_causal_on  # noqa: E402
 from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.benchmarks.causal_proof import best_constant, interval, of_tracer, replied  # noqa: E402
 from tests.tracer_model.causal.planted import examples, in_aegis, planted, recipe  # noqa: E402
@@ -339,7 +339,7 @@ def test_training_out_of_memory_halves_and_then_ends(
         def train(self, **_: object) -> None:
             raise torch.OutOfMemoryError("too much")
 
-    monkeypatch.setattr("blamespan_tracer.causal.training.stages.SFTTrainer", Full)
+    monkeypatch.setattr("blamespan_lab.language_model.stages.SFTTrainer", Full)
     made = run_recipe(base=str(base), stages=("sft",))
 
     with pytest.raises(BlamespanError, match="out of memory with 1 at a time"):

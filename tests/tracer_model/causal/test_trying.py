@@ -15,11 +15,11 @@ import torch  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 from blamespan.errors import TracerUnavailable  # noqa: E402
+from blamespan_lab.language_model.recipe import Scratch  # noqa: E402
+from blamespan_lab.language_model.scratch import build_tokenizer  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.settings import CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer  # noqa: E402
-from blamespan_tracer.causal.training.recipe import Scratch  # noqa: E402
-from blamespan_tracer.causal.training.scratch import build_tokenizer  # noqa: E402
 from blamespan_tracer.causal.trying import tried_scorer  # noqa: E402
 from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.tracer_model.causal.planted import planted  # noqa: E402

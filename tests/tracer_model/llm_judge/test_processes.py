@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from blamespan import conventions as words
 from blamespan.cli import cli
-from blamespan.emit import emit
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_from_json
+from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.endpoint import Endpoint
 from blamespan_tracer.llm_judge.settings import JudgeSettings

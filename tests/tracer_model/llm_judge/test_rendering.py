@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan_lab.measuring.who_and_when import SUBSETS, read_subset
 from blamespan_tracer.llm_judge import prompts
 from blamespan_tracer.llm_judge.settings import METHODS
 from blamespan_tracer.llm_judge.spending import BudgetSpent, Purse
 from blamespan_tracer.rendering import Case, as_data, estimated_tokens
-from blamespan_tracer.who_and_when_evaluation import SUBSETS, read_subset
 from tests.tracer_model.llm_judge.serving import WRONG, judge, run, served, verdict
 
 HOSTILE = [

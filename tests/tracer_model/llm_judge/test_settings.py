@@ -10,9 +10,9 @@ from click import Command
 from click.testing import CliRunner
 
 from blamespan.cli import cli
-from blamespan.emit import emit
 from blamespan.errors import ConfigError
 from blamespan.plugins import load_plugin
+from blamespan.rebuilding.emit import emit
 from blamespan.tracers import load_tracer
 from blamespan_tracer.llm_judge.options import OPTIONS
 from blamespan_tracer.llm_judge.settings import JudgeSettings

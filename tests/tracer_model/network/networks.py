@@ -8,10 +8,10 @@ from random import Random
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.network.meanings import Meanings
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.examples import MODES
+from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
-from blamespan_tracer.network.meanings import Meanings
 from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network

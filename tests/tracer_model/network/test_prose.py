@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from blamespan.errors import TracerUnavailable
-from blamespan.recorded import Fault, Origin, RecordedRun
+from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
+from blamespan_lab.network.bare import bare_run
+from blamespan_lab.network.examples import Example, examples_of, scaled_examples
+from blamespan_lab.network.fitting_prose import Apart, fit_prose, tuned_prose
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.bare import bare_run
-from blamespan_tracer.network.examples import Example, examples_of, scaled_examples
-from blamespan_tracer.network.fitting_prose import Apart, fit_prose, tuned_prose
 from blamespan_tracer.network.inputs import feature_names, run_inputs
 from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context
 from blamespan_tracer.network.tracer import NetworkTracer

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from blamespan.taxonomy import AEGIS
-from blamespan_tracer.network.examples import MODES
+from blamespan_tracer.modes import MODES
 
 __all__ = [
     "CLOSE",

@@ -44,7 +44,7 @@ from blamespan_tracer.causal.trie import TokenTrie
 from blamespan_tracer.causal.trying import check_pair, check_template, tried_scorer
 from blamespan_tracer.causal.writing import AnswerConstraint, write_replies
 from blamespan_tracer.contracts.loading import digest_of_files
-from blamespan_tracer.network.calibrating import shares_of
+from blamespan_tracer.network.pointing import shares_of
 from blamespan_tracer.rendering import Candidate, RenderedRun, cut
 from blamespan_tracer.silence import why_silent
 

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
-from blamespan_tracer.faults.catalogue import KINDS
 from blamespan_tracer.llm_judge.protocol import Unreadable
+from blamespan_tracer.modes import MAS_FIRE
 from blamespan_tracer.rendering import Case, shown_name
 
 __all__ = [
@@ -217,11 +217,11 @@ def one_mode(said: object, offered: Sequence[str]) -> ErrorMode | None:
         or wanted == f"{each} {each.name}".casefold()
     ]
     matching = matching or [
-        each
-        for kind in KINDS.values()
-        if kind.source == "mas-fire" and wanted in (kind.name.casefold(), kind.title.casefold())
-        for each in kind.modes[:1]
-        if str(each) in offered
+        mode(code)
+        for name, (title, codes) in MAS_FIRE.items()
+        if wanted in (f"mas-fire:{name}", title.casefold())
+        for code in codes.split()[:1]
+        if code in offered
     ]
     return matching[0] if len(matching) == 1 else _of_other_taxonomy(said)
 

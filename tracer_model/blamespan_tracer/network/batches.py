@@ -1,4 +1,4 @@
-"""Runs side by side for training and for a GPU: padded, and sorted so that little is.
+"""Runs side by side for a GPU: padded, and sorted so that little is.
 
 Dims: B runs, S steps of the longest, R relations, K modes.
 """
@@ -10,16 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from blamespan_tracer.network.examples import SOMEWHERE, SOUND, UNKNOWN, Example
 from blamespan_tracer.network.inputs import RELATIONS, RunInputs, relations_of
 from blamespan_tracer.network.model import StepInputs, Weights
 from blamespan_tracer.network.words import Words
 
-__all__ = ["Padded", "Targets", "batches", "pad", "parted", "targets_of"]
+__all__ = ["Padded", "pad", "parted"]
 
 _MAX_CELLS = 400_000
 """Most relation cells (B * S * S) of one batch."""
@@ -83,38 +81,6 @@ class Padded:
         return most.scatter_reduce(0, self.owner[:, None].expand_as(read), read, "amax")
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """What B runs teach.
-
-    Attributes:
-        pointer: (B,) int64 the decisive step, S for a sound run, -100 where unknown.
-        fault: (B, S) 0, 1 or NaN.
-        modes: (B, S, K).
-        culprit: (B, S) 1 on the steps of agents labelled at fault, 0 on other agents', NaN where no agent is labelled.
-        agent_modes: (B, S, K) on these steps the modes of their agent.
-        somewhere: (B,) bool, where a run failed and nobody knows by whom.
-    """
-
-    pointer: Tensor
-    fault: Tensor
-    modes: Tensor
-    culprit: Tensor
-    agent_modes: Tensor
-    somewhere: Tensor
-
-
-def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: int) -> Iterator[list[Example]]:
-    """Put runs of like length together, twins side by side, in random order."""
-    order = sorted(
-        range(len(examples)),
-        key=lambda row: (len(examples[row].inputs) + rng.random() * 3, examples[row].twin or examples[row].trace_id),
-    )
-    parts = list(parted(order, [len(each.inputs) for each in examples], most_runs))
-    for place in rng.permutation(len(parts)):
-        yield [examples[row] for row in parts[place]]
-
-
 def parted(order: Sequence[int], sizes: Sequence[int], most_runs: int) -> Iterator[list[int]]:
     """Part runs that are ordered by length so that each part, padded, fits in memory.
 
@@ -152,32 +118,3 @@ def pad(runs: Sequence[RunInputs], device: torch.device | str = "cpu") -> Padded
     owner = np.repeat(steps, np.diff(words.first_sentence))
     arrays = (features, relations, agent, agent >= 0, blamable, words.rows, words.first_word[:-1], owner)
     return Padded(*(torch.from_numpy(each).to(device) for each in arrays))
-
-
-def targets_of(examples: Sequence[Example], device: torch.device | str = "cpu") -> Targets:
-    """Put what the runs teach side by side, as `pad` does."""
-    longest = max(len(each.inputs) for each in examples)
-    n_modes = examples[0].modes.shape[1]
-    pointer = np.full(len(examples), -100, np.int64)
-    fault = np.full((len(examples), longest), np.nan, np.float32)
-    modes = np.zeros((*fault.shape, n_modes), np.float32)
-    culprit = np.full_like(fault, np.nan)
-    agent_modes = np.zeros_like(modes)
-    for row, each in enumerate(examples):
-        n_steps = len(each.inputs)
-        if each.decisive not in (UNKNOWN, SOMEWHERE):
-            pointer[row] = longest if each.decisive == SOUND else each.decisive
-        fault[row, :n_steps] = np.where(each.inputs.can_be_blamed, each.fault, np.nan)
-        modes[row, :n_steps] = each.modes
-        if each.culprits:
-            _mark(each, culprit[row], agent_modes[row])
-    somewhere = np.array([each.decisive == SOMEWHERE for each in examples])
-    arrays = (pointer, fault, modes, culprit, agent_modes, somewhere)
-    return Targets(*(torch.from_numpy(part).to(device) for part in arrays))
-
-
-def _mark(example: Example, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:
-    for place, agent in enumerate(example.inputs.agent.tolist()):
-        if example.inputs.can_be_blamed[place]:
-            culprit[place] = agent in example.culprits
-            modes[place, list(example.culprits.get(agent, ()))] = 1

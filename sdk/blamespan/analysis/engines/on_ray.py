@@ -17,8 +17,8 @@ from blamespan.analysis.engines.worker import TracerOf
 from blamespan.analysis.sources import Piece
 from blamespan.cores import cores
 from blamespan.errors import ConfigError
+from blamespan.importing.reading import share_memory
 from blamespan.plugins import require
-from blamespan.reading import share_memory
 from blamespan.tracers import Tracer
 
 __all__ = ["RayEngine"]

@@ -18,13 +18,13 @@ from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.sources import Piece
 from blamespan.annotate import annotate, without_verdict
 from blamespan.attribution import Attribution
-from blamespan.continuing import WAITS, join_parts, part_of_verdict
-from blamespan.emit import emit
 from blamespan.errors import MalformedTrace, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.rebuild import OWNED_KEYS
-from blamespan.recorded import RecordedRun
-from blamespan.runs import Run
+from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.rebuild import OWNED_KEYS
+from blamespan.rebuilding.runs import Run
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer

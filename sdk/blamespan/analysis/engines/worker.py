@@ -21,8 +21,8 @@ from blamespan.analysis.engines.outcomes import Found, Wanted, failed, found_in,
 from blamespan.analysis.engines.outcomes import done as done_of
 from blamespan.analysis.sources import Piece
 from blamespan.errors import TracerUnavailable
-from blamespan.reading import has_read, share_memory, watched_reading
-from blamespan.recorded import RecordedRun
+from blamespan.importing.reading import has_read, share_memory, watched_reading
+from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer, load_tracer, settings_of
 
 __all__ = ["Attribute", "Attributes", "Read", "TracerOf", "Unit", "main", "read_frame", "write_frame"]

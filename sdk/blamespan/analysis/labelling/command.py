@@ -16,10 +16,10 @@ from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.labels_file import LABELS_FILE, LabelsFile
-from blamespan.people_labels import PersonLabel
+from blamespan.importing.recorded import RecordedRun
+from blamespan.labels.file import LABELS_FILE, LabelsFile
+from blamespan.labels.people import PersonLabel
 from blamespan.plugins import load_plugin
-from blamespan.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 

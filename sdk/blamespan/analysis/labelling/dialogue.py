@@ -15,8 +15,8 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.tables import print_run
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
-from blamespan.people_labels import Answer, PersonLabel, Said
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
+from blamespan.labels.people import Answer, PersonLabel, Said
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from blamespan.attribution import Attribution
 from blamespan.errors import MissingExtra, UnreadableInput
-from blamespan.files import read_lines
-from blamespan.recorded import RecordedRun
+from blamespan.importing.files import read_lines
+from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 

@@ -19,9 +19,9 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import is_named
 from blamespan.plugins import load_plugin
-from blamespan.recorded import RecordedRun
-from blamespan.selection import is_named
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["SeveralRuns", "ShownRun", "chosen", "found_runs"]

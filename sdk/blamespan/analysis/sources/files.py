@@ -8,8 +8,8 @@ from pathlib import Path
 
 from blamespan.analysis.sources.piece import Found
 from blamespan.errors import UnreadableInput
-from blamespan.files import head_of
-from blamespan.recorded import Importer, SpanImporter, importers, load_importer
+from blamespan.importing.files import head_of
+from blamespan.importing.recorded import Importer, SpanImporter, importers, load_importer
 
 __all__ = ["data_files", "is_data", "runs_of_file"]
 

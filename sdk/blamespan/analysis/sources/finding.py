@@ -13,10 +13,10 @@ from blamespan.analysis.sources.files import data_files, is_data, runs_of_file
 from blamespan.analysis.sources.piece import ALL, Found, Piece
 from blamespan.analysis.sources.remote import check_url, fetched, public_url, remote_files
 from blamespan.analysis.sources.spooling import spool_pipe, spool_stdin
-from blamespan.backends import SpanReader, is_backend, open_reader
 from blamespan.errors import UnreadableInput
-from blamespan.recorded import load_importer
-from blamespan.selection import Selection
+from blamespan.importing.backends import SpanReader, is_backend, open_reader
+from blamespan.importing.recorded import load_importer
+from blamespan.importing.selection import Selection
 
 __all__ = ["pieces", "runs_in"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from blamespan.errors import ConfigError, MissingExtra, UnreadableInput
-from blamespan.recorded import RecordedRun
-from blamespan.selection import Selection
+from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import Selection
 
 __all__ = ["ALL", "Found", "Piece"]
 

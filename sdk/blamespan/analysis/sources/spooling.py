@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import IO
 
 from blamespan.errors import UnreadableInput
-from blamespan.files import check_is_file
+from blamespan.importing.files import check_is_file
 
 __all__ = ["MAX_SPOOLED_BYTES", "PREFIX", "copy_bounded", "spool_pipe", "spool_stdin"]
 

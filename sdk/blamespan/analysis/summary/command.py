@@ -23,7 +23,7 @@ from blamespan.analysis.summary.summary import Summary, sum_up
 from blamespan.analysis.summary.text import print_summary
 from blamespan.analysis.summary.words import percent, points
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.selection import time_of
+from blamespan.importing.selection import time_of
 
 __all__ = ["summary"]
 

@@ -6,9 +6,9 @@ import pytest
 
 import blamespan
 from blamespan.testing import SpanRecorder
+from blamespan_lab.simulation.programs import Program
+from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_tracer.representation import STEP_FEATURES, represent
-from blamespan_tracer.simulation.programs import Program
-from blamespan_tracer.simulation.tasks import FAMILIES
 
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")

@@ -14,9 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from blamespan_tracer.causal.contrastive.recipe import ContrastiveTraining
-
-__all__ = ["ContrastiveModel", "Guess", "asymmetric_loss", "contrast_loss", "hierarchy_loss"]
+__all__ = ["ContrastiveModel", "Guess", "LossWeights", "asymmetric_loss", "contrast_loss", "hierarchy_loss"]
 
 _FEATURES = 128
 _RANK = 64
@@ -47,19 +45,34 @@ class Guess:
     weights: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class LossWeights:
+    """How the parts of the loss are weighed; the defaults are those of the paper.
+
+    Attributes:
+        contrast: Weight of the contrastive loss, and
+        hierarchy: of the loss for pairs that are likelier than their agent or their error.
+        temperature: Of the contrast.
+    """
+
+    contrast: float = 0.4
+    hierarchy: float = 0.6
+    temperature: float = 0.07
+
+
 class ContrastiveModel(nn.Module):
     """Encoder, attention over turns, prototypes of the errors, and heads.
 
     Args:
         encoder: Of Hugging Face; its last hidden states are averaged.
         n_modes: K.
-        train: Weights of the losses.
+        loss: Weights of the losses.
     """
 
-    def __init__(self, encoder: Any, n_modes: int, train: ContrastiveTraining) -> None:
+    def __init__(self, encoder: Any, n_modes: int, loss: LossWeights | None = None) -> None:
         super().__init__()
         self.encoder = encoder
-        self._train_by = train
+        self._loss = loss or LossWeights()
         self.project = nn.Linear(encoder.config.hidden_size, _FEATURES)
         self.attend = nn.Linear(_FEATURES, 1)
         self.erred = nn.Linear(_FEATURES, 1)
@@ -119,9 +132,9 @@ class ContrastiveModel(nn.Module):
         chosen = found.weights.masked_fill(~anchors, -1.0).argmax(dim=1)  # (A,) the turn that speaks most
         guilty = anchors.any(dim=1)
         places = of_agent.gather(1, chosen[:, None])[guilty, 0]
-        contrast = contrast_loss(turns, prototypes, places, pairs[guilty], twins, self._train_by.temperature)
+        contrast = contrast_loss(turns, prototypes, places, pairs[guilty], twins, self._loss.temperature)
         hierarchy = hierarchy_loss(found.pairs, found.agents, found.modes[run_of_agent])
-        return {"loss": classes + self._train_by.contrast * contrast + self._train_by.hierarchy * hierarchy}
+        return {"loss": classes + self._loss.contrast * contrast + self._loss.hierarchy * hierarchy}
 
     def _pooled(self, turns: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
         """Average each row's turns by the attention they get, the best of them only."""

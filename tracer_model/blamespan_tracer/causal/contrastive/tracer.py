@@ -14,8 +14,8 @@ from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.causal.contrastive.loading import load_contrastive
 from blamespan_tracer.causal.contrastive.model import ContrastiveModel
-from blamespan_tracer.causal.contrastive.training import load_contrastive
 from blamespan_tracer.causal.contrastive.turns import CODES, collate, turn_run
 from blamespan_tracer.causal.loading import Tokenizer, digest_of
 from blamespan_tracer.rendering import render_run

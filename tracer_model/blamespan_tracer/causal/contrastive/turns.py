@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from blamespan.recorded import RecordedRun
+from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan_tracer.causal.loading import Tokenizer
 from blamespan_tracer.labels import resolve

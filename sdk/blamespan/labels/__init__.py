@@ -1,0 +1,1 @@
+"""Labels that people give to runs: the records and the file."""

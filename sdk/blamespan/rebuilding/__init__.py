@@ -1,0 +1,1 @@
+"""From spans to a message-action trace, and back."""

@@ -1,0 +1,146 @@
+"""What each step was given: prompts, documents, packets, memories, as far as no step of the run said them before.
+
+A run's spans say it in two places: on the step's own span (`gen_ai.input.messages`), and on the spans of the model
+calls below it. Both also hold what the task and earlier steps say; that is left out, as is what the same agent was
+given before. So each text stands on the record once per agent, and its size grows with the run, not with its square.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from blamespan import conventions as words
+from blamespan.rebuilding.messages import texts_of
+from blamespan.spans import Span
+
+__all__ = ["StepTexts", "input_texts"]
+
+_KEY = re.compile(r"[\w .\-\[\]]{1,60}:(?:\s+|$)")
+"""What stands before a value of a state, or before the words of somebody who is quoted: `plan: `, `writer: `."""
+_ITEM = "\n- "
+_TELLING = 8
+"""Characters of a value that is the same wherever it stands; a shorter one, a number above all, goes with its key."""
+_TASK_INDEX = -1
+"""Stands for the task among the indices of steps: it was there before all of them."""
+_MAX_HOPS = 128
+"""Levels between a model call and its step, at most: a hostile trace may hold a cycle, or be as deep as it is long."""
+
+
+class StepTexts:
+    """The texts of a run by the step that said them first, and by the agents that were given them."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, int] = {}
+        self._items: dict[str, int] = {}
+        self._given: dict[str, set[str]] = {}
+
+    def is_said(self, text: str, index: int) -> None:
+        """Note that step *index* says *text*."""
+        text = text.strip()
+        value = _without_key(text)
+        self._said.setdefault(text, index)
+        self._said.setdefault(value, index)
+        for item in _items(value):
+            self._items.setdefault(item, index)
+
+    def is_new(self, text: str, agent: str, index: int) -> bool:
+        """Tell whether *text* is new to the run at step *index*, and to *agent*, which knows it from now on."""
+        text = text.strip()
+        given = self._given.setdefault(agent, set())
+        if not text or text in given:
+            return False
+        given.add(text)
+        return not self._was_said(text, index)
+
+    def _was_said(self, text: str, index: int) -> bool:
+        def is_before(texts: Mapping[str, int], text: str) -> bool:
+            return texts.get(text, index + 1) <= index
+
+        value = _without_key(text)
+        if is_before(self._said, text) or (len(value) >= _TELLING and is_before(self._said, value)):
+            return True
+        items = _items(value)
+        return bool(items) and all(is_before(self._said, item) or is_before(self._items, item) for item in items)
+
+
+def input_texts(
+    spans: Sequence[Span], steps: Sequence[tuple[Span, int, str, str]], task: Sequence[str]
+) -> Mapping[int, str]:
+    """Find what each step was given.
+
+    Args:
+        spans: The run's, in our words.
+        steps: Of each step its span, index, agent and content, in order; the answer of a tool's span is left out.
+        task: What the run was asked: the whole text, and its parts.
+
+    Returns:
+        By index, for the steps that were given anything new: the messages' texts, a blank line between two.
+    """
+    models = _model_spans(spans, {span.span_id for span, *_ in steps})
+    given = {
+        index: [message for one in (span, *models.get(span.span_id, ())) for message in _messages(one)]
+        for span, index, *_ in steps
+    }
+    texts = StepTexts()
+    if any(given.values()):
+        for text in task:
+            texts.is_said(text, _TASK_INDEX)
+        for span, index, _, content in steps:
+            for text in (content, *_said_parts(span)):
+                texts.is_said(text, index)
+            texts.is_said(_answer(span), max(index, span.integer(words.STEP_RESULT_INDEX) or index))
+    found: dict[int, str] = {}
+    for span, index, agent, _ in steps:
+        explicit = span.text(words.STEP_INPUT)
+        kept = [[text for text in message if texts.is_new(text, agent, index)] for message in given[index]]
+        text = "\n\n".join(["\n".join(message) for message in kept if message]) if explicit is None else explicit
+        if text:
+            found[index] = text
+    return found
+
+
+def _answer(span: Span) -> str:
+    value = span.attributes.get(words.TOOL_RESULT)
+    return value if isinstance(value, str) else ""
+
+
+def _said_parts(span: Span) -> list[str]:
+    value = span.attributes.get(words.OUTPUT_MESSAGES)
+    return [] if value is None else [text for message in texts_of(value) for text in message]
+
+
+def _messages(span: Span) -> Iterator[Sequence[str]]:
+    """Yield the texts of each message that a span was given, its instructions first."""
+    for key in (words.SYSTEM_INSTRUCTIONS, words.INPUT_MESSAGES):
+        value = span.attributes.get(key)
+        if value is not None:
+            yield from texts_of(value)
+
+
+def _model_spans(spans: Sequence[Span], step_ids: set[str]) -> dict[str, list[Span]]:
+    """List the spans of model calls by the step that they lie below; those below a tool are the tool's own affair."""
+    by_id = {span.span_id: span for span in spans}
+    found: dict[str, list[Span]] = {}
+    for span in sorted(spans, key=lambda span: span.start_ns):
+        if span.text(words.OPERATION) not in words.MODEL_OPERATIONS or span.span_id in step_ids:
+            continue
+        parent_id = span.parent_id
+        for _ in range(_MAX_HOPS):
+            if parent_id is None or parent_id in step_ids:
+                break
+            parent = by_id.get(parent_id)
+            parent_id = parent.parent_id if parent is not None else None
+        if parent_id in step_ids and by_id[parent_id].text(words.OPERATION) != words.OPERATION_TOOL:
+            found.setdefault(parent_id, []).append(span)
+    return found
+
+
+def _items(text: str) -> list[str]:
+    """List the items of a list, as `state_text` writes one; nothing where the text is none."""
+    return [item.strip() for item in f"\n{text}".split(_ITEM)[1:]] if text.startswith(_ITEM[1:]) else []
+
+
+def _without_key(text: str) -> str:
+    key = _KEY.match(text)
+    return text[key.end() :] if key else text

@@ -1,0 +1,131 @@
+"""`blamespan train` and `blamespan evaluate`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tracer_model.lab.training.test_lexical import write_aegis
+
+
+def blamespan(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "blamespan", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with made-up AEGIS runs, Who&When runs and a recipe for them."""
+    folder = tmp_path_factory.mktemp("data")
+    write_aegis(folder / "aegis" / "train.jsonl", 40)
+    for subset in ("algorithm-generated", "hand-crafted"):
+        (folder / "who" / subset).mkdir(parents=True)
+        for number in range(6):
+            history = [
+                {"role": f"Agent{place % 2}", "content": f"we do part {place} of {number}"} for place in range(5)
+            ]
+            run = {"question": f"q{number}", "history": history, "mistake_agent": "Agent1", "mistake_step": "1"}
+            (folder / "who" / subset / f"{number}.json").write_text(json.dumps(run))
+    recipe = '[data]\ntrain = "aegis/train.jsonl"\nmin_agents = 1\n[fit]\npenalties = [0.01]\n'
+    (folder / "tiny.toml").write_text(recipe)
+    return folder
+
+
+def test_training_says_how_good_it_is_and_where_the_weights_lie(data: Path, tmp_path: Path) -> None:
+    """Figures go to stdout, talk to stderr, and the weights can be evaluated at once."""
+    done = blamespan("train", data / "tiny.toml", "--data", data, "--out", tmp_path / "out", "--seed", 2)
+
+    assert done.returncode == 0, done.stderr
+    assert "pair F1" in done.stdout
+    assert str(tmp_path / "out" / "lexical.safetensors") in done.stdout
+    assert "40 runs read" in done.stderr
+    measured = blamespan(
+        *("evaluate", "aegis", "--data", data / "aegis" / "train.jsonl", "--json"),
+        *("--tracer", tmp_path / "out" / "lexical.safetensors"),
+    )
+    found = json.loads(measured.stdout)
+    assert (found["n"], found["unseen_questions"]["n"]) == (40, 0)
+    assert found["pair"]["micro_f1"] > found["baselines"]["random"]["pair"]["micro_f1"]
+
+
+def test_aegis_document_has_exactly_the_documented_keys(data: Path) -> None:
+    """With --json one document comes, with the baseline that was asked for, and nothing else on stdout."""
+    train_file = data / "aegis" / "train.jsonl"
+    done = blamespan("evaluate", "aegis", "--data", train_file, "--train", train_file, "--json")
+
+    found = json.loads(done.stdout)
+
+    keys = "n pair agent mode pair_ci exact_names unseen_questions baselines abstained tracer"
+    assert set(found) == set(keys.split())
+    assert found["baselines"]["tfidf_one_vs_rest"]["pair"]["micro_f1"] > 50
+    assert found["tracer"]["name"] == "lexical"
+
+
+def test_who_and_when_document_has_exactly_the_documented_keys(data: Path) -> None:
+    """Both subsets come with the same figures and the same baselines."""
+    done = blamespan("evaluate", "who-and-when", "--data", data / "who", "--json")
+
+    found = json.loads(done.stdout)
+
+    keys = "n step agent top3 within1 within3 step_ci agent_ci abstained baselines"
+    assert {subset: set(figures) for subset, figures in found.items()} == {
+        "algorithm-generated": set(keys.split()),
+        "hand-crafted": set(keys.split()),
+    }
+    assert found["hand-crafted"]["baselines"]["best_constant_step"] == {"step": 100.0, "agent": 100.0}
+
+
+@pytest.mark.parametrize("benchmark", ["aegis", "who-and-when"])
+def test_tables_are_aligned_and_plain_when_piped(data: Path, benchmark: str) -> None:
+    """Without --json a table comes, without colour codes where nobody looks."""
+    path = data / "aegis" / "train.jsonl" if benchmark == "aegis" else data / "who"
+
+    done = blamespan("evaluate", benchmark, "--data", path)
+
+    assert done.returncode == 0, done.stderr
+    assert "random" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("evaluate", "aegis", "--data", "no/such.jsonl"), "got nothing there. Check --data"),
+        (("evaluate", "who-and-when", "--data", "no/such"), "Give --data the folder"),
+        (("evaluate", "who-and-when", "--data", ".", "--tracer", "psychic"), "Give --data the folder"),
+        (("train", "no/such.toml", "--data", "."), "expected a recipe in TOML"),
+    ],
+)
+def test_wrong_paths_are_misuse(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    """Exit code 2, one line that says what was expected, what came and what to do, and no stack."""
+    done = blamespan(*arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unreadable_weights_are_a_failure(data: Path, tmp_path: Path) -> None:
+    """Exit code 1: the command was right, the file is not."""
+    (tmp_path / "bad.safetensors").write_bytes(b"nothing")
+
+    done = blamespan(
+        "evaluate", "aegis", "--data", data / "aegis" / "train.jsonl", "--tracer", tmp_path / "bad.safetensors"
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "expected lexical weights" in done.stderr
+
+
+def test_help_needs_no_torch() -> None:
+    """`blamespan --help` stays quick: listing the commands imports neither torch nor numpy."""
+    program = (
+        "import sys; from blamespan_lab.command import evaluate, train; "
+        "sys.exit(any(name in sys.modules for name in ('torch', 'numpy', 'safetensors')))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

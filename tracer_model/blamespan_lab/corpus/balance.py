@@ -1,0 +1,190 @@
+"""Choosing runs so that nothing but what was said tells which step was decisive, and whether a run failed.
+
+A failure pulls: its decisive step has a place, an agent, a length that an average step of the same run has not. A run
+that succeeded pulls too: it is longer or shorter than failures are. Runs are chosen so that the pulls of all of them
+cancel out, over all and in every part of a corpus.
+
+Dims: N runs to choose from, P ways to pull, C steps that could be decisive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.trace import MessageActionTrace, Step
+from blamespan_lab.corpus.probes.surface import blamable_steps, digit_shares, positions, surfaces
+
+__all__ = ["chosen", "place_of", "pull", "unlike"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+_SWAPS = 1_000
+_WHOLE_WEIGHT = 16.0
+"""How much more it weighs that pulls cancel out over all than in one part: as much as in all the parts together, for
+what the rest of a corpus pulls to is what a part is probed by."""
+_FEWEST = 0.85
+"""Share of the runs wanted below which balance may not bring them."""
+_FEWEST_OF_PART = 0.6
+"""The same of each part, of what would be its share."""
+_CUTS = (10, 25, 40, 50, 60, 75, 90)
+"""Percentiles at which runs that succeeded are to be as many as failures, by each thing that tells runs apart."""
+
+
+def place_of(trace: MessageActionTrace, decisive: int) -> float | None:
+    """Say where in the run a step stands among those that could be decisive, in [0, 1); None if it is none of them."""
+    steps = [step.index for step in blamable_steps(trace)]
+    return (steps.index(decisive) + 0.5) / len(steps) if decisive in steps else None
+
+
+def pull(trace: MessageActionTrace, decisive: int, duties: Mapping[str, str], *, extra_steps: float = 0.0) -> Floats:
+    """Give (P,) how the decisive step differs from the average of those that could be, and the run from its twin.
+
+    Where every step of a run is as often decisive as the others, its pulls add up to nothing. The columns are what the
+    probes go by, each by its rank and as the most and the least of it; the places; and what the agents are there for.
+
+    Args:
+        trace: The failed run.
+        decisive: Index of a step that can be blamed.
+        duties: What each agent does, by its name.
+        extra_steps: By what share the run is longer than its twin.
+    """
+    steps = blamable_steps(trace)
+    seen = np.column_stack([surfaces(trace, steps), digit_shares(steps)])
+    columns = [_ranks(seen), _extremes(seen), _extremes(-seen), positions(len(steps)), _duties(steps, duties)]
+    table = np.column_stack(columns)
+    row = next(number for number, step in enumerate(steps) if step.index == decisive)
+    pulled: Floats = np.append(table[row] - table.mean(axis=0), np.clip(extra_steps, -1, 1))
+    return pulled
+
+
+def unlike(rows: Floats, model: Floats) -> Floats:
+    """Give (N, P) how each run is unlike the average of others, by whether it is above a few cuts of each column.
+
+    Args:
+        rows: (N, S) what probes see of each run.
+        model: (M, S) the same of the runs that these should be like.
+    """
+    cuts = np.percentile(model, _CUTS, axis=0)  # (K, S)
+    is_above = (rows[:, None, :] > cuts).reshape(len(rows), -1)
+    expected = (model[:, None, :] > cuts).reshape(len(model), -1).mean(axis=0)
+    found: Floats = is_above - expected
+    return found
+
+
+def chosen(pulls: Floats, parts: Sequence[Sequence[str]], count: int, *, fewest: float = _FEWEST) -> list[int]:
+    """Choose *count* of the runs with the given pulls, or some fewer, so that these add up to as little as can be.
+
+    Args:
+        pulls: (N, P), in columns that weigh as much as their squares.
+        parts: The parts of the corpus that each run belongs to, as many for each.
+        count: How many.
+        fewest: Down to which share of *count* it may be fewer, where that balances better.
+
+    Returns:
+        Their places in *pulls*, ascending. The same pulls give the same choice.
+    """
+    if len(pulls) == 0:
+        return []
+    choice = _Choice(pulls, _numbered(parts), min(count, len(pulls)))
+    choice.thin(count)
+    choice.thin(round(fewest * count), while_better=True)
+    choice.swap()
+    return [int(place) for place in np.flatnonzero(choice.is_taken)]
+
+
+class _Choice:
+    """Runs that are taken, and how they pull in each part.
+
+    A part weighs as the inverse of its size: what its runs add up to is then held against what chance alone makes of
+    so many runs, and a small part counts as much as a large one.
+
+    Args:
+        rows: (N, P).
+        parts: (N, K) numbers of the parts that each run is in, 0 being the whole.
+        count: How many are to be taken in the end.
+    """
+
+    def __init__(self, rows: Floats, parts: Ints, count: int) -> None:
+        self._rows = rows
+        self._parts = parts
+        self.is_taken = np.ones(len(rows), dtype=np.bool_)
+        self._sizes = np.bincount(parts.ravel())
+        self._fewest = np.floor(_FEWEST_OF_PART * self._sizes * count / len(rows))
+        weights = len(rows) / self._sizes
+        weights[0] = _WHOLE_WEIGHT
+        self._weights = weights[parts]  # (N, K)
+        self._own = (rows**2).sum(axis=1) * self._weights.sum(axis=1)
+        totals = np.zeros((len(weights), rows.shape[1]))
+        for column in parts.T:
+            np.add.at(totals, column, rows)
+        # (N,) how much each run pulls the way that its parts are pulled already
+        self._along = np.einsum("np,np->n", rows, (totals * weights[:, None])[parts].sum(axis=1))
+
+    def thin(self, count: int, *, while_better: bool = False) -> None:
+        """Leave out, one after the other, what pulls most to one side, until *count* are left."""
+        while self.is_taken.sum() > count:
+            costs = self._costs_of_leaving()
+            worst = int(np.argmin(costs))
+            if not np.isfinite(costs[worst]) or (while_better and costs[worst] >= 0):
+                return
+            self._turn(worst)
+
+    def swap(self) -> None:
+        """Exchange one for another as long as that brings the totals nearer to nothing."""
+        for _ in range(_SWAPS):
+            costs = self._costs_of_leaving()
+            out = int(np.argmin(costs))
+            if not np.isfinite(costs[out]):
+                return
+            self._turn(out)
+            gains = np.where(self.is_taken, np.inf, 2 * self._along + self._own)
+            into = int(np.argmin(gains))
+            if into == out or costs[out] + gains[into] >= -1e-9:
+                self._turn(out)
+                return
+            self._turn(into)
+
+    def _costs_of_leaving(self) -> Floats:
+        """Give (N,) what the totals gain in size when a run is left out; infinite for those that must stay."""
+        must_stay = (self._sizes <= self._fewest)[self._parts].any(axis=1)
+        return np.where(self.is_taken & ~must_stay, self._own - 2 * self._along, np.inf)
+
+    def _turn(self, row: int) -> None:
+        """Take a run that was left out, or leave out one that was taken."""
+        sign = -1 if self.is_taken[row] else 1
+        self.is_taken[row] = not self.is_taken[row]
+        self._sizes[self._parts[row]] += sign
+        shared = np.where(self._parts == self._parts[row], self._weights, 0.0).sum(axis=1)  # (N,)
+        self._along += sign * shared * np.einsum("np,p->n", self._rows, self._rows[row])
+
+
+def _numbered(parts: Sequence[Sequence[str]]) -> Ints:
+    """Number the parts from 1, and lead each run's with 0 for the whole."""
+    numbers: dict[tuple[int, str], int] = {}
+    return np.array(
+        [[0, *(numbers.setdefault((way, name), len(numbers) + 1) for way, name in enumerate(row))] for row in parts]
+    )
+
+
+def _ranks(table: Floats) -> Floats:
+    """Rank each column of (C, S) from 0 to 1; equal ones share a rank."""
+    below = (table[None, :, :] < table[:, None, :]).sum(axis=1)
+    return np.asarray(below / max(len(table) - 1, 1), dtype=np.float64)
+
+
+def _extremes(table: Floats) -> Floats:
+    """Give (C, S) the chance that going by the most of each column finds a row, ties drawn fairly."""
+    is_most = np.abs(table - table.max(axis=0)) <= 1e-12
+    return np.asarray(is_most / is_most.sum(axis=0), dtype=np.float64)
+
+
+def _duties(steps: Sequence[Step], duties: Mapping[str, str]) -> Floats:
+    return np.array([[duties.get(step.agent, "") == duty for duty in _DUTIES] for step in steps], dtype=np.float64)
+
+
+_DUTIES = ("planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge")

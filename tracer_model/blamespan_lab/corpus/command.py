@@ -1,0 +1,154 @@
+"""The commands `blamespan generate` and `blamespan probe`; everything heavy is imported when one runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from blamespan_lab.corpus.generate import OnBlock
+    from blamespan_lab.corpus.probes.report import Report
+
+__all__ = ["generate", "probe"]
+
+_FOLDER = click.Path(path_type=Path)
+_PURPOSES = ("clean", "faulty", "harmless", "natural", "several")
+
+_PIPED_WIDTH = 200
+"""Columns of a table that no terminal shows: nothing of it is cut."""
+
+
+@click.command()
+@click.argument("recipe")
+@click.option("--out", type=_FOLDER, required=True, help="Folder for the corpus: new, empty, or to be gone on with.")
+@click.option("--processes", type=click.IntRange(min=1), help="How many work at once.  [default: one for each core]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+def generate(recipe: str, out: Path, processes: int | None, *, as_json: bool) -> None:
+    r"""Make a corpus of labelled runs by RECIPE: the name of a bundled one, or a TOML file.
+
+    Interrupted, the same command goes on where it was. The same recipe gives the same files.
+
+    \b
+    Bundled:  small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
+              heldout (1,000: other words, names, teams)
+    Example:  blamespan generate small --out corpora/small
+    """
+    from blamespan_lab.corpus.generate import generate_corpus
+    from blamespan_lab.corpus.recipe import find_recipe
+
+    wanted = find_recipe(recipe)
+    try:
+        with _bar(wanted.name) as on_block:
+            made = generate_corpus(wanted, out, processes=processes, on_block=on_block)["made"]
+    except KeyboardInterrupt:
+        click.echo(f"blamespan: interrupted; go on with: blamespan generate {recipe} --out {out}", err=True)
+        sys.exit(1)
+    if as_json:
+        click.echo(json.dumps({"out": str(out), **made}))
+        return
+    _print_made(made, wanted.runs, out)
+
+
+@click.command()
+@click.argument("folder", type=_FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 1 if what reads no word finds decisive steps better than chance."
+)
+def probe(folder: Path, *, as_json: bool, check: bool) -> None:
+    """Measure what gives the labels of the corpus in FOLDER away.
+
+    Each probe learns from one half of the questions and guesses about the other, or from all families or topologies
+    but one. Chance is an even guess among the steps that an agent could be blamed for; of runs, half.
+
+    Example:  blamespan probe corpora/small --check
+    """
+    from blamespan_lab.corpus.probes.report import TOLERANCE, leaks, probed
+    from blamespan_lab.corpus.probes.surface import seen
+    from blamespan_lab.corpus.storage import read_corpus, read_manifest
+    from blamespan_lab.progress import tracked
+
+    total = read_manifest(folder).get("made", {}).get("runs")
+    looked_at = (seen(run) for run in tracked(read_corpus(folder), "reading", total=total))
+    runs = [run for run in looked_at if run is not None]
+    report = probed(runs)
+    found = leaks(report)
+    if as_json:
+        click.echo(json.dumps({"probes": report, "leaks": found}))
+    else:
+        _print_report(report)
+    for leak in found:
+        click.echo(f"blamespan: {leak}", err=True)
+    if not as_json and not found:
+        click.echo(f"Nothing that reads no word is surely more than {TOLERANCE:g} points better than chance.")
+    if check and found:
+        sys.exit(1)
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[OnBlock]:
+    """Draw a bar on stderr if somebody watches."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("runs"))
+    with Progress(
+        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    ) as progress:
+        bar = progress.add_task(name, total=None)
+        yield lambda kept, wanted: progress.update(bar, completed=kept, total=wanted)
+
+
+def _print_made(made: Mapping[str, Any], wanted: int, out: Path) -> None:
+    tally: Mapping[str, int] = made["tally"]
+    click.echo(f"runs       {made['runs']} of {wanted} wanted, in {out}")
+    for purpose in _PURPOSES:
+        kept = tally.get(f"kept: {purpose}", 0)
+        click.echo(f"  {purpose:<9}{kept:6}  {100 * kept / max(made['runs'], 1):5.1f} %")
+    for purpose in ("faulty", "several", "natural"):
+        tried, flipped = tally.get(f"tried: {purpose}", 0), tally.get(f"flipped: {purpose}", 0)
+        if tried:
+            click.echo(f"flipped    {flipped} of {tried} {purpose} runs tried ({100 * flipped / tried:.0f} %)")
+    dropped = {name.removeprefix("dropped: "): count for name, count in tally.items() if name.startswith("dropped: ")}
+    click.echo(f"dropped    {', '.join(f'{count} {name}' for name, count in dropped.items()) or 'none'}")
+    click.echo(f"next       blamespan probe {out} --check")
+
+
+def _print_report(report: Report) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    titles = {"step": "Which step was decisive", "run": "Whether the run failed"}
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    for what, parts in report.items():
+        table = Table(title=f"{titles[what]}, right in % (95 % interval over chance)", title_justify="left", box=None)
+        probes = list(next(iter(parts.values()), {}))
+        for place, column in enumerate(["learnt from the others", "runs", "chance", *probes]):
+            table.add_column(column, justify="right" if place else "left", no_wrap=True)
+        for part, found in parts.items():
+            first = next(iter(found.values()))
+            cells = [_cell(found[name]["accuracy"], found[name]["excess"]) for name in probes]
+            table.add_row(part, str(first["n"]), f"{first['chance']:.1f}", *cells)
+        console.print(table)
+        console.print()
+    goes_by = report["step"].get("all", {}).get("single feature")
+    if goes_by is not None:
+        console.print(f"single feature goes by: {goes_by['goes_by']}", highlight=False)
+
+
+def _cell(accuracy: float, excess: list[float]) -> str:
+    return f"{accuracy:.1f} ({excess[0]:+.1f}..{excess[1]:+.1f})"

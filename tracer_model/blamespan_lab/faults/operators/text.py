@@ -1,0 +1,400 @@
+"""Writing a fault into a text without a model: each operator is one way in which an agent goes wrong.
+
+An operator keeps the style of what it changes: it alters, drops, repeats or swaps what is there, and where
+it must add words it takes one of many wordings, in the voice of an agent at work. It gives None where the
+text offers it nothing to hold on to, so that no fault is ever claimed that was not written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import TypeAlias
+
+from blamespan_lab.faults.operators.edits import amid, keeping_mark, one_of, slip, with_sentence, without
+from blamespan_lab.faults.wording import Found, names, numbers, sentences, with_replaced
+from blamespan_lab.wordings import choose, phrases, say
+from blamespan_lab.wordings.choosing import offered
+
+__all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What an agent is about to say, and what it knows.
+
+    Attributes:
+        text: What it says.
+        task: What the run was asked to do.
+        heard: What others told it, the latest last.
+        said: What it said before in this run, the latest last.
+        others: Names of the other agents.
+    """
+
+    text: str
+    task: str = ""
+    heard: Sequence[str] = ()
+    said: Sequence[str] = ()
+    others: Sequence[str] = ()
+
+
+TextOperator: TypeAlias = Callable[[Utterance, Random], str | None]
+"""Gives the faulty text, or None where it cannot be written."""
+
+
+def change_number(utterance: Utterance, rng: Random) -> str | None:
+    """Get the last amount wrong, everywhere it is said from there on: a slip of a digit, a factor, a sign."""
+    found = numbers(utterance.text)
+    if not found:
+        return None
+    wrong = rng.choice(found[-3:])
+    slipped = slip(wrong.text, rng)
+    if slipped is None:
+        return None
+    same = [number for number in found if number.text == wrong.text and number.start >= wrong.start]
+    return with_replaced(utterance.text, [(number, slipped) for number in same])
+
+
+def change_unit(utterance: Utterance, rng: Random) -> str | None:
+    """Say another unit than the one meant, the amount as it was."""
+    hits = [Found(m.start(), m.end(), m.group()) for m in _UNIT.finditer(utterance.text)]
+    if not hits:
+        return None
+    unit = rng.choice(hits)
+    others = [other for family in _UNITS if unit.text in family for other in family if other != unit.text]
+    return with_replaced(utterance.text, [(unit, rng.choice(others))])
+
+
+def swap_name(utterance: Utterance, rng: Random) -> str | None:
+    """Take one person, place or thing for another of the run: one that is spoken of in the same way, if any is."""
+    here = names(utterance.text)
+    texts = (utterance.task, *utterance.heard, utterance.text)
+    known = [(name.text, _word_before(text, name)) for text in texts for name in names(text)]
+    if not here or len({name for name, _ in known}) < 2:
+        return None
+    old = rng.choice(here)
+    before = _word_before(utterance.text, old)
+    others = [(name, word) for name, word in known if name != old.text]
+    alike = [(name, word) for name, word in others if (name[0] in _QUOTES) == (old.text[0] in _QUOTES)] or others
+    fitting = {name for name, word in alike if word == before} or {name for name, _ in alike}
+    new = rng.choice(sorted(fitting))
+    return with_replaced(utterance.text, [(name, new) for name in here if name.text == old.text])
+
+
+def _word_before(text: str, name: Found) -> str:
+    return text[: name.start].rstrip().rpartition(" ")[2].casefold()
+
+
+def flip_negation(utterance: Utterance, rng: Random) -> str | None:
+    """Turn a statement into its opposite."""
+    return one_of(utterance.text, _NEGATIONS, rng)
+
+
+def flip_comparison(utterance: Utterance, rng: Random) -> str | None:
+    """Turn a comparison or an order round: more for less, before for after."""
+    return one_of(utterance.text, _COMPARISONS, rng)
+
+
+def drop_constraint(utterance: Utterance, rng: Random) -> str | None:
+    """Leave out a sentence that says what must, may not or only can be."""
+    return without(utterance.text, lambda sentence: bool(_CONSTRAINT.search(sentence)), rng)
+
+
+def invent_constraint(utterance: Utterance, rng: Random) -> str | None:
+    """Add a requirement that nobody stated."""
+    return with_sentence(utterance.text, choose(phrases.INVENTED_CONSTRAINTS, rng), rng)
+
+
+def drop_fact(utterance: Utterance, rng: Random) -> str | None:
+    """Leave out a sentence that holds an amount or a name."""
+    return without(utterance.text, lambda sentence: bool(numbers(sentence) or names(sentence)), rng)
+
+
+def truncate(utterance: Utterance, rng: Random) -> str | None:
+    """Stop in the middle, as if out of room."""
+    words = utterance.text.split(" ")
+    if len(words) < 12:
+        return None
+    return " ".join(words[: int(len(words) * rng.uniform(0.3, 0.6))]).rstrip(" ,;:")
+
+
+def repeat_itself(utterance: Utterance, rng: Random) -> str | None:
+    """Say again what it said before, instead of going on."""
+    earlier = [text for text in utterance.said if len(text.split()) >= 4 and text != utterance.text]
+    if not earlier:
+        return None
+    return choose(phrases.AGAIN, rng) + " " + earlier[-1]
+
+
+def redundant_steps(utterance: Utterance, rng: Random) -> str | None:
+    """Put work between that the task does not need."""
+    extra = " ".join(say(step, rng) for step in rng.sample(offered(phrases.REDUNDANT_STEPS), k=rng.randint(2, 3)))
+    return f"{extra} {utterance.text}" if rng.random() < 0.5 else with_sentence(utterance.text, extra, rng)
+
+
+def stale_context(utterance: Utterance, rng: Random) -> str | None:
+    """Go on from an earlier state: amounts are as they were said before they changed."""
+    now = numbers(utterance.text)
+    before = [number.text for text in (*utterance.heard[:-1], *utterance.said) for number in numbers(text)]
+    current = {number.text for number in now}
+    stale = [number for number in before if number not in current]
+    if not now or not stale:
+        return None
+    return with_replaced(utterance.text, [(now[-1], rng.choice(stale))])
+
+
+def lose_history(utterance: Utterance, rng: Random) -> str | None:
+    """Ask for what was said long ago, or begin anew."""
+    return choose(phrases.LOST_HISTORY, rng)
+
+
+def vague(utterance: Utterance, rng: Random) -> str | None:
+    """Say the amounts and names so that nobody can know which are meant."""
+    amounts, called = numbers(utterance.text), names(utterance.text)
+    if not amounts and not called:
+        return None
+    vaguely = {text: choose(phrases.VAGUE_AMOUNTS, rng) for text in dict.fromkeys(number.text for number in amounts)}
+    changes = [(number, vaguely[number.text]) for number in amounts]
+    taken = {place for number in amounts for place in range(number.start, number.end)}
+    free = [name for name in called if not taken & set(range(name.start, name.end))]
+    return with_replaced(utterance.text, changes + [(name, choose(phrases.VAGUE_NAMES, rng)) for name in free])
+
+
+def unsupported_claim(utterance: Utterance, rng: Random) -> str | None:
+    """State an amount as known that nothing in the run supports."""
+    found = numbers(utterance.text)
+    if not found:
+        return None
+    wrong = found[-1]
+    invented = str(rng.randint(2, 999))
+    changed = with_replaced(utterance.text, [(wrong, invented)]) if invented != wrong.text else utterance.text
+    return with_sentence(changed, choose(phrases.UNSUPPORTED, rng), rng)
+
+
+def derail(utterance: Utterance, rng: Random) -> str | None:
+    """Pursue something beside the goal."""
+    return amid(utterance.text, choose(phrases.DERAILED, rng))
+
+
+def other_role(utterance: Utterance, rng: Random) -> str | None:
+    """Do another agent's work instead of its own."""
+    if not utterance.others:
+        return None
+    said = choose(phrases.OTHER_ROLE, rng).format(other=rng.choice(list(utterance.others)))
+    return amid(utterance.text, said)
+
+
+def ignore_others(utterance: Utterance, rng: Random) -> str | None:
+    """Set aside what the others found and use amounts of its own."""
+    theirs = {number.text for text in utterance.heard for number in numbers(text)}
+    shared = [number for number in numbers(utterance.text) if number.text in theirs]
+    slipped = {text: slip(text, rng) for text in dict.fromkeys(number.text for number in shared)}
+    changes = [(number, text) for number in shared if (text := slipped[number.text]) is not None]
+    if not changes:
+        return None
+    return choose(phrases.IGNORED, rng) + " " + with_replaced(utterance.text, changes)
+
+
+def contradict_itself(utterance: Utterance, rng: Random) -> str | None:
+    """End on another amount than its own reasoning leads to."""
+    found = numbers(utterance.text)
+    slipped = slip(found[-1].text, rng) if found else None
+    if slipped is None:
+        return None
+    earlier = [number for number in found[:-1] if number.text == found[-1].text]
+    if earlier:
+        return with_replaced(utterance.text, [(found[-1], slipped)])
+    return utterance.text.rstrip() + " " + choose(phrases.CONCLUSIONS, rng).format(value=slipped)
+
+
+def end_early(utterance: Utterance, rng: Random) -> str | None:
+    """Call it done before it is."""
+    return amid(utterance.text, choose(phrases.ENDS, rng), is_last=True)
+
+
+def never_end(utterance: Utterance, rng: Random) -> str | None:
+    """Leave out that it is done, and ask for another round."""
+    kept = [sentence.text for sentence in sentences(utterance.text) if not _DONE.search(sentence.text)]
+    return ("".join(kept).rstrip() + " " + choose(phrases.ANOTHER_ROUND, rng)).strip()
+
+
+def skip_verification(utterance: Utterance, rng: Random) -> str | None:
+    """Approve without a look."""
+    return keeping_mark(utterance.text, amid(utterance.text, choose(phrases.UNCHECKED, rng)))
+
+
+def verify_wrongly(utterance: Utterance, rng: Random) -> str | None:
+    """Claim a check that was made, and get it wrong."""
+    theirs = [number.text for text in utterance.heard[-1:] for number in numbers(text)]
+    value = theirs[-1] if theirs else None
+    if value is None:
+        return None
+    said = choose(phrases.WRONGLY_CHECKED, rng).format(value=value)
+    return keeping_mark(utterance.text, amid(utterance.text, said))
+
+
+def withhold(utterance: Utterance, rng: Random) -> str | None:
+    """Say that it is done, and keep what it is."""
+    said = amid(utterance.text, choose(phrases.WITHHELD, rng))
+    return keeping_mark(utterance.text, said) if numbers(utterance.text) else None
+
+
+def own_view(utterance: Utterance, rng: Random) -> str | None:
+    """Go on as if nobody had said anything."""
+    return choose(phrases.OWN_VIEW, rng) + " " + utterance.text if utterance.heard else None
+
+
+def impossible_step(utterance: Utterance, rng: Random) -> str | None:
+    """Plan on something that is not there."""
+    return with_sentence(utterance.text, choose(phrases.IMPOSSIBLE_STEPS, rng), rng)
+
+
+def approve_wrongly(utterance: Utterance, rng: Random) -> str | None:
+    """Claim a check of something else than what was asked."""
+    return keeping_mark(utterance.text, amid(utterance.text, choose(phrases.CHECKED_BESIDE, rng)))
+
+
+def invent_source(utterance: Utterance, rng: Random) -> str | None:
+    """Add a claim that nothing in the run supports."""
+    return with_sentence(utterance.text, choose(phrases.INVENTED_CLAIMS, rng), rng)
+
+
+def turn_round(utterance: Utterance, rng: Random) -> str | None:
+    """Give the reasons, then act against them."""
+    return utterance.text.rstrip() + " " + choose(phrases.TURNED_ROUND, rng) if utterance.text.strip() else None
+
+
+def out_of_room(utterance: Utterance, rng: Random) -> str | None:
+    """Break off at once."""
+    words = utterance.text.split(" ")
+    return " ".join(words[: max(1, len(words) // 3)]) if 2 <= len(words) < 12 else None
+
+
+def misread_result(utterance: Utterance, rng: Random) -> str | None:
+    """Report another amount than the one that was read."""
+    read = {number.text for text in utterance.heard[-3:] for number in numbers(text)}
+    shared = [number for number in numbers(utterance.text) if number.text in read]
+    if not shared:
+        return None
+    wrong = rng.choice(shared)
+    other = sorted(read - {wrong.text}) or [slip(wrong.text, rng) or ""]
+    new = rng.choice(other)
+    return with_replaced(utterance.text, [(wrong, new)]) if new else None
+
+
+_QUOTES = '`"'
+_UNITS: tuple[tuple[str, ...], ...] = (
+    ("minutes", "hours", "seconds", "days"),
+    ("kilometres", "miles", "metres"),
+    ("km", "m", "cm"),
+    ("kilograms", "grams", "pounds"),
+    ("kg", "g"),
+    ("euros", "dollars", "cents", "thousand euros"),
+    ("percent", "percentage points"),
+    ("dozen", "hundred"),
+    ("weeks", "months", "years"),
+    ("litres", "millilitres", "gallons"),
+)
+_UNIT = re.compile(r"(?<=\d )(?:" + "|".join(sorted({u for f in _UNITS for u in f}, key=len, reverse=True)) + r")\b")
+_CONSTRAINT = re.compile(
+    r"\b(?:must|only|at most|at least|no more than|no less than|exactly|never|"
+    r"not allowed|without|require[sd]?|should|before|unless)\b",
+    re.IGNORECASE,
+)
+_DONE = re.compile(r"\b(?:APPROVED|TERMINATE|DONE|FINAL|final answer|all done|complete[d]?)\b")
+
+_NEGATIONS = MappingProxyType(
+    {
+        " is not ": " is ",
+        " is ": " is not ",
+        " are not ": " are ",
+        " are ": " are not ",
+        " must not ": " must ",
+        " must ": " must not ",
+        " cannot ": " can ",
+        " can ": " cannot ",
+        " does not ": " does ",
+        " has no ": " has a ",
+        " includes ": " excludes ",
+        " including ": " excluding ",
+        " with ": " without ",
+        " all ": " none of the ",
+        " increases ": " decreases ",
+        " valid": " invalid",
+        "correct": "incorrect",
+    }
+)
+_COMPARISONS = MappingProxyType(
+    {
+        " more than ": " less than ",
+        " less than ": " more than ",
+        " at least ": " at most ",
+        " at most ": " at least ",
+        " before ": " after ",
+        " after ": " before ",
+        " higher ": " lower ",
+        " lower ": " higher ",
+        " larger ": " smaller ",
+        " smaller ": " larger ",
+        " earlier ": " later ",
+        " later ": " earlier ",
+        " first ": " last ",
+        " last ": " first ",
+        " highest ": " lowest ",
+        " lowest ": " highest ",
+        " most ": " fewest ",
+        " minimum ": " maximum ",
+        " maximum ": " minimum ",
+        " ascending": " descending",
+        " descending": " ascending",
+    }
+)
+
+TEXT_OPERATORS: Mapping[str, TextOperator] = MappingProxyType(
+    {
+        operator.__name__.replace("_", "-"): operator
+        for operator in (
+            change_number,
+            change_unit,
+            swap_name,
+            flip_negation,
+            flip_comparison,
+            drop_constraint,
+            invent_constraint,
+            drop_fact,
+            truncate,
+            repeat_itself,
+            redundant_steps,
+            stale_context,
+            lose_history,
+            vague,
+            unsupported_claim,
+            derail,
+            other_role,
+            ignore_others,
+            contradict_itself,
+            end_early,
+            never_end,
+            skip_verification,
+            verify_wrongly,
+            withhold,
+            own_view,
+            impossible_step,
+            approve_wrongly,
+            invent_source,
+            turn_round,
+            out_of_room,
+            misread_result,
+        )
+    }
+)
+"""Every operator on a text by its name; `written` applies one."""
+
+
+def written(operator: TextOperator, utterance: Utterance, rng: Random) -> str | None:
+    """Apply *operator*; None where the text stays as it was or nothing is left of it."""
+    text = operator(utterance, rng)
+    return text if text is not None and text != utterance.text and text.strip() else None

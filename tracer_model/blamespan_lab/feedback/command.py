@@ -1,0 +1,201 @@
+"""The commands `blamespan feedback` and `blamespan evaluate feedback`; everything heavy is imported when one runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.tracers import DEFAULT_TRACER
+
+if TYPE_CHECKING:
+    from blamespan.attribution import Attribution
+    from blamespan.importing.recorded import RecordedRun
+    from blamespan_lab.feedback.judged import JudgedAdvice
+    from blamespan_lab.feedback.writing import Feedback
+
+__all__ = ["evaluate_feedback", "feedback"]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  blamespan feedback traces.jsonl > feedback.txt
+  blamespan feedback traces.jsonl --run 2 --tracer network --json
+"""
+)
+@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.option("--run", "which", metavar="ID|N", help="This run alone: its number, from 1, or its trace id.")
+@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
+@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option(
+    "--by",
+    type=click.Choice(["template", "judge"]),
+    help="Who words the advice.  [default: judge where BLAMESPAN_JUDGE_URL is set, else template]",
+)
+@click.option("--failed", "has_failed", is_flag=True, help="Runs whose outcome nobody recorded have failed.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
+def feedback(
+    path: Path,
+    which: str | None,
+    format_name: str | None,
+    tracer_name: str,
+    by: str | None,
+    has_failed: bool,
+    wants_json: bool,
+) -> None:
+    """Write what the next attempt at a task should be told, from the runs recorded in TRACE.
+
+    Put it behind the task of the next attempt; `blamespan.retry()` does both. Runs known to have succeeded need none.
+    Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not, or with --failed.
+    """
+    from blamespan.tracers import load_tracer
+    from blamespan_lab.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
+
+    chosen = by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "template")
+    tracer = load_tracer(tracer_name)
+    advice = _judged() if chosen == "judge" else None  # after the tracer: a judge's account is for both
+    n_written = n_unreadable = 0
+    for run in _runs(path, format_name, which):
+        if isinstance(run, UnreadableInput):
+            n_unreadable += 1
+            _say(str(run))
+        elif run.trace.outcome == "succeeded":
+            _say(f"{run.source}: this run succeeded, so there is nothing to put right")
+        else:
+            trace = replace(run.trace, outcome="failed") if has_failed else run.trace
+            [verdict] = tracer.attribute([trace])
+            if not is_known_to_have_failed(trace) and not is_suspected(verdict):
+                _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
+                continue
+            made = feedback_on(trace, verdict)
+            _print(run, _worded(made, run, advice), wants_json, is_first=n_written == 0)
+            n_written += 1
+    if not n_written and not n_unreadable:
+        raise UnreadableInput(
+            f"{path}: expected a failed run, got none to write feedback on. Check --run and the file, or give --failed"
+        )
+    if n_unreadable:
+        sys.exit(1)
+
+
+def _unsuspected(verdict: Attribution) -> str:
+    if verdict.abstained is not None:
+        return f"there is no verdict on this run, of which nobody said that it failed: {verdict.abstained}"
+    return f"nobody said that this run failed, and nobody seems at fault (failure score {verdict.failure_score:.2f})"
+
+
+def _judged() -> JudgedAdvice:
+    from blamespan.plugins import require
+
+    require("httpx", "collector")
+    from blamespan_lab.feedback.judged import JudgedAdvice
+    from blamespan_tracer.llm_judge.settings import JudgeSettings
+
+    return JudgedAdvice(JudgeSettings.from_environment())
+
+
+def _runs(path: Path, format_name: str | None, which: str | None) -> Iterator[RecordedRun | UnreadableInput]:
+    from blamespan.analysis.sources import runs_in
+    from blamespan.importing.selection import is_named
+
+    number = 0
+    for run in runs_in([path], format_name=format_name):
+        if isinstance(run, UnreadableInput):
+            yield run
+            continue
+        number += 1
+        if which is None or is_named(which, number, run.trace):
+            yield run
+
+
+def _worded(made: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
+    if advice is None:
+        return made
+    from blamespan_tracer.llm_judge.spending import Unanswered
+
+    try:
+        return advice.improve(run.trace, made)
+    except Unanswered as error:
+        _say(f"{run.source}: {error}; the advice is the template's")
+        return made
+
+
+def _print(run: RecordedRun, made: Feedback, wants_json: bool, *, is_first: bool) -> None:
+    if not wants_json:
+        click.echo(("" if is_first else "\n") + made.text.encode("utf-8", "replace").decode())
+        return
+    document = {
+        "source": run.source,
+        "trace_id": made.trace_id,
+        "agent": made.agent,
+        "step": made.step,
+        "mode": str(made.mode) if made.mode is not None else None,
+        "share": round(made.share, 6),
+        "suspects": [
+            {"agent": suspect.agent, "step": suspect.step, "share": round(suspect.share, 6)}
+            for suspect in made.suspects
+        ],
+        "quote": made.quote,
+        "advice": made.advice,
+        "by": made.by,
+        "reason": made.reason or None,
+        "outcome": "failed" if made.is_known else "unknown",
+        "text": made.text,
+    }
+    click.echo(json.dumps(document))
+
+
+def _say(text: str) -> None:
+    from blamespan.analysis.showing.legible import printable
+
+    click.echo(f"blamespan: {printable(text)}", err=True)
+
+
+@click.command("feedback")
+@click.option("--tasks", type=click.IntRange(1), default=60, show_default=True, help="How many.")
+@click.option("--rounds", type=click.IntRange(1, 20), default=4, show_default=True, help="Attempts at each.")
+@click.option(
+    "--mistakes", type=click.FloatRange(0, 1), default=0.06, show_default=True, help="Chance of each mistake."
+)
+@click.option("--heed", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Attention paid to feedback.")
+@click.option(
+    "--stubborn", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="Chance to err alike again."
+)
+@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document and nothing else.")
+def evaluate_feedback(
+    tasks: int,
+    rounds: int,
+    mistakes: float,
+    heed: float,
+    stubborn: float,
+    tracer_name: str,
+    seed: int,
+    wants_json: bool,
+) -> None:
+    """Measure task success per round on the bundled suite: with feedback, without, and with plain self-refine.
+
+    What simulated agents make of feedback is an assumption (--heed, --stubborn); docs/feedback.md says which.
+    Where BLAMESPAN_SUITE_URL is set, the LLM there plays the agents instead.
+    """
+    from blamespan.tracers import load_tracer
+    from blamespan_lab.feedback.evaluation import Suite, measure
+    from blamespan_lab.feedback.table import print_measured
+
+    suite = Suite(tasks, rounds, mistakes, heed, stubborn, seed)
+    found: dict[str, Any] = measure(suite, load_tracer(tracer_name))
+    if not found["tasks"]:
+        raise ConfigError("expected tasks to be run, got none that were. Is a framework installed?")
+    if wants_json:
+        click.echo(json.dumps(found))
+    else:
+        print_measured(found)

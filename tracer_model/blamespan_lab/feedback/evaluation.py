@@ -1,0 +1,237 @@
+"""Does feedback help? Bundled teams try bundled tasks again and again, each time told something else.
+
+All arms share their first attempt, and every attempt of an arm has the same draws as in the others: what differs is
+what the team was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from blamespan.pipeline import AttributedRun
+from blamespan.retrying import Attempt
+from blamespan.tracers import Tracer
+from blamespan_lab.feedback.heeding import HeedfulPolicy
+from blamespan_lab.feedback.retrying import Recorded, Tell, attempts, by_template, recorded
+from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
+from blamespan_lab.measuring.metrics import interval, percent
+from blamespan_lab.progress import tracked
+from blamespan_lab.replay.user_program import Ran
+from blamespan_lab.simulation.agent import Character
+from blamespan_lab.simulation.dice import Dice, stable_seed
+from blamespan_lab.simulation.endpoint_policy import policy_from_environment
+from blamespan_lab.simulation.policies import AsyncPolicy, Policy
+from blamespan_lab.simulation.programs import Outcome, PolicyFor, Program
+from blamespan_lab.simulation.stage import Decision
+from blamespan_lab.simulation.tasks import FAMILIES, Task
+from blamespan_lab.simulation.topologies import TOPOLOGIES
+
+__all__ = ["ARMS", "Suite", "Trial", "measure"]
+
+_CARE = 0.3
+"""Of checkers: careful ones leave hardly a failure to learn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Which tasks are tried, and how.
+
+    Attributes:
+        tasks: How many; they go round families, topologies and frameworks.
+        rounds: Most attempts at each.
+        mistakes: Probability of each natural mistake at each chance.
+        heed: How much attention simulated agents pay to feedback, 0..1; see `heeding`.
+        stubborn: Chance that an agent draws in a later attempt as in the first, and so errs alike if nothing stops it.
+        seed: Chooses the tasks.
+    """
+
+    tasks: int = 60
+    rounds: int = 4
+    mistakes: float = 0.06
+    heed: float = 0.7
+    stubborn: float = 0.5
+    seed: int = 0
+
+    def programs(self) -> list[Program]:
+        """List the teams and their tasks."""
+        teams = [(name, each) for name, one in TOPOLOGIES.items() for each in one.frameworks]
+        families = list(FAMILIES)
+        return [
+            Program(
+                families[number % len(families)],
+                *teams[(number * 7 + number // len(teams)) % len(teams)],
+                seed=self.seed * 100_000 + number,
+                mistakes=self.mistakes,
+                care=_CARE,
+            )
+            for number in range(self.tasks)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told(Program):
+    """A program whose task has feedback behind it."""
+
+    told: str = ""
+
+    def task(self) -> Task:
+        """Make the task, with what was told behind its question."""
+        task = Program.task(self)
+        return replace(task, question=f"{task.question}\n\n{self.told}") if self.told else task
+
+
+@dataclass
+class Trial:
+    """One team at one task, over and over.
+
+    Attributes:
+        program: The team and its task.
+        heed: As `Suite`.
+        stubborn: Likewise.
+        policy_for: Makes the agents; None for simulated ones.
+        outcomes: Of the attempts so far.
+    """
+
+    program: Program
+    heed: float
+    stubborn: float
+    policy_for: PolicyFor | None = None
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def run(self, asked: str) -> Ran:
+        """Run the team on its task, with what *asked* has behind it."""
+        told = asked.removeprefix(self.program.task().question).strip()
+        program = _Told(**{name: getattr(self.program, name) for name in Program.__dataclass_fields__}, told=told)
+        ended = program.run(policy_for=self.policy_for or partial(self._policy, number=len(self.outcomes)))
+        self.outcomes.append(ended)
+        return Ran(ended.final_text, ended.succeeded, ended.error)
+
+    def _policy(self, character: Character, number: int) -> Policy | AsyncPolicy:
+        is_alike = Dice("attempt", character.seed, character.member.name, number).chance(self.stubborn)
+        seed = character.seed if number == 0 or is_alike else stable_seed("attempt", character.seed, number)
+        return HeedfulPolicy(replace(character, seed=seed), heed=self.heed)
+
+
+def _nothing(found: AttributedRun | None, ran: Ran) -> str:
+    return ""
+
+
+def _self_refine(found: AttributedRun | None, ran: Ran) -> str:
+    """Show the team its own answer, and have it look for what is wrong with it.
+
+    Source: Self-Refine (arXiv 2303.17651), with the outcome as the only outer signal.
+    """
+    lines = ["It failed.", f"Its answer was: {quoted(ran.answer)}"]
+    return "\n".join([BEGIN, *lines, "Look for what is wrong with it, and do better.", END])
+
+
+def _of_anybody(found: AttributedRun | None, ran: Ran, *, seed: int) -> str:
+    """Blame somebody at random, for the same: a control for what merely naming somebody does."""
+    if found is None or found.attribution.decisive_step is None:
+        return by_template(found, ran)
+    trace = found.trace
+    names = sorted({step.agent for step in trace.steps if trace.can_be_blamed(step)})
+    chosen = Random(stable_seed("anybody", seed, len(trace.steps))).choice(names)  # noqa: S311
+    return replace(feedback_on(trace, found.attribution), agent=chosen, quote="").text
+
+
+ARMS: Mapping[str, Callable[[int], Tell]] = MappingProxyType(
+    {
+        "no feedback": lambda _: _nothing,
+        "self-refine": lambda _: _self_refine,
+        "anybody": lambda seed: partial(_of_anybody, seed=seed),
+        "feedback": lambda _: by_template,
+    }
+)
+"""What the next attempt is told, by the name of the arm; made for the seed of a task."""
+
+_Row: TypeAlias = dict[str, Any]
+
+
+def measure(suite: Suite, tracer: Tracer) -> _Row:
+    """Try every task in every arm.
+
+    Returns:
+        Per arm and round the share of tasks solved by then, in percent, with a 95 % interval over tasks; how many it
+        won and lost against no feedback, task by task; and how often feedback named an agent that had made a
+        mistake. Tasks of which a run says nothing of the team are left out of all arms.
+    """
+    policy_for = policy_from_environment()
+    solved: dict[str, list[int | None]] = {name: [] for name in ARMS}
+    named: dict[str, list[bool]] = {name: [] for name in ARMS}
+    n_void = 0
+    with recorded() as spans:
+        for program in tracked(suite.programs(), "trying"):
+            trials, rows = _every_arm(program, suite, policy_for, spans, tracer)
+            if any(outcome.is_void for trial in trials.values() for outcome in trial.outcomes):
+                n_void += 1
+                continue
+            for name, row in rows.items():
+                solved[name].append(len(row) if row[-1].succeeded else None)
+                named[name] += _hits(row, trials[name].outcomes)
+    return {
+        "tasks": len(solved["feedback"]),
+        "void": n_void,
+        "agents": "simulated" if policy_for is None else "LLM",
+        "tracer": {"name": tracer.identity.name, "version": tracer.identity.version},
+        "heed": suite.heed if policy_for is None else None,
+        "stubborn": suite.stubborn if policy_for is None else None,
+        "mistakes": suite.mistakes if policy_for is None else None,
+        "arms": {name: _figures(solved[name], solved["no feedback"], named[name], suite.rounds) for name in ARMS},
+    }
+
+
+def _every_arm(
+    program: Program, suite: Suite, policy_for: PolicyFor | None, spans: Recorded, tracer: Tracer
+) -> tuple[dict[str, Trial], dict[str, list[Attempt]]]:
+    """Try a task in every arm; one that is solved at once is the same in all of them, and is tried once."""
+    trials: dict[str, Trial] = {}
+    rows: dict[str, list[Attempt]] = {}
+    for name, tell in ARMS.items():
+        first = next(iter(ARMS))
+        if rows and rows[first][0].succeeded:
+            trials[name], rows[name] = trials[first], rows[first]
+            continue
+        trials[name] = Trial(program, suite.heed, suite.stubborn, policy_for)
+        rows[name] = list(_tried(trials[name], tell(program.seed), suite, spans, tracer))
+    return trials, rows
+
+
+def _tried(trial: Trial, tell: Tell, suite: Suite, spans: Recorded, tracer: Tracer) -> Iterator[Attempt]:
+    question = trial.program.task().question
+    return attempts(trial.run, question, budget=suite.rounds, spans=spans, tracer=tracer, tell=tell)
+
+
+def _hits(row: list[Attempt], outcomes: list[Outcome]) -> list[bool]:
+    """Tell of each verdict that was told on whether the agent it names had made a mistake in that attempt."""
+    found = []
+    for attempt, outcome in zip(row[:-1], outcomes, strict=False):
+        erred = {decision.agent for decision in outcome.decisions if _has_erred(decision)}
+        if attempt.verdict is not None and attempt.verdict.agents and erred:
+            found.append(attempt.verdict.agents[0].agent in erred)
+    return found
+
+
+def _has_erred(decision: Decision) -> bool:
+    return bool(decision.mistakes)
+
+
+def _figures(solved: list[int | None], untold: list[int | None], named: list[bool], rounds: int) -> _Row:
+    by_round, base = (
+        [[at is not None and at <= number for at in each] for number in range(1, rounds + 1)]
+        for each in (solved, untold)
+    )
+    pairs = [list(zip(*each, strict=True)) for each in zip(by_round, base, strict=True)]
+    return {
+        "solved": [percent(hits) for hits in by_round],
+        "solved_ci": [interval(hits) for hits in by_round],
+        "won": [sum(ours and not theirs for ours, theirs in each) for each in pairs],
+        "lost": [sum(theirs and not ours for ours, theirs in each) for each in pairs],
+        "named_who_erred": percent(named) if named else None,
+        "verdicts": len(named),
+    }

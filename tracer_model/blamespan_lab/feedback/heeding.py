@@ -1,0 +1,83 @@
+"""Simulated agents that read feedback: what they make of it is an assumption, written down here and nowhere else.
+
+An agent reads the feedback where it stands in what it is sent, and only there: who does not hear the task does not
+hear the feedback. Named in it, it makes each mistake less often: by `heed` where its kind is the one that is named
+(or none is), by half of that where it is another. Feedback that names nobody is heeded by everybody, but the same
+attention is then shared among all of the team. A checker that is named looks more often, likewise.
+
+So the assumption is that attention is limited and goes where one is told to look; it is not that feedback is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from blamespan.taxonomy import ErrorMode, canonical, mode
+from blamespan_lab.feedback.writing import Note, notes_in, without_feedback
+from blamespan_lab.simulation.agent import Moment
+from blamespan_lab.simulation.policies import Heard, Reply, ToolSpec
+from blamespan_lab.simulation.protocols import answered
+from blamespan_lab.simulation.stage import SimulatedPolicy
+
+__all__ = ["HeedfulPolicy"]
+
+_CHECKING = "mast:FM-3.2"
+
+
+@dataclass
+class HeedfulPolicy(SimulatedPolicy):
+    """A character that reads feedback.
+
+    Attributes:
+        heed: How much attention feedback gets, 0..1.
+    """
+
+    heed: float = 0.0
+
+    def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+        """Answer to the messages *heard*, feedback in them being heeded, not taken for statements of the task."""
+        notes = tuple(dict.fromkeys(note for message in heard for note in notes_in(message.text)))
+        plain = [replace(message, text=without_feedback(message.text)) for message in heard]
+        moment = _HeedfulMoment(
+            self.character,
+            self.index,
+            plain,
+            tools,
+            self.repairs.get(self.index, ()),
+            self.draws,
+            notes=notes,
+            heed=self.heed,
+        )
+        self.index += 1
+        said = answered(moment)
+        self.mistakes = tuple(moment.mistakes)
+        return said
+
+
+@dataclass
+class _HeedfulMoment(Moment):
+    notes: tuple[Note, ...] = ()
+    heed: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.care = 1 - (1 - self.care) * self._left(_CHECKING) if self.care > 0 else 0.0
+
+    def prone(self, mode: str) -> float:
+        """Give the probability of a mistake of *mode*: lower after feedback on such."""
+        return self.who.mistakes * self._left(mode)
+
+    def _left(self, code: str) -> float:
+        """Give the share of its mistakes of a kind that an agent still makes."""
+        left = 1.0
+        for note in self.notes:
+            if note.agent is None:
+                left *= 1 - self.heed / len(self.who.team)
+            elif note.agent == self.who.member.name:
+                left *= 1 - (self.heed if note.mode is None or _same(note.mode, mode(code)) else self.heed / 2)
+        return left
+
+
+def _same(one: ErrorMode, other: ErrorMode) -> bool:
+    return canonical(one)[0] == canonical(other)[0]

@@ -1,0 +1,1 @@
+"""Training of language models and encoders on labelled runs."""

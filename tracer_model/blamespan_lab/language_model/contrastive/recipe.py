@@ -1,0 +1,106 @@
+"""What decides which encoder comes out: one frozen record and a TOML file with the same names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blamespan.errors import ConfigError
+from blamespan_lab.toml_records import POSITIVE, read_record
+
+__all__ = ["ContrastiveData", "ContrastiveRecipe", "ContrastiveTraining", "TinyEncoder", "read_contrastive_recipe"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveData:
+    """What to train on; only faults that carry a mode of AEGIS teach anything.
+
+    Attributes:
+        corpora: Folders that `blamespan generate` made, relative to the data folder; they have clean twins.
+        aegis: AEGIS files, relative to the data folder.
+        held_out_percent: Share of the tasks kept aside for the figures.
+        most_turns: Turns of a run that are read, the first and the last ones.
+        turn_tokens: Tokens of a turn that are read, the first ones.
+    """
+
+    corpora: tuple[str, ...] = ()
+    aegis: tuple[str, ...] = ()
+    held_out_percent: int = 12
+    most_turns: int = field(default=48, metadata=POSITIVE)
+    turn_tokens: int = field(default=128, metadata=POSITIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class TinyEncoder:
+    """A BERT built from nothing, with a tokenizer learnt from the training runs; used where no `base` is named."""
+
+    vocabulary: int = field(default=2_048, metadata=POSITIVE)
+    width: int = field(default=64, metadata=POSITIVE)
+    layers: int = field(default=2, metadata=POSITIVE)
+    heads: int = field(default=4, metadata=POSITIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveTraining:
+    """How to train; the defaults are those of the paper.
+
+    Attributes:
+        updates: In all.
+        batch_runs: Runs for each.
+        device_runs: Of these, how many one device reads at a time.
+        learning_rate: At its peak; cosine to 0 after a warm-up over a tenth of the updates.
+        decay: Of the weights.
+        contrast: Weight of the contrastive loss, and
+        hierarchy: of the loss for pairs that are likelier than their agent or their error.
+        temperature: Of the contrast.
+    """
+
+    updates: int = field(default=1_000, metadata=POSITIVE)
+    batch_runs: int = field(default=128, metadata=POSITIVE)
+    device_runs: int = field(default=32, metadata=POSITIVE)
+    learning_rate: float = field(default=1e-4, metadata=POSITIVE)
+    decay: float = 0.01
+    contrast: float = 0.4
+    hierarchy: float = 0.6
+    temperature: float = field(default=0.07, metadata=POSITIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveRecipe:
+    """Everything that decides what weights come out.
+
+    Attributes:
+        name: Names the run directory.
+        model: `contrastive`: tells these recipes from those of other models.
+        seed: Chooses what is held out and every draw.
+        base: Folder or Hugging Face id of the encoder to start from; empty builds one by `scratch`.
+        data: What to train on.
+        scratch: How large the built one is.
+        train: How to train.
+    """
+
+    name: str
+    model: str = "contrastive"
+    seed: int = 0
+    base: str = ""
+    data: ContrastiveData = field(default_factory=ContrastiveData)
+    scratch: TinyEncoder = field(default_factory=TinyEncoder)
+    train: ContrastiveTraining = field(default_factory=ContrastiveTraining)
+
+
+def read_contrastive_recipe(path: Path) -> ContrastiveRecipe:
+    """Read the recipe at *path*; its name is the file's.
+
+    Raises:
+        ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
+    """
+    advice = "The one that comes with blamespan is tracer_model/recipes/contrastive.toml"
+    found = read_record(ContrastiveRecipe, path, advice=advice, example="recipes/contrastive.toml")
+    if not (found.data.corpora or found.data.aegis):
+        raise ConfigError(f"{path.name}: expected data.corpora or data.aegis, got neither. Name what to train on")
+    if found.train.batch_runs % found.train.device_runs:
+        raise ConfigError(
+            f"{path.name}: expected train.batch_runs as a multiple of train.device_runs, got {found.train.batch_runs} "
+            f"and {found.train.device_runs}. Correct the recipe"
+        )
+    return found

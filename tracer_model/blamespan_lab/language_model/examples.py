@@ -1,0 +1,147 @@
+"""Labelled runs as a language model learns from them."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from blamespan.errors import ConfigError
+from blamespan.importing.recorded import RecordedRun
+from blamespan.taxonomy import AEGIS, canonical
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.corpus.storage import read_corpus
+from blamespan_lab.language_model.recipe import CausalRecipe
+from blamespan_lab.measuring.table import is_held_out, read_runs
+from blamespan_lab.progress import tracked
+from blamespan_tracer.causal.formats import MODE_OF, NOBODY, StepAnswer
+from blamespan_tracer.causal.showing import show
+from blamespan_tracer.labels import resolve
+from blamespan_tracer.rendering import RenderedRun
+from blamespan_tracer.silence import why_silent
+
+__all__ = ["Example", "examples_of", "read_examples", "thought_about"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One run to learn from.
+
+    Attributes:
+        trace: The run.
+        run: As it is shown.
+        step: Who decided the failure, `NOBODY` for a sound run; None where no label says.
+        pairs: (agent's number, AEGIS code) of all that erred; None where no label says.
+    """
+
+    trace: MessageActionTrace
+    run: RenderedRun
+    step: StepAnswer | None
+    pairs: tuple[tuple[int, str], ...] | None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nobody is to blame."""
+        return self.step == NOBODY or self.pairs == ()
+
+    @property
+    def decisions(self) -> list[tuple[int, int]]:
+        """What an answer may name: (agent, step)."""
+        return [(each.agent, each.step) for each in self.run.decisions]
+
+
+def read_examples(recipe: CausalRecipe, data: Path) -> tuple[list[Example], list[Example]]:
+    """Read what *recipe* trains on from the folder *data*, and part it by task.
+
+    Returns:
+        Runs to fit on, in a drawn order, and runs held out.
+
+    Raises:
+        ConfigError: if something is missing, or a side has no failed run.
+    """
+    found = [*examples_of(_labelled(recipe, data), recipe)]
+    percent, seed = recipe.data.held_out_percent, recipe.seed + 1
+    held = [each for each in found if is_held_out(each.trace.task, percent=percent, seed=seed)]
+    fitted = [each for each in found if not is_held_out(each.trace.task, percent=percent, seed=seed)]
+    if not any(not each.is_sound for each in fitted) or not any(not each.is_sound for each in held):
+        raise ConfigError(
+            f"expected failed runs of enough tasks to hold {percent} % of them out, got {len(fitted)} runs to fit on "
+            f"and {len(held)} held out. Give more data, or change data.held_out_percent"
+        )
+    _log.info("%d runs to fit on, %d held out by task", len(fitted), len(held))
+    random.Random(recipe.seed).shuffle(fitted)  # noqa: S311  # a draw, no secret
+    fitted = _balanced(fitted, recipe.data.sound_percent)
+    return fitted[: recipe.data.most_runs or None], held
+
+
+def examples_of(runs: Iterable[RecordedRun], recipe: CausalRecipe) -> Iterator[Example]:
+    """Read labelled runs, leaving out those without anybody to blame or without a label for the question."""
+    for run in runs:
+        if run.faults is None or why_silent(run.trace) is not None:
+            continue
+        shown = show(run.trace, names_broken=recipe.data.contracts)
+        asks_pairs = recipe.question == "pairs"
+        step = None if asks_pairs else _step(run, shown)
+        pairs = _pairs(run, shown) if asks_pairs else None
+        if step is not None or pairs is not None:
+            yield Example(run.trace, shown, step, pairs)
+
+
+def thought_about(example: Example) -> str:
+    """Put the label of *example* into words, as a thought to be taught."""
+    if example.step is not None and example.step.mode is not None:
+        mode = MODE_OF[example.step.mode]
+        return f"Step {example.step.step} by agent {example.step.agent} decided it. {mode.name}: {mode.definition}"
+    if example.step is not None:
+        return "No agent's step made it fail." if example.is_sound else f"Step {example.step.step} decided it."
+    return " ".join(f"Agent {agent}: {AEGIS[code].name}." for agent, code in example.pairs or ())
+
+
+def _labelled(recipe: CausalRecipe, data: Path) -> Iterator[RecordedRun]:
+    for name in recipe.data.corpora:
+        yield from tracked(read_corpus(data / name, "train"), f"reading {name}")
+    for name in recipe.data.aegis:
+        yield from tracked(read_runs("aegis", data / name), f"reading {name}")
+
+
+def _step(run: RecordedRun, shown: RenderedRun) -> StepAnswer | None:
+    """Say who decided the failure; None where no label says, or it was nobody's decision."""
+    assert run.faults is not None  # the caller has looked
+    step = run.origin.decisive if run.origin is not None else next((one.step for one in run.faults), None)
+    if step is None:
+        return NOBODY if run.trace.outcome == "succeeded" else None
+    found = next((each for each in shown.decisions if step in shown.origins[each.step]), None)
+    if found is None:
+        return None
+    modes = [canonical(fault.mode)[0] for fault in run.faults if fault.step == step and fault.mode is not None]
+    codes = [mode.code for mode in modes if mode is not None and mode.code in MODE_OF]
+    return StepAnswer(found.agent, found.step, codes[0] if codes else None)
+
+
+def _pairs(run: RecordedRun, shown: RenderedRun) -> tuple[tuple[int, str], ...] | None:
+    """List who erred how, without silent agents and modes of other taxonomies; None where nothing is left."""
+    assert run.faults is not None
+    deciding = list(dict.fromkeys(shown.names[each.agent - 1] for each in shown.decisions))
+    found = [
+        (shown.names.index(name) + 1, fault.mode.code)
+        for fault in run.faults
+        for name in [resolve(fault.agent, deciding)]
+        if name in deciding and fault.mode is not None and fault.mode.taxonomy == "aegis"
+    ]
+    return tuple(dict.fromkeys(found)) if found or run.trace.outcome == "succeeded" else None
+
+
+def _balanced(examples: Sequence[Example], sound_percent: int) -> list[Example]:
+    """Leave out sound runs beyond their share."""
+    n_failed = sum(not each.is_sound for each in examples)
+    most = n_failed * sound_percent // max(100 - sound_percent, 1)
+    kept, n_sound = [], 0
+    for each in examples:
+        n_sound += each.is_sound
+        if not each.is_sound or n_sound <= most:
+            kept.append(each)
+    return kept

@@ -1,0 +1,83 @@
+"""How a trained model does on held-out runs, beside the embedded tracer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from blamespan.errors import BlamespanError
+from blamespan.tracers import load_tracer
+from blamespan_lab.language_model.examples import Example
+from blamespan_lab.measuring.metrics import percent
+from blamespan_tracer.causal.tracer import Judged
+
+__all__ = ["HeldOut", "embedded_beside", "measured"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Figures on held-out tasks; calibration saw the same runs, which flatters.
+
+    Attributes:
+        n: Failed runs.
+        step: Percent whose decisive step is the likeliest answer; NaN for the question `pairs`.
+        agent: Percent whose likeliest agent is one at fault.
+        chance: Percent that an answer drawn evenly from the decisions would get of `step`, or of `agent` for `pairs`.
+        embedded_step: `step` of the embedded tracer `network` on the same runs; NaN where it was not asked. Where its
+            weights were trained on the same corpus it knows these tasks, which flatters it.
+        embedded_agent: Likewise.
+    """
+
+    n: int
+    step: float
+    agent: float
+    chance: float
+    embedded_step: float = float("nan")
+    embedded_agent: float = float("nan")
+
+
+def measured(known: Sequence[tuple[Example, Judged]]) -> HeldOut:
+    """Compare what a model says of held-out runs with their labels."""
+    steps, agents, chances = [], [], []
+    for example, found in known:
+        if example.is_sound:
+            continue
+        decisions, powers = example.decisions, np.exp(found.scores[:-1] - found.scores[:-1].max())
+        by_agent: dict[int, float] = {}
+        for (agent, _), power in zip(decisions, powers.tolist(), strict=True):
+            by_agent[agent] = by_agent.get(agent, 0.0) + power
+        worst = max(by_agent, key=lambda agent: by_agent[agent])
+        own = [place for place, (agent, _) in enumerate(decisions) if agent == worst]
+        if example.step is not None:
+            steps.append(
+                decisions[max(own, key=lambda place: powers[place])] == (example.step.agent, example.step.step)
+            )
+            agents.append(worst == example.step.agent)
+            chances.append(1 / len(decisions))
+        else:
+            guilty = {agent for agent, _ in example.pairs or ()}
+            agents.append(worst in guilty)
+            chances.append(len(guilty) / len(by_agent))
+    nan = float("nan")
+    chance = 100 * sum(chances) / len(chances) if chances else nan
+    return HeldOut(len(agents), percent(steps) if steps else nan, percent(agents), chance)
+
+
+def embedded_beside(figures: HeldOut, examples: Sequence[Example]) -> HeldOut:
+    """Add what the embedded tracer says of the same *examples*; NaN stays where it cannot be loaded."""
+    failed = [(each, each.step) for each in examples if each.step is not None and not each.is_sound]
+    try:
+        verdicts = load_tracer("network").attribute([each.trace for each, _ in failed])
+    except BlamespanError as error:
+        _log.warning("not compared with the embedded tracer: %s", error)
+        return figures
+    steps, agents = [], []
+    for (each, label), found in zip(failed, verdicts, strict=True):
+        steps.append(found.decisive_step in each.run.origins[label.step])
+        agents.append(bool(found.agents) and found.agents[0].agent == each.run.names[label.agent - 1])
+    return replace(figures, embedded_step=percent(steps), embedded_agent=percent(agents))

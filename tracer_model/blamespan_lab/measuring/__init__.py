@@ -1,0 +1,1 @@
+"""Figures of merit, and the runs that they are measured on."""

@@ -1,0 +1,192 @@
+"""Measure a tracer on runs whose decisive step is known by replay, and on runs that did not fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError
+from blamespan.importing.recorded import RecordedRun
+from blamespan.taxonomy import canonical
+from blamespan_lab.measuring.evidence import EvidenceFigures, evaluate_evidence
+from blamespan_lab.measuring.metrics import interval, percent
+from blamespan_lab.training.calibration import expected_calibration_error
+
+__all__ = ["GeneratedFigures", "evaluate_generated"]
+
+COVERAGE = 0.9
+"""Share of the runs whose decisive step a step set is meant to hold."""
+
+
+class Rights(TypedDict):
+    """Percent of failed runs."""
+
+    n: int
+    step: float
+    agent: float
+    mode: float
+
+
+class GeneratedFigures(Rights):
+    """What `evaluate generated` prints; percent but for counts, `ece` and `set_size`.
+
+    `step_ece` is how far the decisive step's share is from how often it is right. `coverage` is how often the step set
+    holds the decisive step, `set_size` how many steps it has on average and `set_share` of all that could be blamed.
+    """
+
+    step_ci: list[float]
+    agent_ci: list[float]
+    mode_ci: list[float]
+    top3: float
+    abstained: int
+    step_ece: float
+    coverage: float
+    set_size: float
+    set_share: float
+    false_alarms: float
+    false_alarms_ci: list[float]
+    sound: int
+    evidence: EvidenceFigures
+    by: dict[str, dict[str, Rights]]
+    baselines: dict[str, Rights]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    step: bool
+    agent: bool
+    mode: bool
+
+
+def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attribution]) -> GeneratedFigures:
+    """Score *verdicts* on labelled runs.
+
+    A failed run counts where replay has verified its decisive step; an abstention is wrong. Its mode is right if the
+    likeliest mode of the blamed agent is one of the label's, both canonical. A sound run is a false alarm unless the
+    tracer abstains or says that it probably did not fail.
+
+    Raises:
+        ConfigError: if no run is labelled so.
+    """
+    pairs = list(zip(runs, verdicts, strict=True))
+    failed = [(run, verdict) for run, verdict in pairs if run.origin is not None and run.origin.decisive is not None]
+    sound = [(run, verdict) for run, verdict in pairs if run.trace.outcome == "succeeded"]
+    if not failed:
+        raise ConfigError(f"expected runs with a decisive step, got {len(runs)} without. Make them: blamespan generate")
+    answers = [_answer(run, verdict) for run, verdict in failed]
+    sets = [verdict.step_set for _, verdict in failed]
+    held = [_decisive(run) in chosen for (run, _), chosen in zip(failed, sets, strict=True)]
+    spoken = [place for place, (_, verdict) in enumerate(failed) if verdict.decisive_step is not None]
+    alarms = [verdict.calls_failed for _, verdict in sound]
+    return {
+        **_rights(answers),
+        "step_ci": list(interval([answer.step for answer in answers])),
+        "agent_ci": list(interval([answer.agent for answer in answers])),
+        "mode_ci": list(interval([answer.mode for answer in answers])),
+        "top3": percent([_decisive(run) in _ranked(verdict)[:3] for run, verdict in failed]),
+        "abstained": len(failed) - len(spoken),
+        "step_ece": _step_ece([failed[place][1] for place in spoken], [answers[place].step for place in spoken]),
+        "coverage": percent(held),
+        "set_size": float(np.mean([len(chosen) for chosen in sets])),
+        "set_share": 100
+        * float(np.mean([len(chosen) / _open(run) for (run, _), chosen in zip(failed, sets, strict=True)])),
+        "false_alarms": percent(alarms),
+        "false_alarms_ci": list(interval(alarms)),
+        "sound": len(sound),
+        "evidence": evaluate_evidence(runs, verdicts),
+        "by": {name: _by([part(run) for run, _ in failed], answers) for name, part in _PARTS.items()},
+        "baselines": _baselines([run for run, _ in failed]),
+    }
+
+
+_PARTS: dict[str, Callable[[RecordedRun], str]] = {
+    "family": lambda run: run.origin.family if run.origin else "",
+    "topology": lambda run: run.origin.topology if run.origin else "",
+    "framework": lambda run: run.origin.framework if run.origin else "",
+    "purpose": lambda run: run.origin.purpose if run.origin else "",
+}
+
+
+def _answer(run: RecordedRun, verdict: Attribution) -> _Answer:
+    decisive = _decisive(run)
+    agent = run.trace.steps[decisive].agent
+    labelled = {
+        str(canonical(fault.mode)[0]) for fault in run.faults or () if fault.step == decisive and fault.mode is not None
+    }
+    blamed = verdict.agents[0].agent if verdict.agents else None
+    named = verdict.mode_of(blamed)
+    return _Answer(
+        verdict.decisive_step == decisive,
+        blamed == agent,
+        named is not None and str(canonical(named.mode)[0]) in labelled,
+    )
+
+
+def _rights(answers: Sequence[_Answer]) -> Rights:
+    return {
+        "n": len(answers),
+        "step": percent([answer.step for answer in answers]),
+        "agent": percent([answer.agent for answer in answers]),
+        "mode": percent([answer.mode for answer in answers]),
+    }
+
+
+def _by(parts: Sequence[str], answers: Sequence[_Answer]) -> dict[str, Rights]:
+    return {
+        name: _rights([answer for part, answer in zip(parts, answers, strict=True) if part == name])
+        for name in sorted(set(parts))
+    }
+
+
+def _decisive(run: RecordedRun) -> int:
+    assert run.origin is not None
+    assert run.origin.decisive is not None  # the caller has chosen these
+    return run.origin.decisive
+
+
+def _ranked(verdict: Attribution) -> list[int]:
+    return [step.index for step in sorted(verdict.steps, key=lambda step: (-step.score, step.index)) if step.score > 0]
+
+
+def _open(run: RecordedRun) -> int:
+    return max(sum(run.trace.can_be_blamed(step) for step in run.trace.steps), 1)
+
+
+def _step_ece(verdicts: Sequence[Attribution], rights: Sequence[bool]) -> float:
+    if not verdicts:
+        return 0.0
+    stated: NDArray[np.float32] = np.array(
+        [verdict.steps[verdict.decisive_step or 0].score for verdict in verdicts], np.float32
+    )
+    return expected_calibration_error(stated, np.array(rights))
+
+
+def _baselines(runs: Sequence[RecordedRun]) -> dict[str, Rights]:
+    """Score uniform guesses over what can be blamed, and the first and the last of it."""
+    open_ = [[step for step in run.trace.steps if run.trace.can_be_blamed(step)] for run in runs]
+    chance = [1 / len(steps) for steps in open_]
+    agent_chance = [1 / len({step.agent for step in steps}) for steps in open_]
+    rows: dict[str, Rights] = {
+        "random": {
+            "n": len(runs),
+            "step": 100 * float(np.mean(chance)),
+            "agent": 100 * float(np.mean(agent_chance)),
+            "mode": 0.0,
+        }
+    }
+    for name, place in (("first decision", 0), ("last decision", -1)):
+        guesses = [steps[place] for steps in open_]
+        rows[name] = {
+            "n": len(runs),
+            "step": percent([guess.index == _decisive(run) for guess, run in zip(guesses, runs, strict=True)]),
+            "agent": percent(
+                [guess.agent == run.trace.steps[_decisive(run)].agent for guess, run in zip(guesses, runs, strict=True)]
+            ),
+            "mode": 0.0,
+        }
+    return rows

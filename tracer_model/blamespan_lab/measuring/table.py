@@ -1,0 +1,163 @@
+"""Labelled runs as training sees them: features of every agent beside what it is labelled with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.analysis.sources import runs_in
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun, load_importer
+from blamespan.taxonomy import AEGIS
+from blamespan_tracer.features import AgentFeatures, agent_features
+from blamespan_tracer.labels import labelled_pairs
+
+__all__ = [
+    "AT_FAULT",
+    "CODES",
+    "LabelledRun",
+    "Vocabulary",
+    "is_held_out",
+    "label_matrix",
+    "labelled_runs",
+    "read_recorded",
+    "read_runs",
+    "split",
+]
+
+CODES = (*AEGIS, "any")
+"""The answers a lexicon gives, in order."""
+
+AT_FAULT = len(CODES) - 1
+"""Column of `any`: at fault at all."""
+
+Hashes: TypeAlias = NDArray[np.uint32]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRun:
+    """One run to learn from.
+
+    Attributes:
+        question: Its task; runs of one question are never on both sides of a split.
+        agents: Features of the agents that can be blamed.
+        pairs: (row in `agents`, column of the mode); an agent that never speaks has row -1 - its place
+            among such labels, so that it counts as missed and never as found.
+    """
+
+    question: str
+    agents: tuple[AgentFeatures, ...]
+    pairs: frozenset[tuple[int, int]]
+
+
+def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
+    """Yield the runs of *path* that can be read; say on the log which cannot.
+
+    Raises:
+        ConfigError: if the file is missing or none of it can be read.
+    """
+    yield from _readable(path, f"{importer} runs", lambda: load_importer(importer).read(path))
+
+
+def read_recorded(path: Path) -> Iterator[RecordedRun]:
+    """Yield the runs of *path*, in whatever format it is; say on the log which cannot be read.
+
+    Raises:
+        ConfigError: if the file is missing, of no known format, or none of it can be read.
+    """
+    yield from _readable(path, "recorded runs", lambda: runs_in([path]))
+
+
+def _readable(
+    path: Path, what: str, read: Callable[[], Iterator[RecordedRun | UnreadableInput]]
+) -> Iterator[RecordedRun]:
+    if not path.is_file():
+        raise ConfigError(f"expected {what} in a file at {str(path)!r}, got nothing there. Check --data.")
+    n_runs = 0
+    last: UnreadableInput | None = None
+    for run in read():
+        if isinstance(run, UnreadableInput):
+            _log.warning("left out: %s", run)
+            last = run
+        else:
+            n_runs += 1
+            yield run
+    if not n_runs:
+        raise ConfigError(f"expected {what} in {str(path)!r}, got none that can be read. {last or ''}".strip())
+
+
+def labelled_runs(runs: Iterable[RecordedRun]) -> Iterator[LabelledRun]:
+    """Turn recorded runs into labelled features, leaving out runs without a readable agent or without labels."""
+    for run in runs:
+        agents = tuple(agent_features(run.trace))
+        if agents and run.faults is not None:
+            yield LabelledRun(run.trace.task, agents, _numbered(run, [agent.agent for agent in agents]))
+
+
+def split(runs: Sequence[LabelledRun], *, percent: int, seed: int) -> tuple[list[LabelledRun], list[LabelledRun]]:
+    """Part *runs* into those to fit on and those held out, by question."""
+    held = [is_held_out(run.question, percent=percent, seed=seed) for run in runs]
+    return (
+        [run for run, out in zip(runs, held, strict=True) if not out],
+        [run for run, out in zip(runs, held, strict=True) if out],
+    )
+
+
+def is_held_out(question: str, *, percent: int, seed: int) -> bool:
+    """Tell whether *question* falls to the held-out side; it depends on nothing but question and seed."""
+    text = f"{seed}\0{' '.join(question.split())}".encode("utf-8", "replace")
+    return int.from_bytes(sha256(text).digest()[:6], "big") < percent / 100 * 2**48
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The features worth a weight: (V,) hashes ascending, and their (V,) inverse document frequency."""
+
+    keys: Hashes
+    idf: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, runs: Sequence[LabelledRun], *, min_agents: int) -> Vocabulary:
+        """Keep every feature that at least *min_agents* agents have."""
+        agents = [agent for run in runs for agent in run.agents]
+        distinct = [np.unique(np.concatenate((*agent.text, agent.opening, agent.seat))) for agent in agents]
+        keys, counts = np.unique(np.concatenate(distinct), return_counts=True)
+        kept = counts >= min_agents
+        idf = np.log((1 + len(agents)) / (1 + counts[kept])) + 1
+        return cls(keys[kept], idf.astype(np.float32))
+
+    def find(self, hashes: Hashes) -> NDArray[np.int64]:
+        """Place those of *hashes* that are known."""
+        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
+        found: NDArray[np.int64] = place[self.keys[place] == hashes]
+        return found
+
+
+def label_matrix(runs: Sequence[LabelledRun]) -> NDArray[np.float32]:
+    """Lay the labels out as (agents of all runs, answers), 0 or 1."""
+    rows = []
+    for run in runs:
+        block = np.zeros((len(run.agents), len(CODES)), dtype=np.float32)
+        for row, column in run.pairs:
+            if row >= 0:
+                block[row, [column, AT_FAULT]] = 1
+        rows.append(block)
+    return np.concatenate(rows)
+
+
+def _numbered(run: RecordedRun, agents: Sequence[str]) -> frozenset[tuple[int, int]]:
+    silent: dict[str, int] = {}
+    rows = {agent: row for row, agent in enumerate(agents)}
+    return frozenset(
+        (rows[agent] if agent in rows else silent.setdefault(agent, -1 - len(silent)), CODES.index(code))
+        for agent, code in sorted(labelled_pairs(run))
+    )

@@ -1,0 +1,190 @@
+"""Measure a tracer on Who&When's labelled steps, beside baselines that read little or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError
+from blamespan.importing.recorded import RecordedRun
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.measuring.metrics import interval, percent
+from blamespan_lab.measuring.plain_features import cross_validated_steps
+from blamespan_lab.measuring.table import read_runs
+
+__all__ = ["SUBSETS", "SubsetFigures", "evaluate_subset", "read_subset"]
+
+SUBSETS = ("algorithm-generated", "hand-crafted")
+"""Folders of the data set."""
+
+
+class StepAndAgent(TypedDict):
+    """Percent of runs."""
+
+    step: float
+    agent: float
+
+
+class SubsetFigures(StepAndAgent):
+    """What `evaluate who-and-when` prints per subset, all but `n` and `abstained` in percent; see `evaluate_subset`."""
+
+    n: int
+    top3: float
+    within1: float
+    within3: float
+    step_ci: list[float]
+    agent_ci: list[float]
+    abstained: int
+    baselines: dict[str, StepAndAgent]
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """A step and an agent, either of which may be missing."""
+
+    step: int | None
+    agent: str | None
+
+
+def read_subset(folder: Path) -> list[RecordedRun]:
+    """Read the labelled runs of one subset, in the order of their file names.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    runs = [run for path in sorted(folder.glob("*.json")) for run in read_runs("who-and-when", path)]
+    labelled = [run for run in runs if run.faults and run.faults[0].step is not None]
+    if not labelled:
+        raise ConfigError(
+            f"expected labelled Who&When runs in {str(folder)!r}, got {len(runs)} files with none. "
+            f"Give --data the folder that holds {' and '.join(SUBSETS)}."
+        )
+    return labelled
+
+
+def evaluate_subset(runs: Sequence[RecordedRun], verdicts: Sequence[Attribution]) -> SubsetFigures:
+    """Score *verdicts* by the field's protocol, without the right answer to the task given.
+
+    A step is right if it is exactly the labelled index. Agents are compared without case and without a
+    ` (...)` suffix. An abstention is wrong. `top3` asks whether the labelled step is among the three most
+    blamed, `within1` and `within3` whether the decisive step is so near.
+    """
+    steps = [_gold_step(run) for run in runs]
+    guesses = [
+        _Guess(verdict.decisive_step, verdict.agents[0].agent if verdict.agents else None) for verdict in verdicts
+    ]
+    is_step, is_agent = _right(runs, guesses)
+    return {
+        "n": len(runs),
+        "step": percent(is_step),
+        "agent": percent(is_agent),
+        "top3": percent([step in _top(verdict, 3) for step, verdict in zip(steps, verdicts, strict=True)]),
+        "within1": percent(_near(steps, guesses, 1)),
+        "within3": percent(_near(steps, guesses, 3)),
+        "step_ci": list(interval(is_step)),
+        "agent_ci": list(interval(is_agent)),
+        "abstained": sum(verdict.abstained is not None for verdict in verdicts),
+        "baselines": _baselines(runs),
+    }
+
+
+def _baselines(runs: Sequence[RecordedRun]) -> dict[str, StepAndAgent]:
+    """Score what needs no tracer. Where a name says `best`, the choice was made on these labels: an upper bound."""
+    traces = [run.trace for run in runs]
+    plain = cross_validated_steps(traces, [_gold_step(run) for run in runs])
+    return {
+        "random": _expected(runs, only_blamable=False),
+        "random_blamable": _expected(runs, only_blamable=True),
+        "best_constant_step": _best_constant(runs),
+        "busiest_agent": _scored(runs, [_busiest(trace) for trace in traces]),
+        "best_fixed_agent": _scored(runs, _fixed_agent(runs)),
+        "first_code_fence_else_step_1": _scored(runs, [_speaking(trace, _code_fence(trace)) for trace in traces]),
+        "plain_features_5_fold": _scored(
+            runs, [_speaking(trace, step) for trace, step in zip(traces, plain, strict=True)]
+        ),
+    }
+
+
+def _expected(runs: Sequence[RecordedRun], *, only_blamable: bool) -> StepAndAgent:
+    """Compute what uniform guesses score on average: over steps, and over the agents that take them."""
+    step_chances, agent_chances = [], []
+    for run in runs:
+        open_steps = [step for step in run.trace.steps if not only_blamable or run.trace.can_be_blamed(step)]
+        agents = {step.agent for step in open_steps}
+        step_chances.append(sum(step.index == _gold_step(run) for step in open_steps) / max(len(open_steps), 1))
+        agent_chances.append(sum(_is_gold_agent(run, agent) for agent in agents) / max(len(agents), 1))
+    return {"step": 100 * sum(step_chances) / len(runs), "agent": 100 * sum(agent_chances) / len(runs)}
+
+
+def _best_constant(runs: Sequence[RecordedRun]) -> StepAndAgent:
+    constant = Counter(_gold_step(run) for run in runs).most_common(1)[0][0]
+    return _scored(runs, [_speaking(run.trace, constant) for run in runs])
+
+
+def _fixed_agent(runs: Sequence[RecordedRun]) -> list[_Guess]:
+    name = Counter(_bare(_gold_agent(run)) for run in runs).most_common(1)[0][0]
+    return [_Guess(None, name) for _ in runs]
+
+
+def _busiest(trace: MessageActionTrace) -> _Guess:
+    spoken = Counter(step.agent for step in trace.steps if trace.can_be_blamed(step))
+    agent = spoken.most_common(1)[0][0] if spoken else None
+    return _Guess(next((step.index for step in trace.steps if step.agent == agent), None), agent)
+
+
+def _code_fence(trace: MessageActionTrace) -> int:
+    return next((step.index for step in trace.steps if "```" in step.content), min(1, len(trace.steps) - 1))
+
+
+def _speaking(trace: MessageActionTrace, step: int) -> _Guess:
+    return _Guess(step, trace.steps[step].agent if step < len(trace.steps) else None)
+
+
+def _scored(runs: Sequence[RecordedRun], guesses: Sequence[_Guess]) -> StepAndAgent:
+    is_step, is_agent = _right(runs, guesses)
+    return {"step": percent(is_step), "agent": percent(is_agent)}
+
+
+def _right(runs: Sequence[RecordedRun], guesses: Sequence[_Guess]) -> tuple[list[bool], list[bool]]:
+    pairs = list(zip(runs, guesses, strict=True))
+    return (
+        [guess.step == _gold_step(run) for run, guess in pairs],
+        [guess.agent is not None and _is_gold_agent(run, guess.agent) for run, guess in pairs],
+    )
+
+
+def _near(steps: Sequence[int], guesses: Sequence[_Guess], distance: int) -> list[bool]:
+    return [
+        guess.step is not None and abs(guess.step - step) <= distance
+        for step, guess in zip(steps, guesses, strict=True)
+    ]
+
+
+def _top(verdict: Attribution, count: int) -> list[int]:
+    ranked = sorted(verdict.steps, key=lambda step: (-step.score, step.index))
+    return [step.index for step in ranked[:count] if step.score > 0]
+
+
+def _gold_step(run: RecordedRun) -> int:
+    assert run.faults is not None
+    step = run.faults[0].step
+    assert step is not None
+    return step
+
+
+def _gold_agent(run: RecordedRun) -> str:
+    assert run.faults is not None
+    return run.faults[0].agent
+
+
+def _is_gold_agent(run: RecordedRun, agent: str) -> bool:
+    return _bare(agent) == _bare(_gold_agent(run))
+
+
+def _bare(agent: str) -> str:
+    return re.sub(r"\s+\([^()]*\)$", "", agent).casefold()

@@ -1,0 +1,1 @@
+"""Training of the network: examples, members, calibration, tuning."""

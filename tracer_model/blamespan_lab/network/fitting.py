@@ -1,0 +1,206 @@
+"""Train the network's weights, by labels, against clean twins, and by reward.
+
+Dims: F features, R relations, D width, V words, M width of a meaning, E width of a word bag.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from blamespan_lab.network.batches import batches, targets_of
+from blamespan_lab.network.examples import Example
+from blamespan_lab.network.objectives import contrastive_loss, expected_reward, supervised_losses
+from blamespan_lab.network.schedule import Schedule
+from blamespan_tracer.network.batches import pad, parted
+from blamespan_tracer.network.model import Scores, Shape, mean_scores, scores_of
+
+__all__ = ["fit_network", "initial_weights", "predict", "predict_together"]
+
+_log = logging.getLogger(__name__)
+
+_WORD = "word."
+"""Begins the names of the weights that make the word table, and are gone when it is made."""
+
+_MEANING_WIDTH = 128
+"""Width of the layer between a word's meaning and its row of the word table."""
+
+
+def initial_weights(shape: Shape, seed: int, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """Draw weights: matrices as wide as keeps the variance, outputs of layers small, norms 1, biases 0."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, size in shape.parameters().items():
+        last = name.rpartition(".")[2]
+        if last in ("bias", "shift", "relations") or last.endswith("_bias"):
+            value = torch.zeros(size)
+        elif last == "scale":
+            value = torch.ones(size)
+        else:
+            spread = 0.05 if name == "words" else 1 / math.sqrt(size[0])
+            if name.endswith((".attend.out", ".think.out")):
+                spread /= math.sqrt(2 * shape.n_layers)
+            value = torch.randn(size, generator=generator) * spread
+        weights[name] = value.to(device).requires_grad_()
+    return weights
+
+
+def fit_network(
+    examples: Sequence[Example],
+    shape: Shape,
+    schedule: Schedule,
+    *,
+    meanings: NDArray[np.float32],
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> dict[str, Tensor]:
+    """Train on runs whose features are scaled already; on a CPU in one thread: the same bits each time, and faster.
+
+    Args:
+        examples: The runs.
+        shape: The network's.
+        schedule: How to train.
+        meanings: (V, M) what each word means: the word table is what two layers make of it.
+        seed: Chooses the first weights and every draw.
+        device: Where to compute.
+    """
+    if str(device) == "cpu":
+        torch.set_num_threads(1)
+    known = torch.from_numpy(meanings).to(device)
+    weights = initial_weights(shape, seed, device)
+    del weights["words"]
+    weights |= _initial_words(meanings.shape[1], shape.bag_width, seed, device)
+    rng = np.random.default_rng(seed)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    for phase, epochs, rate in (
+        ("labels", schedule.epochs, schedule.rate),
+        ("reward", schedule.reward_epochs, schedule.reward_rate),
+    ):
+        optimizer = _optimizer(weights, rate, schedule.decay)
+        planned = [list(batches(examples, rng, schedule.most_runs)) for _ in range(epochs)]
+        total, done = sum(map(len, planned)), 0
+        for epoch, parts in enumerate(planned):
+            sums: dict[str, float] = {}
+            for part in parts:
+                done += 1
+                for group in optimizer.param_groups:
+                    group["lr"] = rate * _warm_cosine(done / total)
+                losses = _step(part, weights, known, shape, schedule, phase, generator, device)
+                loss = sum(losses.values(), torch.zeros((), device=device))
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
+                optimizer.step()
+                for name, each in losses.items():
+                    sums[name] = sums.get(name, 0.0) + float(each.detach()) / len(parts)
+            _log.info("network %d, %s, pass %d of %d: %s", seed, phase, epoch + 1, epochs, _shown(sums))
+    table = _word_table(weights, known)
+    return {"words": table.detach()} | {
+        name: value.detach() for name, value in weights.items() if not name.startswith(_WORD)
+    }
+
+
+def _initial_words(meaning: int, width: int, seed: int, device: torch.device | str) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed + 1)
+    first = torch.randn((meaning, _MEANING_WIDTH), generator=generator) / math.sqrt(meaning)
+    second = torch.randn((_MEANING_WIDTH, width), generator=generator) * (0.15 / math.sqrt(_MEANING_WIDTH))
+    found = {f"{_WORD}in": first, f"{_WORD}bias": torch.zeros(_MEANING_WIDTH), f"{_WORD}out": second}
+    return {name: value.to(device).requires_grad_() for name, value in found.items()}
+
+
+def _word_table(weights: Mapping[str, Tensor], meanings: Tensor) -> Tensor:
+    """Make the rows of the word table for words of these (V, M) meanings: (V, E)."""
+    inner = functional.relu(meanings @ weights[f"{_WORD}in"] + weights[f"{_WORD}bias"])
+    return inner @ weights[f"{_WORD}out"]
+
+
+@torch.no_grad()
+def predict(
+    examples: Sequence[Example], weights: Mapping[str, Tensor], shape: Shape, device: torch.device | str = "cpu"
+) -> list[Scores]:
+    """Score runs; one entry per example, cut to its own steps."""
+    found: list[Scores | None] = [None] * len(examples)
+    sizes = [len(each.inputs) for each in examples]
+    for rows in parted(sorted(range(len(examples)), key=sizes.__getitem__), sizes, 32):
+        padded = pad([examples[row].inputs for row in rows], device)
+        scores = scores_of(weights, shape, padded.steps(weights))
+        for place, row in enumerate(rows):
+            size = len(examples[row].inputs)
+            pointer = torch.cat([scores.pointer[place, :size], scores.pointer[place, -1:]])
+            parts = (pointer, scores.fault[place, :size], scores.modes[place, :size], scores.states[place, :size])
+            found[row] = Scores(*(part.cpu() for part in parts))
+    return [each for each in found if each is not None]
+
+
+def predict_together(
+    examples: Sequence[Example], members: Sequence[Mapping[str, Tensor]], shape: Shape
+) -> list[Scores]:
+    """Score runs by several networks that speak together; one entry per example."""
+    said = [predict(examples, weights, shape) for weights in members]
+    return [mean_scores(each) for each in zip(*said, strict=True)]
+
+
+def _step(
+    part: Sequence[Example],
+    weights: Mapping[str, Tensor],
+    meanings: Tensor,
+    shape: Shape,
+    schedule: Schedule,
+    phase: str,
+    generator: torch.Generator,
+    device: torch.device | str,
+) -> dict[str, Tensor]:
+    padded = pad([each.inputs for each in part], device)
+    targets = targets_of(part, device)
+    runs, steps = padded.is_real.shape
+
+    def kept(share: float, *size: int) -> Tensor:
+        return (torch.rand(size, generator=generator, device=device) < share).float()
+
+    if schedule.feature_dropout and phase == "labels":
+        keep = kept(1 - schedule.feature_dropout, runs, 1, padded.features.shape[2])
+        padded.features.mul_(keep)
+    if schedule.edge_dropout and phase == "labels":
+        padded.relations.mul_(kept(1 - schedule.edge_dropout, *padded.relations.shape))
+    used, place = torch.unique(padded.words, return_inverse=True)
+    meant = meanings[used]
+    if schedule.meaning_noise:
+        meant = meant + schedule.meaning_noise * torch.randn(meant.shape, generator=generator, device=device)
+    table = _word_table(weights, meant)
+    inputs = replace(padded, words=place).steps(
+        {**weights, "words": table}, word_keep=schedule.word_keep, generator=generator
+    )
+    drop = kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
+    scores = scores_of(weights, shape, inputs, keep=drop)
+    if phase == "reward":
+        return {"reward": -expected_reward(scores, targets, padded)}
+    losses = supervised_losses(scores, targets, padded, sigma=schedule.sigma)
+    losses |= {"contrast": contrastive_loss(scores, part, schedule.margin)}
+    scale = {"pointer": 1.0} | {
+        name: getattr(schedule, name) for name in ("agent", "fault", "modes", "mode", "culprit", "contrast")
+    }
+    return {name: each * scale[name] for name, each in losses.items()}
+
+
+def _optimizer(weights: Mapping[str, Tensor], rate: float, decay: float) -> torch.optim.Optimizer:
+    matrices = [value for name, value in weights.items() if value.dim() > 1 and name != "words"]
+    others = [value for name, value in weights.items() if not (value.dim() > 1 and name != "words")]
+    return torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=rate
+    )
+
+
+def _warm_cosine(done: float) -> float:
+    return min(done / 0.1, 0.5 * (1 + math.cos(math.pi * max(0.0, done - 0.1) / 0.9)))
+
+
+def _shown(sums: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in sums.items() if value)

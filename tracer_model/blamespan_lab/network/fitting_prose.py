@@ -1,0 +1,213 @@
+"""Fit the second judge: to transcripts whose decisive step is labelled, and the gate to how runs read.
+
+Every figure of it, its temperature and its step sets are cross-validated: each team's runs are judged by weights that
+were fitted to transcripts of other teams.
+
+Dims: B runs, S steps of the longest, N steps of a run, W ways to read features (see `prose`), K modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from blamespan_lab.network.calibrating import Pointed, mass_for, temperature_of
+from blamespan_lab.network.examples import Example
+from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context, manner_of
+
+__all__ = ["Apart", "fit_prose", "tuned_prose"]
+
+_POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.06, 0.1, 1e-3
+"""L2 penalties, chosen among 0.03 to 0.4, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
+
+_NEAR = 100.0
+"""L2 penalty on how far a few labels of one's own move the pointer, by how many they are: some hundred of them count as
+much as what it learnt before. Chosen among 3 to 1000 on transcripts of teams left out, 7 to 77 of them labelled."""
+
+_FOLDS = 12
+"""Teams are left out by so many parts at most."""
+
+_ITERATIONS = 200
+_NEVER = -1e9
+_NOBODY = np.full(1, -1e9)
+"""Stands for the slot "it did not fail", which this judge does not have."""
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed run as the judge reads it: `inputs` (N, W)."""
+
+    example: Example
+    inputs: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What is said of a failed transcript by weights that have seen none of its team.
+
+    Attributes:
+        example: The run.
+        pointed: The scores of its steps, divided by the temperature, and the decisive one.
+        modes: (K,) scores of the modes, of the decisive step.
+    """
+
+    example: Example
+    pointed: Pointed
+    modes: Floats
+
+
+def fit_prose(
+    transcripts: Sequence[Sequence[Example]],
+    written: Sequence[Sequence[Example]],
+    simulated: Sequence[Sequence[Example]],
+    features: tuple[str, ...],
+    coverage: float,
+) -> tuple[ProseJudge, list[list[Apart]]]:
+    """Fit the judge and its gate.
+
+    Args:
+        transcripts: Labelled runs, their features scaled; the same ones in several forms, of which each counts alike.
+        written: Further runs that language models wrote, by where they come from.
+        simulated: Runs that the network learnt steps from, likewise.
+        features: What each feature means.
+        coverage: Percent of failures whose decisive step a step set is to hold.
+
+    Returns:
+        The judge, and per form what is said of the transcripts that failed, each team's by weights that have not seen
+        it.
+    """
+    torch.set_num_threads(1)
+    columns = columns_read(features)
+    forms = [_failures(form, columns) for form in transcripts]
+    failures = [each for form in forms for each in form]
+    apart = _judged_apart(failures)
+    temperature = temperature_of([each.pointed for each in apart])
+    apart = [replace(each, pointed=replace(each.pointed, scores=each.pointed.scores / temperature)) for each in apart]
+    modes, modes_bias = _modes(failures)
+    gate, gate_bias = _gate((*transcripts, *written), simulated, columns)
+    mass = mass_for([each.pointed for each in apart], 1.0, coverage)
+    judge = ProseJudge(
+        columns=columns,
+        pointer=_pointer(failures) / np.float32(temperature),
+        modes=modes,
+        modes_bias=modes_bias,
+        gate=gate,
+        gate_bias=gate_bias,
+        set_mass=np.array([mass], np.float32),
+    )
+    told = iter(apart)
+    return judge, [list(islice(told, len(form))) for form in forms]
+
+
+def tuned_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
+    """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
+    failures = _failures(failed, judge.columns)
+    if not failures:
+        return judge
+    return replace(judge, pointer=_pointer(failures, judge.pointer, _NEAR / len(failures)))
+
+
+def _failures(runs: Sequence[Example], columns: Ints) -> list[_Failure]:
+    return [_Failure(each, in_context(each.inputs, columns)) for each in runs if each.decisive >= 0]
+
+
+def _judged_apart(failures: Sequence[_Failure]) -> list[Apart]:
+    """Judge each team's runs by weights fitted to those of others; of one team alone, each task's."""
+    by_team = len({each.example.origin for each in failures}) > 1
+    groups = [each.example.origin if by_team else each.example.group for each in failures]
+    fold = {group: place % _FOLDS for place, group in enumerate(dict.fromkeys(groups))}
+    found: dict[int, Apart] = {}
+    for number in range(min(_FOLDS, len(fold))):
+        rest = [each for each, group in zip(failures, groups, strict=True) if fold[group] != number] or failures
+        pointer, (modes, bias) = _pointer(rest), _modes(rest)
+        for place, (each, group) in enumerate(zip(failures, groups, strict=True)):
+            if fold[group] == number:
+                example = each.example
+                scores = np.where(example.inputs.can_be_blamed, each.inputs @ pointer, _NEVER).astype(np.float64)
+                pointed = Pointed(np.concatenate([scores, _NOBODY]), example.decisive)
+                found[place] = Apart(example, pointed, each.inputs[example.decisive] @ modes + bias)
+    return [found[place] for place in range(len(failures))]
+
+
+def _pointer(failures: Sequence[_Failure], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
+    """Fit what makes a step the decisive one of its run, near to some weights or to none at all."""
+    can_be_blamed = [np.flatnonzero(each.example.inputs.can_be_blamed) for each in failures]
+    steps = torch.from_numpy(np.concatenate([each.inputs for each in failures])).double()
+    begins = np.cumsum([0, *(len(each.inputs) for each in failures)])
+    flat = torch.from_numpy(np.concatenate([begin + at for begin, at in zip(begins, can_be_blamed, strict=False)]))
+    row = torch.from_numpy(np.repeat(np.arange(len(failures)), [len(at) for at in can_be_blamed]))
+    column = torch.from_numpy(np.concatenate(can_be_blamed))
+    nobody = torch.full((len(failures), int(column.max()) + 1), _NEVER, dtype=torch.float64)  # (B, S)
+    gold = torch.tensor([each.example.decisive for each in failures])
+    base = torch.zeros(steps.shape[1]).double() if near is None else torch.from_numpy(near).double()
+
+    def loss(moved: Tensor) -> Tensor:
+        scores = nobody.index_put((row, column), (steps @ (base + moved))[flat])
+        return functional.cross_entropy(scores, gold)
+
+    (moved,) = _minimum(loss, [torch.zeros(steps.shape[1], dtype=torch.float64)], penalty)
+    return base.float().numpy() + moved
+
+
+def _modes(failures: Sequence[_Failure]) -> tuple[Floats, Floats]:
+    """Fit what tells the modes of decisive steps apart; runs without a known mode teach nothing."""
+    inputs = np.stack([each.inputs[each.example.decisive] for each in failures])
+    labels = torch.from_numpy(np.stack([each.example.modes[each.example.decisive] for each in failures])) > 0
+    known = labels.any(dim=1)
+    steps, labels = torch.from_numpy(inputs).double()[known], labels[known]
+
+    def loss(weights: Tensor, bias: Tensor) -> Tensor:
+        shares = torch.log_softmax(steps @ weights + bias, dim=1)
+        return -torch.logsumexp(shares.masked_fill(~labels, _NEVER), dim=1).mean()
+
+    n_modes = labels.shape[1]
+    start = [torch.zeros(steps.shape[1], n_modes, dtype=torch.float64), torch.zeros(n_modes, dtype=torch.float64)]
+    weights, bias = _minimum(loss, start, _MODES_PENALTY) if len(steps) else [each.float().numpy() for each in start]
+    return weights, bias
+
+
+def _gate(
+    written: Sequence[Sequence[Example]], simulated: Sequence[Sequence[Example]], columns: Ints
+) -> tuple[Floats, Floats]:
+    """Fit what tells simulated runs from those that language models wrote; every source counts alike on its side."""
+    manners, sides, counts = [], [], []
+    for is_simulated, sources in ((0.0, written), (1.0, simulated)):
+        known = [source for source in sources if source]
+        for source in known:
+            manners += [manner_of(each.inputs.features[:, columns]) for each in source]
+            sides += [is_simulated] * len(source)
+            counts += [0.5 / len(known) / len(source)] * len(source)
+    runs = torch.from_numpy(np.stack(manners)).double()
+    side, count = (torch.tensor(each, dtype=torch.float64) for each in (sides, counts))
+
+    def loss(weights: Tensor, bias: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(runs @ weights + bias, side, weight=count, reduction="sum")
+
+    start = [torch.zeros(runs.shape[1], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)]
+    weights, bias = _minimum(loss, start, _GATE_PENALTY)
+    return weights, bias
+
+
+def _minimum(loss: Callable[..., Tensor], start: Sequence[Tensor], penalty: float) -> list[Floats]:
+    """Minimise *loss* of some weights and *penalty* times the square of the first of them."""
+    weights = [each.requires_grad_() for each in start]
+    optimizer = torch.optim.LBFGS(weights, max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+
+    def evaluated() -> Tensor:
+        optimizer.zero_grad()
+        total = loss(*weights) + penalty * (weights[0] ** 2).sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    optimizer.step(evaluated)  # type: ignore[no-untyped-call]
+    return [each.detach().float().numpy() for each in weights]

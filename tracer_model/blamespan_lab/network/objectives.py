@@ -1,0 +1,156 @@
+"""What the network is taught: supervised, contrastive, and by reward.
+
+Dims: B runs, S steps, K modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from blamespan_lab.network.batches import Targets
+from blamespan_lab.network.examples import Example
+from blamespan_tracer.network.batches import Padded
+from blamespan_tracer.network.model import Scores
+
+__all__ = ["contrastive_loss", "expected_reward", "supervised_losses"]
+
+_UNKNOWN = -100
+"""Pointer target of runs whose decisive step nobody knows."""
+
+
+def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma: float) -> dict[str, Tensor]:
+    """Compute each loss, averaged over what it applies to; 0 where it applies to nothing.
+
+    - pointer: cross-entropy to the decisive step, smeared over its neighbours by a Gaussian of *sigma* steps.
+    - agent: that of the pointer's mass on the decisive step's agent; where only agents
+      are labelled, on any of these; where only the failure is known, on any step.
+    - fault, modes: binary cross-entropy per step, for modes on faulty steps alone.
+    - mode: on faulty steps, cross-entropy to any of the labelled modes, of which one is said.
+    - culprit: where only agents are labelled, that of the chance that any of an agent's steps is wrong.
+    """
+    log_shares = torch.log_softmax(scores.pointer, dim=1)  # (B, S + 1)
+    known = targets.pointer != _UNKNOWN
+    return {
+        "pointer": _pointer(log_shares, targets.pointer, padded, known, sigma),
+        "agent": _agent(log_shares, targets, padded),
+        "fault": _fault(scores.fault, targets.fault),
+        "modes": _modes(scores.modes, targets),
+        "mode": _mode(scores.modes, targets),
+        "culprit": _culprit(scores, targets, padded),
+    }
+
+
+def contrastive_loss(scores: Scores, examples: Sequence[Example], margin: float) -> Tensor:
+    """Hold a faulty step above the same step of its clean twin, where both are in the batch.
+
+    Up to the fault both runs are the same, so the steps correspond by place.
+    """
+    rows = {each.trace_id: row for row, each in enumerate(examples)}
+    pairs = [
+        (row, rows[each.twin], each.decisive)
+        for row, each in enumerate(examples)
+        if each.decisive >= 0 and each.twin in rows and each.decisive < len(examples[rows[each.twin]].inputs)
+    ]
+    if not pairs:
+        return torch.zeros((), device=scores.fault.device)
+    faulty, clean, place = torch.tensor(pairs, device=scores.fault.device).T
+    return functional.softplus(margin - (scores.fault[faulty, place] - scores.fault[clean, place])).mean()
+
+
+def expected_reward(scores: Scores, targets: Targets, padded: Padded, *, sigma: float = 1.0) -> Tensor:
+    """Average AgenTracer's reward over every answer the pointer may give, each by its probability.
+
+    The answers can be listed, so the policy gradient needs no samples: this is its exact objective. Half of the
+    reward is a Gaussian kernel of *sigma* steps, half is for the agent; a sound run gives 1 for saying so.
+
+    Source: arXiv 2509.03312, section 3.3; the format gate is void, since no answer can be malformed.
+    """
+    shares = torch.softmax(scores.pointer, dim=1)
+    known = targets.pointer != _UNKNOWN
+    steps = padded.agent.shape[1]
+    places = torch.arange(steps + 1, device=shares.device)
+    gold = targets.pointer.clamp(min=0)
+    kernel = torch.exp(-((places[None, :] - gold[:, None]).float() ** 2) / (2 * sigma**2))
+    owner = functional.pad(padded.agent, (0, 1), value=-2)  # the last place belongs to nobody
+    same = (owner == owner.gather(1, gold[:, None])).float()
+    is_sound = gold == steps
+    reward = 0.5 * kernel + 0.5 * same
+    reward[:, steps] = 0
+    reward = torch.where(is_sound[:, None], (places == steps).float()[None, :], reward)
+    return ((shares * reward).sum(dim=1) * known).sum() / known.sum().clamp(min=1)
+
+
+def _pointer(log_shares: Tensor, gold: Tensor, padded: Padded, known: Tensor, sigma: float) -> Tensor:
+    steps = log_shares.shape[1] - 1
+    places = torch.arange(steps + 1, device=gold.device)
+    kernel = torch.exp(-((places[None, :] - gold[:, None]).float() ** 2) / (2 * max(sigma, 1e-3) ** 2))
+    allowed = functional.pad(padded.can_be_blamed, (0, 1), value=False)
+    kernel = torch.where(allowed, kernel, 0.0)
+    sharp = (places[None, :] == gold[:, None]).float()
+    smeared = torch.where((gold == steps)[:, None], sharp, kernel)
+    smeared = torch.where(smeared.sum(dim=1, keepdim=True) > 0, smeared, sharp)
+    smeared = smeared / smeared.sum(dim=1, keepdim=True).clamp(min=1e-9)
+    losses = -(smeared * log_shares.clamp(min=-1e4)).sum(dim=1)
+    return (losses * known).sum() / known.sum().clamp(min=1)
+
+
+def _agent(log_shares: Tensor, targets: Targets, padded: Padded) -> Tensor:
+    steps = padded.agent.shape[1]
+    gold = targets.pointer
+    points_at_step = (gold != _UNKNOWN) & (gold < steps)
+    owner = padded.agent.gather(1, gold.clamp(0, steps - 1)[:, None])
+    may_be = (targets.culprit == 1) | targets.somewhere[:, None]
+    right = torch.where(points_at_step[:, None], padded.agent == owner, may_be) & padded.can_be_blamed
+    is_failure = right.any(dim=1)
+    mass = torch.logsumexp(log_shares[:, :-1].masked_fill(~right, -1e4), dim=1)
+    return -(mass * is_failure).sum() / is_failure.sum().clamp(min=1)
+
+
+def _fault(logits: Tensor, fault: Tensor) -> Tensor:
+    known = ~fault.isnan()
+    losses = functional.binary_cross_entropy_with_logits(logits, fault.nan_to_num(), reduction="none")
+    return (losses * known).sum() / known.sum().clamp(min=1)
+
+
+def _modes(logits: Tensor, targets: Targets) -> Tensor:
+    is_wrong = (targets.modes.sum(dim=-1) > 0).float()
+    losses = functional.binary_cross_entropy_with_logits(logits, targets.modes, reduction="none").sum(dim=-1)
+    return (losses * is_wrong).sum() / is_wrong.sum().clamp(min=1)
+
+
+def _mode(logits: Tensor, targets: Targets) -> Tensor:
+    is_labelled = targets.modes > 0
+    log_shares = torch.log_softmax(logits, dim=-1)
+    right = torch.logsumexp(log_shares.masked_fill(~is_labelled, -1e4), dim=-1)
+    is_wrong = is_labelled.any(dim=-1)
+    return -(right * is_wrong).sum() / is_wrong.sum().clamp(min=1)
+
+
+def _culprit(scores: Scores, targets: Targets, padded: Padded) -> Tensor:
+    """Learn from agents' labels: an agent is at fault if any of its steps is, with a mode if any is with that mode."""
+    known = ~targets.culprit.isnan()
+    if not known.any():
+        return torch.zeros((), device=scores.fault.device)
+    chance = torch.sigmoid(scores.fault) * known  # (B, S)
+    with_mode = chance[..., None] * torch.sigmoid(scores.modes)
+    n_agents = int(padded.agent.max()) + 1
+    losses = []
+    for agent in range(n_agents):
+        own = (padded.agent == agent) & known
+        is_there = own.any(dim=1)
+        if not is_there.any():
+            continue
+        label = torch.where(own, targets.culprit, 0.0).amax(dim=1)
+        modes = torch.where(own[..., None], targets.agent_modes, 0.0).amax(dim=1)
+        at_fault = 1 - torch.prod(torch.where(own, 1 - chance, 1.0), dim=1)
+        with_modes = 1 - torch.prod(torch.where(own[..., None], 1 - with_mode, 1.0), dim=1)
+        each = functional.binary_cross_entropy(at_fault.clamp(1e-5, 1 - 1e-5), label, reduction="none")
+        each = each + functional.binary_cross_entropy(with_modes.clamp(1e-5, 1 - 1e-5), modes, reduction="none").sum(
+            dim=-1
+        )
+        losses.append(each[is_there])
+    return torch.cat(losses).mean()

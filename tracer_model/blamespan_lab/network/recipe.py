@@ -1,0 +1,92 @@
+"""What decides which network comes out: one frozen record and a TOML file with the same names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from blamespan_lab.network.schedule import Schedule
+from blamespan_lab.toml_records import POSITIVE, read_record
+
+__all__ = ["NetworkData", "NetworkRecipe", "NetworkSize", "read_network_recipe"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkData:
+    """What to train on.
+
+    Attributes:
+        corpora: Folders that `blamespan generate` made, relative to the data folder; what their recipes hold out is
+            not learnt from: calibration, alarms and step sets are fitted to it.
+        agents: File of AEGIS runs, whose agents are labelled and whose steps are not, relative to the data folder;
+            empty for none.
+        agents_most: How many of these are read, drawn at random; 0 for all.
+        agents_penalty: L2 penalty of the lexicons that read one half of them and were fitted to the other.
+        outcomes: Files of runs, of any format, of which only the outcome is known, relative to the data folder.
+        mistakes: Files of runs, of any format, whose first wrong step is labelled, relative to the data folder. Naming
+            none that the network will be measured on is up to whoever writes the recipe.
+        mistakes_most: How many of these are read, drawn at random; 0 for all.
+        transcripts: Files of runs that language models wrote, of any format, whose decisive step is labelled, relative
+            to the recipe's folder: the second judge learns from them (`blamespan_tracer.network.prose`).
+        held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
+    """
+
+    corpora: tuple[str, ...] = ("default",)
+    agents: str = ""
+    agents_most: int = 0
+    agents_penalty: float = field(default=0.1, metadata=POSITIVE)
+    outcomes: tuple[str, ...] = ()
+    mistakes: tuple[str, ...] = ()
+    mistakes_most: int = 0
+    transcripts: tuple[str, ...] = ()
+    held_out_percent: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSize:
+    """How large the network is; see `blamespan_tracer.network.model.Shape`."""
+
+    bag_width: int = field(default=32, metadata=POSITIVE)
+    sentence_width: int = 64
+    width: int = field(default=96, metadata=POSITIVE)
+    n_heads: int = field(default=4, metadata=POSITIVE)
+    n_layers: int = field(default=2, metadata=POSITIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRecipe:
+    """Everything that decides what weights come out.
+
+    Attributes:
+        name: Names the run directory and the weights.
+        model: `network`: tells these recipes from those of other models.
+        seed: Chooses what is held out, the first weights and every draw.
+        data: What to train on.
+        size: How large.
+        schedule: How to train.
+        members: How many networks are trained apart, from other first weights, and speak together.
+        max_false_alarms: Percent of sound held-out runs that may be called failed.
+        coverage: Percent of failed held-out runs whose decisive step the step set is to hold.
+    """
+
+    name: str
+    model: str = "network"
+    seed: int = 0
+    data: NetworkData = field(default_factory=NetworkData)
+    size: NetworkSize = field(default_factory=NetworkSize)
+    schedule: Schedule = field(default_factory=Schedule)
+    members: int = field(default=1, metadata=POSITIVE)
+    max_false_alarms: float = 5.0
+    coverage: float = 90.0
+
+
+def read_network_recipe(path: Path) -> NetworkRecipe:
+    """Read the recipe at *path*; its name is the file's, and what is relative to its folder becomes absolute.
+
+    Raises:
+        ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
+    """
+    advice = "The one that made the bundled weights is tracer_model/recipes/network.toml"
+    recipe = read_record(NetworkRecipe, path, advice=advice, example="recipes/network.toml")
+    transcripts = tuple(str((path.parent / name).resolve()) for name in recipe.data.transcripts)
+    return replace(recipe, data=replace(recipe.data, transcripts=transcripts))

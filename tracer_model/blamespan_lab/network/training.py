@@ -1,0 +1,308 @@
+"""Train the network: corpora and runs with labelled agents, split by task, fit, calibration, weights.
+
+Nothing is chosen on any other file. What the corpora's recipes hold out is not fitted to, but calibrated on, in other
+words: families, topologies and wordings that were not learnt from tell how sure to be of new runs. Probabilities are
+fitted to near words, as strangers use who speak of the same things; alarms and step sets hold for any words at all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from blamespan.errors import ConfigError
+from blamespan_lab.measuring.metrics import percent
+from blamespan_lab.network.calibrating import (
+    Pointed,
+    alarm_for,
+    alarms_for,
+    blamed,
+    mass_ahead,
+    mass_for,
+    temperature_of,
+)
+from blamespan_lab.network.examples import SOUND, Example, scaled_examples
+from blamespan_lab.network.fitting import predict_together
+from blamespan_lab.network.fitting_prose import Apart, fit_prose
+from blamespan_lab.network.meanings import Meanings
+from blamespan_lab.network.members import fit_members
+from blamespan_lab.network.recipe import NetworkRecipe
+from blamespan_lab.network.rewording import with_near_words, with_strange_words
+from blamespan_lab.network.training_data import Examples, read_examples
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.modes import MODES
+from blamespan_tracer.network.inputs import RELATIONS, feature_names
+from blamespan_tracer.network.model import Scores, Shape
+from blamespan_tracer.network.pointing import shares_of
+from blamespan_tracer.network.weights import Network
+
+__all__ = ["HeldOut", "Rights", "Trained", "train_network", "train_network_on"]
+
+WEIGHTS_FILE = "network.safetensors"
+
+_LEAST_SPREAD = 1e-3
+"""A feature that hardly varies in training is not blown up."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Figures on runs not fitted to, percent but for `n` and `sound`; `mode` is None where no label names one."""
+
+    n: int
+    step: float
+    agent: float
+    mode: float | None
+    sound: int
+    false_alarms: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Figures on held-out tasks, on what the corpora's recipes hold out, and on what else was kept aside.
+
+    Attributes:
+        tasks: Tasks of families and topologies that were learnt from; calibration saw them, with other words.
+        recipes: Families and topologies that were not, likewise; None where the recipes hold nothing out.
+        agents: Percent of AEGIS runs whose most blamed agent is one that is labelled; None without such runs.
+        reasoning: Held-out tasks of runs with a labelled mistake, which calibration has not seen; None without such.
+        transcripts: Transcripts that failed, each team's as judged by who learnt from others; None without such.
+        bare: The same as bare logs tell them.
+    """
+
+    tasks: Rights
+    recipes: Rights | None = None
+    agents: float | None = None
+    reasoning: Rights | None = None
+    transcripts: Rights | None = None
+    bare: Rights | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training made: the model, its held-out figures, and where it lies."""
+
+    network: Network
+    held_out: HeldOut
+    weights: Path
+
+
+def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
+    """Train by *recipe* on what lies under *data*; leave recipe, versions, metrics and weights in *out*.
+
+    Raises:
+        ConfigError: if a corpus or file is missing, not finished, or too small to hold anything out.
+    """
+    start_s = time.perf_counter()
+    lexicon = LexicalTracer.bundled().lexicon
+    meanings = Meanings.bundled()
+    examples = read_examples(recipe, data, lexicon, meanings.vocabulary)
+    _log.info("runs read in %.0f s", time.perf_counter() - start_s)
+    network, held_out = train_network_on(examples, recipe, lexicon, meanings)
+    out.mkdir(parents=True, exist_ok=True)
+    digest = network.save(out / WEIGHTS_FILE)
+    about = {
+        **asdict(recipe),
+        **{package: version(package) for package in ("torch", "numpy", "blamespan")},
+        "python": platform.python_version(),
+    }
+    _write(out / "recipe.json", about)
+    wall_s = round(time.perf_counter() - start_s, 1)
+    _write(out / "metrics.jsonl", {**asdict(held_out), "weights": digest, "wall_s": wall_s})
+    return Trained(replace(network, digest=digest), held_out, out / WEIGHTS_FILE)
+
+
+def train_network_on(
+    examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon, meanings: Meanings
+) -> tuple[Network, HeldOut]:
+    """Train on runs in memory.
+
+    Raises:
+        ConfigError: if a side of the split has no failed run.
+    """
+    if not all(any(each.decisive >= 0 for each in part) for part in (examples.fitted, examples.tasks)):
+        raise ConfigError(
+            f"expected failed runs of enough tasks to hold {recipe.data.held_out_percent} % of them out, got "
+            f"{len(examples.fitted)} runs to fit on and {len(examples.tasks)} held out. Generate a larger corpus, or "
+            "change data.held_out_percent"
+        )
+    _log.info("%d runs to fit on, %d held out by task", len(examples.fitted), len(examples.tasks))
+    mean, spread = _scaling(examples.fitted)
+    shape = Shape(
+        n_features=len(mean),
+        n_words=len(meanings.vocabulary),
+        n_relations=len(RELATIONS),
+        n_modes=len(MODES),
+        **asdict(recipe.size),
+    )
+    fitted = scaled_examples(examples.fitted, mean, spread)
+    seeds = [recipe.seed + number for number in range(recipe.members)]
+    trained = fit_members(fitted, shape, recipe.schedule, meanings=meanings.vectors, seeds=seeds)
+    members = [_rounded(weights) for weights in trained]
+    held = scaled_examples([*examples.tasks, *examples.recipes], mean, spread)
+    seen = _Seen.of(held, members, shape)
+    near = _Seen.of(with_near_words(held, meanings.vectors, recipe.seed), members, shape)
+    strange = _Seen.of(with_strange_words(held, shape.n_words, recipe.seed), members, shape)
+    temperature = temperature_of(near.pointed)
+    both = (seen.pointed, strange.pointed)  # what holds for either holds for both
+    network = Network(
+        shape=shape,
+        members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
+        vocabulary=meanings.vocabulary,
+        mean=mean,
+        spread=spread,
+        features=feature_names(lexicon),
+        modes=tuple(map(str, MODES)),
+        lexicon=lexicon.digest,
+        temperature=temperature,
+        set_mass=max(mass_for(each, temperature, recipe.coverage) for each in both),
+        coverage=recipe.coverage / 100,
+        alarm=max(alarm_for(each, temperature, recipe.max_false_alarms) for each in both),
+        false_alarms=recipe.max_false_alarms / 100,
+        alarms=alarms_for(both, temperature),
+        notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
+    )
+    network, apart = _with_prose(network, examples, recipe.coverage)
+    others = (examples.agents, examples.reasoning)
+    agents, reasoning = (_Seen.of(scaled_examples(part, mean, spread), members, shape) for part in others)
+    tasks, recipes = seen.parted(len(examples.tasks))
+    return network, _held_out(network, tasks, recipes, agents, reasoning, apart)
+
+
+def _held_out(
+    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, apart: Sequence[Sequence[Apart]]
+) -> HeldOut:
+    transcripts, bare = (_measured_apart(form, network) for form in apart)
+    return HeldOut(
+        tasks=_measured(tasks, network),
+        recipes=_measured(recipes, network) if recipes.has_failures else None,
+        agents=_agents_right(agents) if agents.examples else None,
+        reasoning=_measured(reasoning, network) if reasoning.has_failures else None,
+        transcripts=transcripts,
+        bare=bare,
+    )
+
+
+def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[Network, list[list[Apart]]]:
+    """Give the network a second judge, where there are transcripts that failed to learn from.
+
+    Returns:
+        The network, what is said of the transcripts that failed, and of the same as bare logs tell them.
+    """
+    if not any(each.decisive >= 0 for each in examples.transcripts):
+        return network, [[], []]
+    forms, written, simulated = (
+        [scaled_examples(source, network.mean, network.spread) for source in sources]
+        for sources in ((examples.transcripts, examples.bare), examples.written, examples.simulated)
+    )
+    judge, apart = fit_prose(forms, written, simulated, network.features, coverage)
+    return replace(network, prose=judge), apart
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Runs and what the members say of them, together."""
+
+    examples: Sequence[Example]
+    scores: Sequence[Scores]
+    pointed: Sequence[Pointed]
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], members: Sequence[dict[str, Tensor]], shape: Shape) -> _Seen:
+        scores = predict_together(examples, members, shape)
+        pointed = [
+            Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(examples, scores, strict=True)
+        ]
+        return cls(examples, scores, pointed)
+
+    @property
+    def has_failures(self) -> bool:
+        return any(each.decisive >= 0 for each in self.examples)
+
+    def parted(self, place: int) -> tuple[_Seen, _Seen]:
+        return (
+            _Seen(self.examples[:place], self.scores[:place], self.pointed[:place]),
+            _Seen(self.examples[place:], self.scores[place:], self.pointed[place:]),
+        )
+
+
+def _scaling(examples: Sequence[Example]) -> tuple[Any, Any]:
+    features = np.concatenate([each.inputs.features for each in examples])
+    spread = features.std(axis=0)
+    return features.mean(axis=0), np.where(spread > _LEAST_SPREAD, spread, 1).astype(np.float32)
+
+
+def _rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Round as the file will: what is measured is what is shipped."""
+    return {name: value.half().float() for name, value in weights.items()}
+
+
+def _agents_right(seen: _Seen) -> float:
+    """Count how often the most blamed agent is one that is labelled, in percent."""
+    found = []
+    for each, point in zip(seen.examples, seen.pointed, strict=True):
+        shares, _ = shares_of(point.scores, 1.0)
+        found.append(blamed(each.inputs.agent, shares)[0] in each.culprits)
+    return percent(found)
+
+
+def _measured(seen: _Seen, network: Network) -> Rights:
+    steps, agents, modes, covered, alarms = [], [], [], [], []
+    has_mode = False
+    for each, score, point in zip(seen.examples, seen.scores, seen.pointed, strict=True):
+        shares, failed = shares_of(point.scores, network.temperature)
+        if each.decisive == SOUND:
+            alarms.append(failed >= network.alarm)
+        if each.decisive < 0:
+            continue
+        agent, step = blamed(each.inputs.agent, shares)
+        own = np.where(each.inputs.agent == agent, shares, 0)
+        chances = (own[:, None] * torch.sigmoid(score.modes).numpy()).sum(axis=0)
+        steps.append(step == each.decisive)
+        agents.append(agent == each.inputs.agent[each.decisive])
+        modes.append(bool(each.modes[each.decisive, int(chances.argmax())]))
+        has_mode |= bool(each.modes[each.decisive].any())
+        covered.append(mass_ahead(shares, each.decisive) < network.set_mass)
+    return Rights(
+        n=len(steps),
+        step=percent(steps),
+        agent=percent(agents),
+        mode=percent(modes) if has_mode else None,
+        sound=len(alarms),
+        false_alarms=percent(alarms),
+        coverage=percent(covered),
+    )
+
+
+def _measured_apart(apart: Sequence[Apart], network: Network) -> Rights | None:
+    """Measure what was said of transcripts by weights that have not seen their team; None without any."""
+    if (judge := network.prose) is None or not apart:
+        return None
+    steps, agents, modes, covered = [], [], [], []
+    for each in apart:
+        run, decisive = each.example.inputs, each.example.decisive
+        shares, _ = shares_of(each.pointed.scores, 1.0)
+        agent, step = blamed(run.agent, shares)
+        steps.append(step == decisive)
+        agents.append(agent == run.agent[decisive])
+        modes.append(bool(each.example.modes[decisive, int(each.modes.argmax())]))
+        covered.append(mass_ahead(shares, decisive) < judge.set_mass[0])
+    return Rights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")

@@ -1,0 +1,266 @@
+"""Runs a program again: up to a step every model and tool is answered from a recording, from there on it runs live."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from itertools import zip_longest
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import SpanProcessor
+
+from blamespan import conventions as words
+from blamespan.errors import ConfigError
+from blamespan.injecting.boundaries import Answer, ContentT, Opportunity, Said, Where
+from blamespan.injecting.injection import Injection
+from blamespan.trace import MessageActionTrace, Step
+from blamespan_lab.replay.script import (
+    RecordedAnswer,
+    RecordedResult,
+    Script,
+    corrected,
+    heard_in,
+    read_arguments,
+)
+
+__all__ = ["Playback", "ProgramChanged", "Told"]
+
+_MOST_SHOWN = 160
+"""Characters of each side of a difference that are shown."""
+
+
+class ProgramChanged(Exception):
+    """The program does something else than it did when it was recorded; the message says where and what."""
+
+
+class Told(SpanProcessor):
+    """Hears what models are told, from the spans that are recorded for it."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Mapping[str, Any]] = {}
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:  # the SDK's types, which it does not export
+        """Keep what a model is told that is about to be asked."""
+        attributes = span.attributes or {}
+        if attributes.get(words.OPERATION) == words.OPERATION_CHAT:
+            self._last[str(attributes.get(words.AGENT_NAME) or "")] = dict(attributes)
+
+    def last(self, agent: str) -> Mapping[str, Any]:
+        """Give the attributes of the model span that *agent* began last; empty where there is none."""
+        return self._last.get(agent, {})
+
+
+class Playback(Injection):
+    """Answers from a recording, within a `with` block, in the whole process.
+
+    Args:
+        script: The recording.
+        told: Hears what models are told; spans must be recorded for it.
+        step: The step that is put right; None to play back everything.
+        text: What it says instead.
+
+    Attributes:
+        answered: How many answers of models came from the recording.
+        asked: How many models were asked since.
+        is_reached: Whether the step came.
+        trouble: What the program did otherwise than recorded; empty if nothing.
+
+    Raises:
+        ConfigError: if *text* cannot stand in place of the step.
+    """
+
+    def __init__(self, script: Script, told: Told, step: int | None = None, text: str = "") -> None:
+        super().__init__((), everywhere=True)
+        self._end: float = len(script.trace.steps) if step is None else step
+        self._text = text
+        self._told = told
+        self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
+        for answer in script.answers:
+            self._answers[answer.agent].append(answer)
+        self._results = list(script.results)
+        self._unasked = _without_model(script)
+        self._target = _target(script, step)
+        self._instead = (
+            corrected(self._target, script.trace.steps[step], text)
+            if isinstance(self._target, RecordedAnswer) and step is not None
+            else None
+        )
+        self._turn = threading.Lock()
+        self.answered = self.asked = 0
+        self.is_reached = False
+        self.trouble = ""
+
+    def foretell(self, at: Opportunity) -> Said | None:
+        """Answer in place of a model, as long as the recording goes."""
+        with self._turn:
+            self._go_on()
+            agent = _current_agent() or at.agent
+            waiting = self._answers[agent if agent in self._answers else at.agent]
+            following = waiting[0] if waiting else None
+            is_live = self.is_reached and (following is None or following.step >= self._end)
+            if is_live:
+                self.asked += 1
+                return None
+            if following is None:
+                raise self._differs(f"{agent!r} asks its model once more than it was recorded to")
+            self._compare(following)
+            waiting.popleft()
+            self.answered += 1
+            if following is self._target:
+                self.is_reached = True
+                assert self._instead is not None  # made with the target
+                return self._instead.said
+            return following.said
+
+    def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> Any:
+        """Answer in place of a tool, and of an agent that asks no model, as long as the recording goes.
+
+        What it gives is of the same type as *content*.
+        """
+        del where
+        if isinstance(content, Answer) and content.is_due:
+            with self._turn:
+                self._go_on()
+                return self._answer_of(at, content)
+        if isinstance(content, Said) and at.agent in self._unasked:
+            with self._turn:
+                return self._said_by(at.agent, content)
+        return content
+
+    def _said_by(self, agent: str, content: Said) -> Any:  # what it says, which the caller's type says
+        """Look at what an agent says that asks no model: the program's own code, which runs again."""
+        self._go_on()
+        step = self._unasked[agent].popleft() if self._unasked[agent] else None
+        if step is None or (step.index > self._end and self.is_reached):
+            return content
+        if step.index == self._end:
+            self.is_reached = True
+            return Said(self._text)
+        if content.text.strip() not in step.content:
+            said = f"recorded {_short(step.content)}, now {_short(content.text)}"
+            raise self._differs(f"at step {step.index}: {agent!r} says something else: {said}")
+        return content
+
+    def _answer_of(self, at: Opportunity, content: Answer) -> Any:  # an answer, which the caller's type says
+        found = self._found(at)
+        if found is None and self.is_reached:
+            return content
+        if found is None:
+            raise self._differs(f"{at.agent!r} calls {at.tool!r} with {_short(at.arguments)}, which was not recorded")
+        if found.step >= self._end and found is not self._target and self.is_reached:
+            return content
+        self._results.remove(found)
+        if found is self._target:
+            self.is_reached = True
+            return Answer(self._text, is_due=bool(self._text))
+        return Answer(found.text, _exception(found), is_due=bool(found.text or found.error))
+
+    def _found(self, at: Opportunity) -> RecordedResult | None:
+        span = _current()
+        call_id, arguments = span.get(words.TOOL_CALL_ID), read_arguments(span.get(words.TOOL_ARGUMENTS))
+        alike = [one for one in self._results if one.tool == at.tool and one.arguments == arguments]
+        return next((one for one in alike if one.call_id and one.call_id == call_id), alike[0] if alike else None)
+
+    def _compare(self, recorded: RecordedAnswer) -> None:
+        told = self._told.last(recorded.agent)
+        heard = heard_in(told) if told else None
+        if recorded.heard is None or heard is None or heard == recorded.heard:
+            return
+        what = f"{recorded.agent!r} is told something else: {_difference(recorded.heard, heard)}"
+        raise self._differs(f"at step {int(recorded.step)}: {what}")
+
+    def _go_on(self) -> None:
+        if self.trouble:  # frameworks go on after an exception of ours: no model must be asked any more
+            raise ProgramChanged(self.trouble)
+
+    def _differs(self, what: str) -> ProgramChanged:
+        self.trouble = what
+        return ProgramChanged(what)
+
+
+def _target(script: Script, step: int | None) -> RecordedAnswer | RecordedResult | None:
+    """Find the answer that *step* shows: of a message, what its model said last in it."""
+    if step is None:
+        return None
+    if script.trace.steps[step].kind == "tool_result":
+        return next((one for one in script.results if one.step == step), None)
+    shown = [one for one in script.answers if one.step == step or _calls(script.trace, one, step)]
+    shown = shown or [one for one in script.answers if one.message == step]
+    asked = {one.agent for one in script.answers}
+    if not shown and script.trace.steps[step].agent in asked:
+        made_of = ", ".join(map(str, script.trace.steps[step].inputs)) or "none"
+        raise ConfigError(
+            f"step {step} was made by the program out of other steps ({made_of}), no model said it. "
+            "Put one of those right"
+        )
+    speaking = [one for one in shown if one.said.text.strip()] or shown
+    return speaking[-1] if speaking else None
+
+
+def _without_model(script: Script) -> dict[str, deque[Step]]:
+    """List what agents said that ask no model, by agent."""
+    asking = {answer.agent for answer in script.answers}
+    found: dict[str, deque[Step]] = defaultdict(deque)
+    for step in script.trace.steps:
+        if step.agent not in asking and script.trace.can_be_blamed(step) and step.kind != "tool_call":
+            found[step.agent].append(step)
+    return found
+
+
+def _calls(trace: MessageActionTrace, answer: RecordedAnswer, step: int) -> bool:
+    """Tell whether *step* is one of several calls that *answer* asks for at once."""
+    shown = trace.steps[step]
+    if shown.kind != "tool_call" or shown.agent != answer.agent or not 0 <= step - answer.step < len(trace.steps):
+        return False
+    name, _, arguments = shown.content.partition("(")
+    wanted = (name, read_arguments(arguments.removesuffix(")")))
+    return wanted in [(call.name, read_arguments(call.arguments)) for call in answer.said.calls]
+
+
+def _current() -> dict[str, Any]:
+    attributes: Any = getattr(trace.get_current_span(), "attributes", None)  # only the SDK's spans can be read
+    return dict(attributes or {})
+
+
+def _current_agent() -> str:
+    """Name whose span is current; a run's own span names the team."""
+    around = _current()
+    return "" if around.get(words.OPERATION) == words.OPERATION_WORKFLOW else str(around.get(words.AGENT_NAME) or "")
+
+
+def _exception(result: RecordedResult) -> str:
+    if not result.error:
+        return ""
+    name = result.error.rpartition(".")[2]
+    return name if isinstance(getattr(builtins, name, None), type) else "RuntimeError"
+
+
+def _difference(recorded: object, now: object) -> str:
+    """Show the first message that is another, where it begins to be."""
+    before, after = (list(each) if isinstance(each, tuple) else [] for each in (recorded, now))
+    for old, new in zip_longest(before, after):
+        if old != new:
+            one, other = _plain(old), _plain(new)
+            at = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+            return f"recorded {_short(one, at)}, now {_short(other, at)}"
+    return "in a way that cannot be shown"
+
+
+def _plain(message: object) -> str:
+    """Write a message as its role, its name and what it says."""
+    if not isinstance(message, tuple):
+        return "nothing"
+    role, name, parts = message
+    said = [part.get("content", part.get("response", part)) for part in map(json.loads, parts)]
+    return f"{role} {name}: {' '.join(map(str, said))}"
+
+
+def _short(text: str, at: int = 0) -> str:
+    """Quote *text*, from a little before the place *at*."""
+    start = max(0, at - 40)
+    end = start + _MOST_SHOWN
+    return repr(("..." if start else "") + text[start:end] + ("..." if end < len(text) else ""))

@@ -1,0 +1,181 @@
+"""A recorded run and the same run with one step put right: whether the outcome changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from opentelemetry.sdk.trace import TracerProvider
+
+import blamespan
+from blamespan.analysis.sources import pieces
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.importing.files import read_lines
+from blamespan.importing.selection import is_named
+from blamespan.otlp.json import request_from_json
+from blamespan.otlp.proto import spans_from_proto
+from blamespan.rebuilding.runs import split_runs
+from blamespan.spans import Span
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.replay.playback import Playback, Told
+from blamespan_lab.replay.script import Script, script_of
+from blamespan_lab.replay.user_program import Ran, UserProgram
+
+__all__ = ["Rerun", "read_script", "recording_quietly", "rerun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """What came of a replay.
+
+    Attributes:
+        original: How the recorded run ended.
+        replay: How it ended with the step put right.
+        answered: How many answers of models came from the recording.
+        asked: How many times a model was asked after it.
+    """
+
+    original: Ran
+    replay: Ran
+    answered: int
+    asked: int
+
+    @property
+    def has_flipped(self) -> bool | None:
+        """Tell whether the outcome changed; None where nobody can tell."""
+        if self.original.succeeded is None or self.replay.succeeded is None:
+            return None
+        return self.original.succeeded != self.replay.succeeded
+
+    @property
+    def answers_differ(self) -> bool:
+        """Tell whether the answer is another."""
+        return self.original.answer.strip() != self.replay.answer.strip()
+
+
+def read_script(path: Path, which: str | None = None, *, format_name: str | None = None) -> Script:
+    """Read the run to replay from a file that `blamespan analyze` reads.
+
+    Args:
+        path: The file.
+        which: Its number, from 1, or how its trace's id begins, where the file holds several runs.
+        format_name: Read it in this format instead of telling by its content.
+
+    Raises:
+        UnreadableInput: if there is no run in it.
+        ConfigError: if it holds several runs, and not exactly one is named.
+    """
+    runs, errors = [], []
+    number = 0
+    for piece in pieces([str(path)], format_name=format_name):
+        for run in piece.read():
+            if isinstance(run, UnreadableInput):
+                errors.append(run)
+                continue
+            number += 1
+            if which is None or is_named(which, number, run.trace):
+                runs.append((Path(piece.name), run.trace))
+    if not runs and errors:
+        raise errors[0]
+    if len(runs) != 1:
+        found = ", ".join(trace.trace_id for _, trace in runs[:5]) or "none"
+        more = ", ..." if len(runs) > 5 else ""
+        raise ConfigError(
+            f"{path}: expected one run that can be replayed, got {len(runs)} ({found}{more}). "
+            "Name one with --run, by its number or the start of its id"
+        )
+    [(file, trace)] = runs
+    return script_of(trace, _spans_of(file, trace))
+
+
+def _spans_of(path: Path, trace: MessageActionTrace) -> list[Span]:
+    """Read the run's spans, in our own words; none where the file holds no OTLP-JSON, or the spans are not ours."""
+    spans: list[Span] = []
+    try:
+        for _, line in read_lines(path):
+            if trace.trace_id.encode() in line.lower():
+                spans += spans_from_proto(request_from_json(line).resource_spans)
+        mine = [span for span in spans if span.trace_id == trace.trace_id]
+        ids = {step.span_id for step in trace.steps}
+        runs = [run for run in split_runs(mine) if ids & {span.span_id for span in run.spans}]
+    except BlamespanError:  # the importer could read it, so it is another format
+        return []
+    return list(runs[0].meanings or runs[0].spans) if len(runs) == 1 else []
+
+
+@contextmanager
+def recording_quietly() -> Iterator[Told]:
+    """Record for what is told to models alone: no span leaves the process.
+
+    Programs that are imported within the block stay with that, even if they call `blamespan.instrument()`.
+    """
+    provider, told = TracerProvider(shutdown_on_exit=False), Told()
+    provider.add_span_processor(told)
+    done = blamespan.instrument(tracer_provider=provider)
+    try:
+        yield told
+    finally:
+        if done:
+            blamespan.uninstrument()
+
+
+def rerun(program: UserProgram, script: Script, step: int, text: str, task: str, told: Told) -> Rerun:
+    """Run *program* as it was recorded up to *step*, say *text* there, and let the rest run live.
+
+    What was recorded is played back first, without asking any model: that gives the original outcome.
+
+    Args:
+        program: Made anew for each run.
+        script: The recording.
+        step: Index of the step that is put right.
+        text: What it says instead.
+        task: What the program is asked.
+        told: Of `recording_quietly`.
+
+    Raises:
+        ConfigError: if the step cannot be replaced, what came before it is not all there, or the program has changed
+            since it was recorded.
+    """
+    _check_step(script, step)
+    script.check(step)
+    original = _original(program, script, task, told)
+    with Playback(script, told, step, text) as playback:
+        ran = program.run(task)
+    if playback.trouble:
+        raise ConfigError(
+            f"the program {program.name!r} has changed since it was recorded: {playback.trouble}. "
+            "Replay with the program as it was, or record it again"
+        )
+    if not playback.is_reached:
+        raise ConfigError(
+            f"the program {program.name!r} has changed since it was recorded: it ended without coming to step {step}"
+            f"{f' ({ran.error})' if ran.error else ''}. Replay with the program as it was, or record it again"
+        )
+    return Rerun(original, ran, playback.answered, playback.asked)
+
+
+def _check_step(script: Script, step: int) -> None:
+    steps = script.trace.steps
+    if not 0 <= step < len(steps):
+        raise ConfigError(
+            f"step must be one of the run's, 0 to {len(steps) - 1}, got {step}. `blamespan analyze` lists them"
+        )
+    wanted = steps[step]
+    if not script.trace.can_be_blamed(wanted) and wanted.kind != "tool_result":
+        raise ConfigError(
+            f"step {step} is what {wanted.agent!r} said, who is no agent: nothing to put right. Give another --task"
+        )
+
+
+def _original(program: UserProgram, script: Script, task: str, told: Told) -> Ran:
+    """Play back all of the recording; where that fails behind the step, take what the trace says last."""
+    if not script.is_cut:
+        with Playback(script, told) as playback:
+            ran = program.run(task)
+        if not playback.trouble:
+            return ran
+    trace = script.trace
+    said = [step.content for step in trace.steps if trace.can_be_blamed(step) and step.kind != "tool_call"]
+    return program.judged(said[-1] if said else "", task)

@@ -1,0 +1,73 @@
+"""Code: a function by its requirements, tried on examples in a sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from blamespan_lab.simulation.code_writing import TEMPLATES, run_own, write_code
+from blamespan_lab.simulation.facts import Fact, Rule, Value
+from blamespan_lab.simulation.sandbox import try_code
+from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
+
+__all__ = ["code_task"]
+
+_NAMES = ("solve", "compute", "summarise", "transform", "evaluate", "convert", "reduce_all", "prepare")
+_SHOWN = 3
+"""How many of the examples the agents' own tests show; the answer is judged by all."""
+_EXAMPLES = 14
+
+
+def code_task(rng: Random, size: int) -> Task:
+    """Ask for a function with *size* requirements, or as many as its template has."""
+    build = Builder("code", rng)
+    template = rng.choice(
+        [each for each in TEMPLATES.values() if len(each.requirements) >= min(size, 5)] or list(TEMPLATES.values())
+    )
+    name, style = rng.choice(_NAMES), rng.randint(0, 2)
+    inputs = []
+    for need in rng.sample(template.requirements, k=max(3, min(size, len(template.requirements)))):
+        value = rng.choice(need.values)
+        if isinstance(value, str):
+            build.given(
+                need.key, need.phrase, value, kind="choice", choices=tuple(v for v in need.values if isinstance(v, str))
+            )
+        else:
+            build.given(need.key, need.phrase, value)
+        inputs.append(need.key)
+    operation = f"implement:{template.name}:{name}:{style}"
+    build.facts["function"] = _function_fact(name)
+    known = {key: build.truth[key] for key in inputs}
+    build.truth["function"] = write_code(operation, known)
+    build.implied.append(Rule("function", operation, tuple(inputs)))
+    examples = tuple(template.example(rng) for _ in range(_EXAMPLES))
+    wanted = run_own(operation, known, examples)
+    task = build.task(
+        "function", template.opening.format(name=name), "[Write|Please write|Implement] the function [in Python|].", ()
+    )
+    return _with_tests(task, name, examples, wanted)
+
+
+def _function_fact(name: str) -> Fact:
+    return Fact("function", f"function {name}", "code")
+
+
+def _with_tests(task: Task, name: str, examples: tuple[object, ...], wanted: tuple[object, ...]) -> Task:
+    def run_tests(code: str) -> str:
+        got = try_code(code, name, examples[:_SHOWN])
+        if got.error is not None:
+            return f"error: {got.error}"
+        wrong = [n for n in range(_SHOWN) if got.results[n] != wanted[n]]
+        lines = [f"{_SHOWN - len(wrong)} passed, {len(wrong)} failed"]
+        return "\n".join(
+            [*lines, *(f"{name}({examples[n]!r}) should give {wanted[n]!r}, got {got.results[n]!r}" for n in wrong)]
+        )
+
+    def judge(answer: Value) -> bool:
+        if answer == task.truth["function"]:
+            return True  # it is where the wanted results come from
+        got = try_code(str(answer), name, examples)
+        return got.error is None and got.results == wanted
+
+    tool = Tool("run_tests", "Run the tests on a piece of code.", {"code": "the whole source"}, run_tests)
+    return replace(task, tools=(tool,), judge=judge)

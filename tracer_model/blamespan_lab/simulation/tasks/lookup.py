@@ -1,0 +1,139 @@
+"""Look-ups: stock and prices in a database, fees and rules of the house in documents; then a little arithmetic."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from random import Random
+
+from blamespan_lab.simulation.facts import Lookup
+from blamespan_lab.simulation.prose import laid_out, state
+from blamespan_lab.simulation.tasks.documents import search_tool
+from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
+
+__all__ = ["lookup"]
+
+_CITIES = ("Lyon", "Porto", "Gdansk", "Bergen", "Graz", "Turin", "Leeds", "Ghent", "Malmo", "Brno")
+_GOODS = (
+    ("lamp", "lamps"),
+    ("kettle", "kettles"),
+    ("desk", "desks"),
+    ("clock", "clocks"),
+    ("radio", "radios"),
+    ("mirror", "mirrors"),
+)
+_MAX_ROWS = 20
+_MAX_SQL_CHARS = 1_000
+
+
+def lookup(rng: Random, size: int) -> Task:
+    """Make a look-up task that is about *size* facts deep."""
+    build = Builder("lookup", rng)
+    cities, goods = rng.sample(_CITIES, k=5), rng.sample(_GOODS, k=4)
+    stock = {(good, city): rng.randint(4, 180) for good, _ in goods for city in cities}
+    prices = {good: rng.randint(3, 140) for good, _ in goods}
+    fees = {city: rng.randint(6, 90) for city in cities}
+    values = [_value_of_stock(build, goods[n % 4], cities[n % 5], stock, prices) for n in range(max(1, size // 4))]
+    last = values[0] if len(values) == 1 else build.derived("total", "value of all that stock", "sum", values, "euros")
+    if size >= 4 or rng.random() < 0.6:
+        city = cities[0]
+        fee = build.found("fee", f"delivery fee for {city}", float(fees[city]), _asked(f"delivery fee {city}"), "euros")
+        last = build.derived("net", "value after the delivery fee", "difference", (last, fee), "euros")
+    if size % 2 and size > 4:
+        rate = float(rng.choice((2, 3, 5, 6, 8, 10)))
+        tax = build.found("rate", "insurance rate", rate, _asked("insurance rate"), "percent")
+        last = build.derived("cover", "insurance premium", "percent", (tax, last), "euros")
+    opening = (
+        "[Our warehouses|The branches of a shop] keep [stock and prices|figures] in a database and fees in documents."
+    )
+    request = rng.choice(("What is the {}?", "Please report the {}.", "Find out the {}.")).format(
+        build.facts[last].phrase
+    )
+    documents = _documents(build.rng, fees, cities, float(build.truth.get("rate", 4.0)))  # type: ignore[arg-type]
+    return build.task(last, opening, request, tools=(_database(stock, prices), search_tool(documents)))
+
+
+def _value_of_stock(
+    build: Builder, good: tuple[str, str], city: str, stock: Mapping[tuple[str, str], int], prices: Mapping[str, int]
+) -> str:
+    one, many = good
+    key = f"{one}_{city}"
+    found = build.found(
+        f"stock_{key}",
+        f"stock of {many} in {city}",
+        float(stock[one, city]),
+        _selected("units", "stock", product=one, city=city),
+    )
+    price = f"price_{one}"
+    if price not in build.facts:
+        build.found(
+            price,
+            f"price of a {one}",
+            float(prices[one]),
+            _selected("price", "prices", product=one),
+            "euros",
+        )
+    return build.derived(f"value_{key}", f"value of the {many} in {city}", "product", (found, price), "euros")
+
+
+def _selected(column: str, table: str, **where: str) -> Lookup:
+    """Ask for one cell; the names are our own."""
+    conditions = " AND ".join(f"{name} = '{value}'" for name, value in where.items())
+    return Lookup("query_database", {"sql": f"SELECT {column} FROM {table} WHERE {conditions}"}, "value")  # noqa: S608
+
+
+def _asked(query: str) -> Lookup:
+    return Lookup("search_documents", {"query": query})
+
+
+def _documents(rng: Random, fees: Mapping[str, int], cities: Sequence[str], rate: float) -> dict[str, str]:
+    """Write the house's documents: one per city, one on insurance, some beside the point."""
+    facts = Builder("lookup", rng)
+    written: dict[str, str] = {}
+    for city in cities:
+        key = facts.given(f"fee_{city}", f"delivery fee for {city}", float(fees[city]), "euros")
+        hours = f"Goods for {city} leave at {rng.randint(6, 18)}:00. Up to {rng.randint(2, 9)} pallets go per trip."
+        written[f"delivery-{city.lower()}"] = (
+            laid_out([state(facts.facts[key], facts.truth[key], rng, is_impersonal=True)], rng) + " " + hours
+        )
+    key = facts.given("insurance", "insurance rate", rate, "percent")
+    written["insurance"] = (
+        laid_out([state(facts.facts[key], rate, rng, is_impersonal=True)], rng) + " It holds for every branch."
+    )
+    written["returns"] = f"Goods may be returned within {rng.randint(14, 60)} days."
+    written["opening-hours"] = f"Branches open at {rng.randint(7, 10)}:00 and close at {rng.randint(17, 20)}:00."
+    return written
+
+
+def _database(stock: Mapping[tuple[str, str], int], prices: Mapping[str, int]) -> Tool:
+    """Make a tool that runs one read-only SELECT on a fresh copy of the tables, in memory."""
+
+    def query_database(sql: str) -> str:
+        if len(sql) > _MAX_SQL_CHARS:
+            raise ValueError(
+                f"expected at most {_MAX_SQL_CHARS} characters of SQL, got {len(sql)}. Ask for less at once"
+            )
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.execute("CREATE TABLE stock (product TEXT, city TEXT, units INTEGER)")
+            database.execute("CREATE TABLE prices (product TEXT, price INTEGER)")
+            database.executemany("INSERT INTO stock VALUES (?, ?, ?)", [(*key, units) for key, units in stock.items()])
+            database.executemany("INSERT INTO prices VALUES (?, ?)", list(prices.items()))
+            database.execute("PRAGMA query_only = ON")
+            steps = 0
+
+            def is_too_long() -> bool:
+                nonlocal steps
+                steps += 1
+                return steps > 100
+
+            database.set_progress_handler(is_too_long, 10_000)
+            rows = database.execute(sql).fetchmany(_MAX_ROWS)
+        return "\n".join(", ".join(str(cell)[:200] for cell in row) for row in rows) or "no rows"
+
+    return Tool(
+        "query_database",
+        "Run one SQL query on the tables stock(product, city, units) and prices(product, price).",
+        {"sql": "a SELECT statement"},
+        query_database,
+    )

@@ -1,0 +1,175 @@
+"""A task: a question whose answer can be checked, what there is to know on the way, and tools that really work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from blamespan_lab.simulation.facts import Fact, FactKind, Lookup, Rule, Value, evaluate, same
+from blamespan_lab.simulation.prose import laid_out, sentence, state, state_rule
+from blamespan_lab.simulation.reading import Lexicon
+from blamespan_lab.wordings import choose
+
+__all__ = ["Builder", "Task", "Tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that the agents of a task may use.
+
+    Attributes:
+        name: Unique in its task.
+        description: One sentence for the model.
+        parameters: What each argument means, by its name; all are texts.
+        function: Does it; what it raises is the tool's error.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, str]
+    function: Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task.
+
+    Attributes:
+        family: Which of `FAMILIES` it comes from.
+        question: What the team is asked.
+        lexicon: What things are called: all that a policy knows from the start.
+        implied: Rules that need not be said: common sense.
+        tools: What the agents may call.
+        truth: What is really so. Only tools and `check` look at it, never a policy.
+        rules: Every rule by which the answer follows.
+        measure: What the answer is picked by, where it is one of several.
+        judge: Decides on an answer instead of comparing it with the truth: code is tried, not compared.
+    """
+
+    family: str
+    question: str
+    lexicon: Lexicon
+    implied: tuple[Rule, ...]
+    tools: tuple[Tool, ...]
+    truth: Mapping[str, Value]
+    rules: tuple[Rule, ...]
+    measure: str = ""
+    judge: Callable[[Value], bool] | None = None
+
+    def answer_in(self, text: str) -> Value | None:
+        """Read the answer that *text* gives, or None; the last statement counts."""
+        answer: Value | None = None
+        for said in self.lexicon.read(text, self.truth).said:
+            if said.key == self.lexicon.target:
+                answer = None if said.is_denied else said.value
+        return answer
+
+    def check(self, final_text: str) -> bool:
+        """Tell whether the answer that *final_text* gives is right."""
+        answer = self.answer_in(final_text)
+        if answer is None:
+            return False
+        return self.judge(answer) if self.judge else same(answer, self.truth[self.lexicon.target])
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """List the keys of what does not follow from anything: given in the question or found with a tool."""
+        return frozenset(self.lexicon.facts) - {rule.out for rule in self.rules}
+
+
+@dataclass
+class Builder:
+    """Puts a task together, fact by fact.
+
+    Attributes:
+        family: The task's.
+        rng: Draws everything.
+    """
+
+    family: str
+    rng: Random
+    facts: dict[str, Fact] = field(default_factory=dict)
+    truth: dict[str, Value] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+    implied: list[Rule] = field(default_factory=list)
+    measure: str = ""
+    _given: list[str] = field(default_factory=list)
+
+    def given(
+        self, key: str, phrase: str, value: Value, unit: str = "", kind: FactKind = "amount", **more: object
+    ) -> str:
+        """Add a fact that the question states; gives its key."""
+        self._add(Fact(key, phrase, kind, unit, **more), value)  # type: ignore[arg-type]  # fields of Fact
+        self._given.append(key)
+        return key
+
+    def found(
+        self,
+        key: str,
+        phrase: str,
+        value: Value,
+        lookup: Lookup,
+        unit: str = "",
+        kind: FactKind = "amount",
+        **more: object,
+    ) -> str:
+        """Add a fact that a tool gives; gives its key."""
+        self._add(Fact(key, phrase, kind, unit, lookup=lookup, **more), value)  # type: ignore[arg-type]  # fields of Fact
+        return key
+
+    def derived(
+        self,
+        key: str,
+        phrase: str,
+        operation: str,
+        inputs: Sequence[str],
+        unit: str = "",
+        kind: FactKind = "amount",
+        *,
+        is_implied: bool = False,
+        **more: object,
+    ) -> str:
+        """Add a fact that follows from *inputs*; gives its key."""
+        rule = Rule(key, operation, tuple(inputs))
+        self.facts[key] = Fact(key, phrase, kind, unit, **more)  # type: ignore[arg-type]  # fields of Fact
+        value = evaluate(rule, self.truth, self.facts)
+        assert value is not None, f"{key} does not follow from {inputs}"
+        self._add(self.facts[key], value)
+        (self.implied if is_implied else self.rules).append(rule)
+        return key
+
+    def task(self, target: str, opening: str, request: str, tools: Sequence[Tool] = ()) -> Task:
+        """Finish: the question states what is given and the rules, and asks for *target*."""
+        lexicon = Lexicon(
+            dict(self.facts),
+            target,
+            {rule.out: rule.inputs for rule in self.rules if rule.operation in ("lowest", "highest")},
+        )
+        return Task(
+            family=self.family,
+            question=self._question(opening, request),
+            lexicon=lexicon,
+            implied=tuple(self.implied),
+            tools=tuple(tools),
+            truth=dict(self.truth),
+            rules=(*self.rules, *self.implied),
+            measure=self.measure,
+        )
+
+    def _add(self, fact: Fact, value: Value) -> None:
+        self.facts[fact.key] = fact
+        self.truth[fact.key] = value
+
+    def _question(self, opening: str, request: str) -> str:
+        stated = [state(self.facts[key], self.truth[key], self.rng, is_impersonal=True) for key in self._given]
+        ruled = [state_rule(rule, self.facts, self.measure, self.rng) for rule in self.rules]
+        if self.rng.random() < 0.3:
+            self.rng.shuffle(stated)
+        parts = [
+            choose([opening], self.rng),
+            laid_out(stated, self.rng),
+            laid_out(ruled, self.rng, joins=False),
+            choose([request], self.rng),
+        ]
+        return ("\n" if self.rng.random() < 0.5 else " ").join(sentence(part) for part in parts if part)

@@ -1,0 +1,178 @@
+"""The topologies as AutoGen AgentChat teams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+try:
+    from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent, MessageFilterConfig, PerSourceFilter
+    from autogen_agentchat.base import ChatAgent, TaskResult, Team, TerminationCondition
+    from autogen_agentchat.conditions import MaxMessageTermination, TextMentionTermination
+    from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
+    from autogen_agentchat.teams import (
+        DiGraphBuilder,
+        GraphFlow,
+        MagenticOneGroupChat,
+        RoundRobinGroupChat,
+        SelectorGroupChat,
+        Swarm,
+    )
+except ImportError as error:
+    raise ImportError("simulated AutoGen teams need AutoGen: pip install 'blamespan[autogen]'") from error
+
+from blamespan_lab.simulation.clients.autogen import PolicyClient, tool_for
+from blamespan_lab.simulation.protocols import SELECTOR_PROMPT
+from blamespan_lab.simulation.stage import Stage
+from blamespan_lab.wordings.talk import MARKS
+
+__all__ = ["perform"]
+
+_MAX_MESSAGES = 60
+_OUT_OF_ROUNDS = "Max rounds reached"
+"""How MagenticOne says that it was stopped."""
+_MAX_TOOL_ROUNDS = 12
+
+
+async def perform(topology: str, stage: Stage) -> list[tuple[str, str]]:
+    """Build the team and run it on the stage's task.
+
+    Returns:
+        Sender and text of each message of the conversation, in order.
+    """
+    result: TaskResult = await _TEAMS[topology](stage).run(task=stage.task.question)
+    spoken = [message for message in result.messages if isinstance(message, BaseChatMessage)]
+    stage.ran_out = len(spoken) >= _MAX_MESSAGES or (result.stop_reason or "").startswith(_OUT_OF_ROUNDS)
+    return [
+        (message.source, message.to_text())
+        for message in spoken
+        if not isinstance(message, HandoffMessage) and message.source != "user"
+    ]
+
+
+def _agents(stage: Stage, *roles: str, handoffs: bool = False) -> list[AssistantAgent]:
+    members = [member for member in stage.team if member.role in roles] if roles else stage.team
+    return [_agent(stage, member.name, handoffs=handoffs) for member in members]
+
+
+def _agent(stage: Stage, name: str, *, handoffs: bool = False) -> AssistantAgent:
+    others = [member.name for member in stage.team if member.name != name]
+    tools: list[Any] = [tool_for(tool) for tool in stage.tools_of(name)]
+    return AssistantAgent(
+        name,
+        PolicyClient(stage, name),
+        description=stage.described(name),
+        system_message=stage.system[name],
+        tools=tools,
+        handoffs=list(others) if handoffs else None,
+        max_tool_iterations=_MAX_TOOL_ROUNDS,
+    )
+
+
+def _ended() -> TerminationCondition:
+    ends: TerminationCondition = MaxMessageTermination(_MAX_MESSAGES)
+    for mark in MARKS:
+        ends = ends | TextMentionTermination(mark)
+    return ends
+
+
+def _chain(stage: Stage) -> Team:
+    return _flow(_agents(stage))
+
+
+def _relay(stage: Stage) -> Team:
+    agents = _agents(stage)
+    before = ["user", *(agent.name for agent in agents[:-1])]
+    return _flow(
+        [
+            MessageFilterAgent(
+                agent.name,
+                agent,
+                MessageFilterConfig(per_source=[PerSourceFilter(source=source, position="last", count=1)]),
+            )
+            for agent, source in zip(agents, before, strict=True)
+        ]
+    )
+
+
+def _flow(agents: Sequence[ChatAgent]) -> Team:
+    builder = DiGraphBuilder()
+    for agent in agents:
+        builder.add_node(agent)
+    for agent, following in pairwise(agents):
+        builder.add_edge(agent, following)
+    return GraphFlow(list(agents), builder.build())
+
+
+def _parallel(stage: Stage) -> Team:
+    planner, *branches, solver, verifier, reporter = _agents(stage)
+    builder = DiGraphBuilder()
+    for agent in (planner, *branches, solver, verifier, reporter):
+        builder.add_node(agent)
+    for branch in branches:
+        builder.add_edge(planner, branch)
+        builder.add_edge(branch, solver, activation_group="branches", activation_condition="all")
+    builder.add_edge(solver, verifier)
+    builder.add_edge(verifier, reporter, condition=_is_marked)
+    builder.add_edge(verifier, solver, condition=_is_open, activation_group="again", activation_condition="any")
+    members: list[ChatAgent] = [planner, *branches, solver, verifier, reporter]
+    return GraphFlow(members, builder.build(), termination_condition=MaxMessageTermination(_MAX_MESSAGES))
+
+
+def _is_marked(message: BaseChatMessage) -> bool:
+    return any(mark in message.to_model_text() for mark in MARKS)
+
+
+def _is_open(message: BaseChatMessage) -> bool:
+    return not _is_marked(message)
+
+
+def _round_robin(stage: Stage) -> Team:
+    members: list[ChatAgent | Team] = [*_agents(stage)]
+    return RoundRobinGroupChat(members, termination_condition=_ended())
+
+
+def _selector(stage: Stage) -> Team:
+    (leader,) = stage.named("orchestrator")
+    members: list[ChatAgent | Team] = [*_agents(stage, "planner", "researcher", "solver", "verifier")]
+    return SelectorGroupChat(
+        members,
+        PolicyClient(stage, leader),
+        selector_prompt=SELECTOR_PROMPT,
+        allow_repeated_speaker=True,
+        termination_condition=_ended(),
+    )
+
+
+def _orchestrator(stage: Stage) -> Team:
+    (leader,) = stage.named("orchestrator")
+    members: list[ChatAgent] = [*_agents(stage, "researcher", "solver", "verifier")]
+    return MagenticOneGroupChat(members, PolicyClient(stage, leader), max_turns=_MAX_MESSAGES, max_stalls=3)
+
+
+def _hierarchy(stage: Stage) -> Team:
+    inner_members: list[ChatAgent | Team] = [*_agents(stage, "researcher", "solver", "verifier")]
+    inner = RoundRobinGroupChat(inner_members, name="desk", termination_condition=_ended())
+    (planner,), (reporter,) = _agents(stage, "planner"), _agents(stage, "reporter")
+    return RoundRobinGroupChat([planner, inner, reporter], max_turns=3)
+
+
+def _swarm(stage: Stage) -> Team:
+    members: list[ChatAgent] = [*_agents(stage, handoffs=True)]
+    return Swarm(members, termination_condition=_ended())
+
+
+_TEAMS: Mapping[str, Callable[[Stage], Team]] = MappingProxyType(
+    {
+        "chain": _chain,
+        "relay": _relay,
+        "round_robin": _round_robin,
+        "selector": _selector,
+        "orchestrator": _orchestrator,
+        "hierarchy": _hierarchy,
+        "swarm": _swarm,
+        "parallel": _parallel,
+    }
+)

@@ -1,0 +1,108 @@
+"""From trials to figures: rates with intervals, for each kind of fault at each agent. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from blamespan.analysis.summary.statistics import wilson
+from blamespan_lab.stress.containment import CATCHES
+from blamespan_lab.stress.trial import Trial
+
+__all__ = ["Cell", "Rate", "cell", "cells_by", "neutralised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How often something happened.
+
+    Attributes:
+        hits: How often.
+        n: Of how many.
+    """
+
+    hits: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """The share, 0 to 1; 0 of none."""
+        return self.hits / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval by Wilson's score, which holds for few runs too; 0 to 1 of none."""
+        return wilson(self.hits, self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What became of some trials.
+
+    Attributes:
+        planned: How many there were.
+        written: In how many the fault could be written; the rest are of these.
+        flipped: Came out wrong because of it.
+        changed: Came out with another answer.
+        catches: How it was contained otherwise: how often each way.
+        catchers: Who contained it: how often each.
+        median_steps: Steps from the fault to who caught it, in the middle case; None where nobody did.
+        ended: Ended by themselves.
+        ends: How often each way of ending.
+    """
+
+    planned: int
+    written: int
+    flipped: Rate
+    changed: Rate
+    catches: Mapping[str, int]
+    catchers: Mapping[str, int]
+    median_steps: float | None
+    ended: Rate
+    ends: Mapping[str, int]
+
+    @property
+    def noticed(self) -> Rate:
+        """Faults that somebody did something about, among those that did no harm."""
+        contained = sum(self.catches.values())
+        return Rate(contained - self.catches.get("ignored", 0), contained)
+
+
+def cell(trials: Iterable[Trial]) -> Cell:
+    """Sum up *trials*."""
+    trials = list(trials)
+    written = [trial for trial in trials if trial.is_written]
+    caught = [trial.caught for trial in written if trial.how is not None and trial.caught is not None]
+    steps = [one.steps for one in caught if one.steps is not None]
+    found = Counter(one.how for one in caught)
+    return Cell(
+        planned=len(trials),
+        written=len(written),
+        flipped=Rate(sum(trial.is_flipped for trial in written), len(written)),
+        changed=Rate(sum(trial.is_changed for trial in written), len(written)),
+        catches={how: found[how] for how in CATCHES if found[how]},
+        catchers=dict(Counter(one.by for one in caught if one.by).most_common()),
+        median_steps=float(median(steps)) if steps else None,
+        ended=Rate(sum(trial.end == "by itself" for trial in written), len(written)),
+        ends=dict(sorted(Counter(trial.end for trial in written).items())),
+    )
+
+
+def cells_by(trials: Sequence[Trial], *keys: str) -> dict[tuple[str, ...], Cell]:
+    """Sum up by fields of what was planned: `kind`, `role`, `mechanism`; in the order in which they come first."""
+    groups: dict[tuple[str, ...], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(tuple(str(getattr(trial.planned, key)) for key in keys), []).append(trial)
+    return {key: cell(group) for key, group in groups.items()}
+
+
+def neutralised(trials: Sequence[Trial], reference: Sequence[Trial]) -> Rate:
+    """Tell how many of the faults that broke *reference* the other team, with the same fault, withstood.
+
+    The same: kind, mechanism, role, task and round are, and it was written in both.
+    """
+    broken = {trial.planned for trial in reference if trial.is_flipped}
+    here = [trial for trial in trials if trial.is_written and trial.planned in broken]
+    return Rate(sum(not trial.is_flipped for trial in here), len(here))

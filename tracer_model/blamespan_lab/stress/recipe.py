@@ -1,0 +1,107 @@
+"""A stress recipe: which faults are put in, where, how many. One frozen record and a TOML file of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+from blamespan.errors import ConfigError
+from blamespan.injecting.boundaries import Mechanism
+from blamespan_lab.faults.catalogue import KINDS
+from blamespan_lab.toml_records import POSITIVE, read_record
+
+__all__ = ["StressRecipe", "bundled_recipes", "find_recipe"]
+
+_BUNDLED = Path(__file__).parent / "recipes"
+_WRITERS = ("operators", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class StressRecipe:
+    """What a team is put through. A list that is left out means all there are.
+
+    Attributes:
+        name: The file's name.
+        seed: Same seed, same program: same faults at the same places.
+        runs: Runs for each kind of fault at each agent.
+        budget: Most runs with a fault in them; where it is too small for all, each kind and agent gets its share.
+        tasks: Tasks that bundled teams work on, over all families; a user's own come from the command line.
+        kinds: Names in the catalogue of faults.
+        mechanisms: Where faults are written.
+        agents: Names of the agents, or roles of a bundled team.
+        probability: At each place with this probability; 0 means once in each run.
+        writer: `operators`, or `model`: an LLM behind the endpoint of `BLAMESPAN_MANIPULATOR_URL`.
+        timeout_s: Seconds after which a run is stopped and counted as one that does not end.
+
+    Raises:
+        ConfigError: if a name is unknown, the nearest is named; or a number is out of its range.
+    """
+
+    name: str
+    seed: int = 0
+    runs: int = field(default=4, metadata=POSITIVE)
+    budget: int = field(default=400, metadata=POSITIVE)
+    tasks: int = field(default=24, metadata=POSITIVE)
+    kinds: tuple[str, ...] = tuple(KINDS)
+    mechanisms: tuple[str, ...] = get_args(Mechanism)
+    agents: tuple[str, ...] = ()
+    probability: float = 0.0
+    writer: str = "operators"
+    timeout_s: float = field(default=120.0, metadata=POSITIVE)
+
+    def __post_init__(self) -> None:
+        for key, given, known in (
+            ("kinds", self.kinds, tuple(KINDS)),
+            ("mechanisms", self.mechanisms, get_args(Mechanism)),
+            ("writer", (self.writer,), _WRITERS),
+        ):
+            for name in given:
+                if name not in known:
+                    near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+                    raise ConfigError(f"{self.name}: unknown name {name!r} in {key}. Did you mean {near!r}?")
+        if self.probability > 1:
+            raise ConfigError(f"{self.name}: expected probability from 0 to 1, got {self.probability!r}. Correct it")
+        if not self.ways:
+            raise ConfigError(
+                f"{self.name}: expected kinds that can be written by one of {self.mechanisms!r}, got {self.kinds!r}. "
+                "Name other mechanisms, or leave them out"
+            )
+
+    @property
+    def ways(self) -> Mapping[str, tuple[Mechanism, ...]]:
+        """Give for each kind the mechanisms by which it is written here, a kind's own first."""
+        allowed = (*self.mechanisms,) if self.writer == "operators" else ("response", "prompt")
+        found = {
+            kind: tuple(one for one in KINDS[kind].mechanisms if one in allowed and one in self.mechanisms)
+            for kind in dict.fromkeys(self.kinds)
+        }
+        return {kind: mechanisms for kind, mechanisms in found.items() if mechanisms}
+
+    @property
+    def written_by(self) -> Literal["operators", "model"]:
+        """Give the writer, of which there are two."""
+        return cast('Literal["operators", "model"]', self.writer)
+
+
+def bundled_recipes() -> list[str]:
+    """List the names of the recipes that come with the package."""
+    return sorted(path.stem for path in _BUNDLED.glob("*.toml"))
+
+
+def find_recipe(name: str) -> StressRecipe:
+    """Read a bundled recipe by its name, or the file that *name* is the path of.
+
+    Raises:
+        ConfigError: if there is none, or it is wrong; the nearest name or key is named.
+    """
+    path = _BUNDLED / f"{name}.toml" if name in bundled_recipes() else Path(name)
+    if path.suffix != ".toml" and not path.is_file():
+        raise ConfigError(
+            f"expected a bundled recipe ({', '.join(bundled_recipes())}) or the path of a TOML file, got {name!r}. "
+            f"Did you mean {get_close_matches(name, bundled_recipes(), n=1, cutoff=0.0)[0]!r}?"
+        )
+    advice = f"Bundled: {', '.join(bundled_recipes())}"
+    return read_record(StressRecipe, path, advice=advice, example=str(_BUNDLED / "default.toml"))

@@ -1,0 +1,1 @@
+"""Training of the lexical tracer, and what all trainings share."""

@@ -1,0 +1,251 @@
+"""Train the lexical tracer: data, split, choice of the penalty, calibration, thresholds, weights.
+
+Every choice is made on held-out questions of the training file; no other file is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from blamespan.errors import ConfigError
+from blamespan_lab.measuring.metrics import f1
+from blamespan_lab.measuring.table import (
+    AT_FAULT,
+    CODES,
+    LabelledRun,
+    Vocabulary,
+    label_matrix,
+    labelled_runs,
+    read_runs,
+    split,
+)
+from blamespan_lab.training.calibration import expected_calibration_error, platt, separation
+from blamespan_lab.training.fit import SparseRows, fit
+from blamespan_lab.training.recipe import Recipe
+from blamespan_lab.training.thresholds import choose_thresholds
+from blamespan_tracer.decision import Thresholds, decide, sigmoid
+from blamespan_tracer.features import AgentFeatures
+from blamespan_tracer.lexicon import SEAT_WEIGHT, Lexicon, question_digest, scaled
+
+__all__ = ["HeldOut", "Trained", "fit_lexicon", "train", "train_on"]
+
+WEIGHTS_FILE = "lexical.safetensors"
+
+Floats: TypeAlias = NDArray[np.float32]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Figures on the held-out questions, by the weights that have not seen them; F1 in percent.
+
+    The thresholds were chosen on the same runs, so these are slightly flattering. `failure_separation` is
+    how often a failed run scores above one without its culprits, 0..1: see `_failure_scores`.
+    """
+
+    n: int
+    pair_f1: float
+    agent_f1: float
+    mode_f1: float
+    agent_calibration_error: float
+    failure_separation: float
+    penalty: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training made: the model, its held-out figures, and where it lies."""
+
+    lexicon: Lexicon
+    held_out: HeldOut
+    weights: Path
+
+
+def train(recipe: Recipe, data: Path, out: Path) -> Trained:
+    """Train by *recipe* on the runs under *data*; leave config, versions, metrics and weights in *out*.
+
+    Raises:
+        ConfigError: if the data is missing or too small to hold anything out.
+    """
+    start_s = time.perf_counter()
+    runs = list(labelled_runs(read_runs("aegis", data / recipe.data.train)))
+    _log.info("%d runs read and tokenised in %.0f s", len(runs), time.perf_counter() - start_s)
+    lexicon, held_out = train_on(runs, recipe)
+    out.mkdir(parents=True, exist_ok=True)
+    digest = lexicon.save(out / WEIGHTS_FILE)
+    wall_s = round(time.perf_counter() - start_s, 1)
+    _write(
+        out / "recipe.json",
+        {
+            **asdict(recipe),
+            "torch": version("torch"),
+            "numpy": version("numpy"),
+            "blamespan": version("blamespan"),
+            "python": platform.python_version(),
+            "threads": torch.get_num_threads(),
+        },
+    )
+    _write(
+        out / "metrics.jsonl", {**asdict(held_out), "weights": digest, "features": len(lexicon.keys), "wall_s": wall_s}
+    )
+    return Trained(replace(lexicon, digest=digest), held_out, out / WEIGHTS_FILE)
+
+
+def train_on(runs: Sequence[LabelledRun], recipe: Recipe) -> tuple[Lexicon, HeldOut]:
+    """Train on runs in memory.
+
+    Raises:
+        ConfigError: if a side of the split has no run.
+    """
+    fitted, held = split(runs, percent=recipe.data.held_out_percent, seed=recipe.seed)
+    if not fitted or not held:
+        raise ConfigError(
+            f"expected runs of enough questions to hold {recipe.data.held_out_percent} % of them out, "
+            f"got {len(fitted)} to fit on and {len(held)} held out. Give more data or another data.held_out_percent."
+        )
+    _log.info("%d runs to fit on, %d held out by question", len(fitted), len(held))
+    trials = [_trial(fitted, held, recipe, penalty) for penalty in recipe.fit.penalties]
+    lexicon, held_out = max(trials, key=lambda trial: trial[1].pair_f1)
+    _log.info("penalty %g chosen; fitting on all runs", held_out.penalty)
+    final = fit_lexicon(runs, recipe, held_out.penalty)
+    return replace(
+        final,
+        slope=lexicon.slope,
+        offset=lexicon.offset,
+        failure_slope=lexicon.failure_slope,
+        failure_offset=lexicon.failure_offset,
+        mode_threshold=lexicon.mode_threshold,
+        agent_threshold=lexicon.agent_threshold,
+        questions=frozenset(question_digest(run.question) for run in runs),
+        notes={"recipe": recipe.name, "seed": str(recipe.seed), "penalty": str(held_out.penalty)},
+    ), held_out
+
+
+def _trial(
+    fitted: Sequence[LabelledRun], held: Sequence[LabelledRun], recipe: Recipe, penalty: float
+) -> tuple[Lexicon, HeldOut]:
+    """Fit with one penalty, calibrate and choose thresholds on the held-out runs, and measure there."""
+    start_s = time.perf_counter()
+    raw = fit_lexicon(fitted, recipe, penalty)
+    scores = [_logits(run, raw) for run in held]
+    labels = label_matrix(held).astype(bool)
+    scaling = np.array([platt(np.concatenate(scores)[:, one], labels[:, one]) for one in range(len(CODES))], np.float32)
+    probabilities = [sigmoid(each * scaling[:, 0] + scaling[:, 1]) for each in scores]
+    thresholds = choose_thresholds(probabilities, [run.pairs for run in held])
+    failed, sound = _failure_scores(held, [each[:, AT_FAULT] for each in scores], scaling[AT_FAULT])
+    failure = platt(np.concatenate([failed, sound]), np.arange(len(failed) + len(sound)) < len(failed))
+    lexicon = replace(
+        raw,
+        slope=scaling[:, 0],
+        offset=scaling[:, 1],
+        failure_slope=failure[0],
+        failure_offset=failure[1],
+        mode_threshold=thresholds.mode,
+        agent_threshold=thresholds.agent,
+    )
+    measured = _measure(held, probabilities, thresholds, labels, penalty, separation(failed, sound))
+    _log.info("penalty %g: %s in %.0f s, %s", penalty, measured, time.perf_counter() - start_s, thresholds)
+    return lexicon, measured
+
+
+def fit_lexicon(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> Lexicon:
+    """Fit a lexicon to *runs* with one penalty; its answers are log-odds that nobody has calibrated."""
+    vocabulary = Vocabulary.of(runs, min_agents=recipe.data.min_agents)
+    _log.info("%d features that at least %d agents have", len(vocabulary.keys), recipe.data.min_agents)
+    agents = [agent for run in runs for agent in run.agents]
+    typical_length = float(np.median([_length(agent, vocabulary) for agent in agents]))
+    rows = SparseRows.of([_row(agent, vocabulary, typical_length) for agent in agents], len(vocabulary.keys))
+    weights, bias = fit(rows, label_matrix(runs), penalty=penalty, iterations=recipe.fit.iterations)
+    return Lexicon(
+        codes=CODES,
+        keys=vocabulary.keys,
+        idf=vocabulary.idf,
+        weights=weights.half().float().numpy(),  # as the file will hold them: what is measured is what is shipped
+        bias=bias.numpy(),
+        slope=np.ones(len(CODES), np.float32),
+        offset=np.zeros(len(CODES), np.float32),
+        typical_length=typical_length,
+        failure_slope=1.0,
+        failure_offset=0.0,
+        mode_threshold=0.5,
+        agent_threshold=0.5,
+    )
+
+
+def _text(agent: AgentFeatures, vocabulary: Vocabulary) -> NDArray[np.int64]:
+    return np.unique(vocabulary.find(np.concatenate((*agent.text, agent.opening))))
+
+
+def _length(agent: AgentFeatures, vocabulary: Vocabulary) -> float:
+    return float(np.sqrt((vocabulary.idf[_text(agent, vocabulary)] ** 2).sum()))
+
+
+def _row(agent: AgentFeatures, vocabulary: Vocabulary, typical_length: float) -> tuple[NDArray[np.int64], Floats]:
+    text, seat = _text(agent, vocabulary), vocabulary.find(agent.seat)
+    weighed = scaled(vocabulary.idf[text], typical_length)
+    return np.concatenate([text, seat]), np.concatenate([weighed, np.full(len(seat), SEAT_WEIGHT, np.float32)])
+
+
+def _logits(run: LabelledRun, lexicon: Lexicon) -> Floats:
+    return np.stack([lexicon.score(agent).logits for agent in run.agents])
+
+
+def _failure_scores(held: Sequence[LabelledRun], scores: Sequence[Floats], scaling: Floats) -> tuple[Floats, Floats]:
+    """Score whole runs: as they failed, and as they would look without their culprits.
+
+    AEGIS holds no sound run. The agents of a failed run that are not at fault stand in for one; they may
+    still repeat what the culprits said, so the two are harder to tell apart than they should be.
+
+    Returns:
+        (N,) log-odds of the most suspected agent of each failed run, and (M,) of each run's other agents.
+    """
+    failed, sound = [], []
+    for run, raw in zip(held, scores, strict=True):
+        logits = raw * scaling[0] + scaling[1]
+        culprits = {row for row, _ in run.pairs}
+        others = [row for row in range(len(run.agents)) if row not in culprits]
+        failed.append(logits.max())
+        sound.extend([logits[others].max()] if others else [])
+    return np.array(failed, np.float32), np.array(sound, np.float32)
+
+
+def _measure(
+    held: Sequence[LabelledRun],
+    probabilities: Sequence[Floats],
+    thresholds: Thresholds,
+    labels: NDArray[np.bool_],
+    penalty: float,
+    failure_separation: float,
+) -> HeldOut:
+    answers = decide(probabilities, thresholds)
+    pairs = [run.pairs for run in held]
+    return HeldOut(
+        n=len(held),
+        pair_f1=f1(pairs, answers).micro_f1,
+        agent_f1=f1(
+            [{row for row, _ in each} for each in pairs], [{row for row, _ in each} for each in answers]
+        ).micro_f1,
+        mode_f1=f1([{m for _, m in each} for each in pairs], [{m for _, m in each} for each in answers]).micro_f1,
+        agent_calibration_error=expected_calibration_error(
+            np.concatenate(probabilities)[:, AT_FAULT], labels[:, AT_FAULT]
+        ),
+        failure_separation=failure_separation,
+        penalty=penalty,
+    )
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")

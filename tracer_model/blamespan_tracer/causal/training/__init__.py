@@ -1,1 +1,0 @@
-"""Training of language models on labelled runs: SFT, GRPO and contrastive learning, by TRL, PEFT and transformers."""
