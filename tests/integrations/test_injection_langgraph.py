@@ -20,8 +20,8 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 import blamespan
+from blamespan import rebuild
 from blamespan.injecting.boundaries import Mechanism
-from blamespan.rebuilding import rebuild
 from blamespan.trace import MessageActionTrace
 from tests.integrations.injection_laws import check_is_shown, drawn, every_fault, faulty, words_of
 from tests.integrations.langgraph_programs import ScriptedModel, asks_for, chain, model, recorded, says

@@ -13,7 +13,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
 
 from blamespan import conventions as words
-from blamespan.rebuilding import rebuild
+from blamespan import rebuild
 from blamespan.testing import SpanRecorder
 from tests.integrations.langgraph_programs import (
     Words,

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from blamespan import conventions as words
-from blamespan.rebuilding import rebuild
+from blamespan import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook

@@ -21,7 +21,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, RetryPolicy, interrupt
 
 from blamespan import conventions as words
-from blamespan.rebuilding import rebuild
+from blamespan import rebuild
 from blamespan.rebuilding.messages import text_of
 from blamespan.testing import SpanRecorder
 from tests.integrations.langgraph_programs import (

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan import rebuild
 from blamespan.otlp.proto import spans_from_proto
-from blamespan.rebuilding import rebuild
 from blamespan.spans import Span
 from tests.integrations.drawing import draw
 

@@ -307,15 +307,17 @@ def _talk(title: str) -> Iterator[None]:
 
     console = Console(stderr=True)
     handler = RichHandler(console=console, show_path=False, show_level=False, markup=False)
-    log = logging.getLogger("blamespan_tracer")
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    logs = [logging.getLogger(package) for package in ("blamespan_lab", "blamespan_tracer")]
+    for log in logs:
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
     start_s = time.perf_counter()
     try:
         yield
-        log.info("%s took %.1f s", title, time.perf_counter() - start_s)
+        logs[0].info("%s took %.1f s", title, time.perf_counter() - start_s)
     finally:
-        log.removeHandler(handler)
+        for log in logs:
+            log.removeHandler(handler)
 
 
 def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

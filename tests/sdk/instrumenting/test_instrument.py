@@ -277,7 +277,7 @@ def test_absent_frameworks_are_a_warning_only_where_nothing_is_judged(arguments:
     done = program(
         f"""
         import blamespan
-        from blamespan import instrumentation
+        from blamespan.instrumenting import instrument as instrumentation
         instrumentation._instrumentors = lambda: iter(())
         print(blamespan.instrument({arguments}))
         """,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
+from blamespan import emit, rebuild
 from blamespan.errors import ConfigError
 from blamespan.outcomes import record_outcome as run_outcome
 from blamespan.outcomes.record_outcome import record_outcome
-from blamespan.rebuilding import emit, rebuild
 from tests.sdk.builders import small_run, span
 
 KEY = words.RUN_OUTCOME

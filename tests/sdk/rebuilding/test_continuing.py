@@ -10,13 +10,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
+from blamespan import emit
 from blamespan.analysis.engines.outcomes import attributed
 from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.pipeline import AttributedRun, attribute_runs
-from blamespan.rebuilding import emit
 from blamespan.rebuilding.continuing import WAITS, join_parts
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span, SpanLink

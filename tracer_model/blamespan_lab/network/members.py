@@ -21,7 +21,7 @@ from blamespan_tracer.network.model import Shape
 
 __all__ = ["fit_members"]
 
-_PACKAGE = "blamespan_tracer"
+_PACKAGE = "blamespan_lab"
 
 _given: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]] | None = None
 """What a process of the pool trains on."""

@@ -176,7 +176,7 @@ def test_networks_trained_side_by_side_are_those_trained_in_turn(
     in_turn = train(processes=1)
     caplog.clear()
 
-    with caplog.at_level(logging.INFO, "blamespan_tracer"):
+    with caplog.at_level(logging.INFO, "blamespan_lab"):
         side_by_side = train(processes=2)
 
     for one, other in zip(in_turn, side_by_side, strict=True):
