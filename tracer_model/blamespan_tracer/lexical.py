@@ -107,7 +107,7 @@ class LexicalTracer:
     - `failure_score` is how likely the run failed by an agent's fault, judged by its most suspected agent and
       calibrated on held-out questions, failed runs against the same runs without their culprits, half of
       each; 0.5 for a run of one agent. These are AEGIS's runs: on teams unlike its own it is a hint, not an alarm
-      (`docs/experiments.md` has the measured false alarms).
+      (`docs/lab/experiments.md` has the measured false alarms).
     - A run that an agent ended with an error gets no verdict: the trace says itself who failed, and the
       words of the others, all that is read here, say nothing about it.
     - Modes are AEGIS's, named with their taxonomy.
