@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 import json
-import logging
-import sys
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.plugins import require
 from blamespan.tracers import DEFAULT_TRACER
 from blamespan_lab.feedback.command import evaluate_feedback
-from blamespan_lab.measuring.clean import evaluate_on_clean
-from blamespan_lab.measuring.steps import evaluate_on_steps, print_steps
-from blamespan_lab.training.labels_command import evaluate_on_labels
 
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
     from blamespan.importing.recorded import RecordedRun
+    from blamespan.labels.people import PersonLabel
     from blamespan.tracers import Tracer
+    from blamespan_lab.language_model.recipe import CausalRecipe
+    from blamespan_lab.language_model.training import Trained
+    from blamespan_lab.measuring.labelled_verdicts import Joined, Labels
     from blamespan_tracer.lexicon import Lexicon
 
 __all__ = ["evaluate", "train"]
 
-_FOLDER = click.Path(path_type=Path)
+_PATH = click.Path(path_type=Path)
+_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _BATCH_RUNS = 50
+_LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
 
 @click.command()
-@click.argument("recipe", type=_FOLDER, required=False)
-@click.option("--data", type=_FOLDER, required=True, help="Folder that holds the files the recipe names; or traces.")
-@click.option(
-    "--labels", type=_FOLDER, metavar="FILE", help="Instead of a recipe: tune the network on people's labels."
-)
-@click.option("--out", type=_FOLDER, help="Run directory; with --labels the weights file.  [default: below runs/]")
+@click.argument("recipe", type=_PATH, required=False)
+@click.option("--data", type=_PATH, required=True, help="Folder that holds the files the recipe names; or traces.")
+@click.option("--labels", type=_PATH, metavar="FILE", help="Instead of a recipe: tune the network on people's labels.")
+@click.option("--out", type=_PATH, help="Run directory; with --labels the weights file.  [default: below runs/]")
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
 @click.option(
     "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
@@ -51,7 +54,7 @@ def train(
 
     Example:  blamespan train --labels labels.jsonl --data traces/ --out tuned.safetensors
     """
-    from blamespan.errors import ConfigError
+    from blamespan_lab.console import log_to_stderr
     from blamespan_lab.toml_records import peek
 
     if (recipe is None) == (labels is None):
@@ -64,76 +67,164 @@ def train(
             f"--updates is for recipes of language models, got it for {(recipe or labels)!s}. Leave it out"
         )
     if labels is not None:
-        from blamespan_lab.training.labels_command import tune_network
-
-        with _talk("tuning the network"):
-            tune_network(labels, data, out or _run_folder("tuned") / "network.safetensors", seed or 0)
+        with log_to_stderr("tuning the network"):
+            _tune_network(labels, data, out or _run_folder("tuned") / "network.safetensors", seed or 0)
         return
     assert recipe is not None
-    if model == "network":
-        _train_network(recipe, data, out, seed)
-    elif model in ("causal", "contrastive"):
-        from blamespan_lab.language_model.command import train_causal_model, train_contrastive_model
+    with log_to_stderr(f"training {recipe.stem}"):
+        if model == "network":
+            _train_network(recipe, data, out, seed)
+        elif model == "causal":
+            _train_causal(recipe, data, out or _run_folder(recipe.stem), seed, updates)
+        elif model == "contrastive":
+            _train_contrastive(recipe, data, out or _run_folder(recipe.stem), seed, updates)
+        else:
+            _train_lexical(recipe, data, out, seed)
 
-        trained = train_causal_model if model == "causal" else train_contrastive_model
-        with _talk(f"training {recipe.stem}"):
-            trained(recipe, data, out or _run_folder(recipe.stem), seed, updates)
-    else:
-        _train_lexical(recipe, data, out, seed)
 
-
-def _train_lexical(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
-    from dataclasses import replace
-
-    from blamespan_lab.training.lexical import train as train_by
+def _train_lexical(path: Path, data: Path, out: Path | None, seed: int | None) -> None:
+    from blamespan_lab.training.lexical import train as train_lexical
     from blamespan_lab.training.recipe import read_recipe
 
-    settings = read_recipe(recipe)
-    if seed is not None:
-        settings = replace(settings, seed=seed)
-    with _talk(f"training {settings.name}"):
-        trained = train_by(settings, data, out or _run_folder(settings.name))
-    held = trained.held_out
-    click.echo(f"held out     {held.n} runs of {settings.data.held_out_percent} % of the questions")
-    click.echo(f"pair F1      {held.pair_f1:.1f} %")
-    click.echo(f"agent F1     {held.agent_f1:.1f} %")
-    click.echo(f"mode F1      {held.mode_f1:.1f} %")
-    click.echo(f"penalty      {held.penalty:g}")
+    recipe = read_recipe(path)
+    recipe = recipe if seed is None else replace(recipe, seed=seed)
+    trained = train_lexical(recipe, data, out or _run_folder(recipe.name))
+    held_out = trained.held_out
+    click.echo(f"held out     {held_out.n} runs of {recipe.data.held_out_percent} % of the questions")
+    click.echo(f"pair F1      {held_out.pair_f1:.1f} %")
+    click.echo(f"agent F1     {held_out.agent_f1:.1f} %")
+    click.echo(f"mode F1      {held_out.mode_f1:.1f} %")
+    click.echo(f"penalty      {held_out.penalty:g}")
     click.echo(f"features     {len(trained.lexicon.keys)}")
     click.echo(
         f"weights      {trained.weights} ({trained.weights.stat().st_size / 1e6:.1f} MB, {trained.lexicon.digest})"
     )
 
 
-def _train_network(recipe: Path, data: Path, out: Path | None, seed: int | None) -> None:
-    from dataclasses import replace
-
+def _train_network(path: Path, data: Path, out: Path | None, seed: int | None) -> None:
     from blamespan_lab.network.recipe import read_network_recipe
     from blamespan_lab.network.training import train_network
 
-    settings = read_network_recipe(recipe)
-    if seed is not None:
-        settings = replace(settings, seed=seed)
-    with _talk(f"training {settings.name}"):
-        trained = train_network(settings, data, out or _run_folder(settings.name))
-    for what, held in (
+    recipe = read_network_recipe(path)
+    recipe = recipe if seed is None else replace(recipe, seed=seed)
+    trained = train_network(recipe, data, out or _run_folder(recipe.name))
+    for title, figures in (
         ("tasks", trained.held_out.tasks),
         ("families, topologies", trained.held_out.recipes),
         ("tasks of labelled mistakes", trained.held_out.reasoning),
         ("teams of transcripts", trained.held_out.transcripts),
         ("teams of transcripts, bare", trained.held_out.bare),
     ):
-        if held is not None:
-            click.echo(f"held-out {what}: {held.n} failed and {held.sound} sound runs")
-            mode = "" if held.mode is None else f", mode {held.mode:.1f} %"
-            click.echo(f"  step {held.step:.1f} %, agent {held.agent:.1f} %{mode}")
-            if held.sound:
-                click.echo(f"  false alarms {held.false_alarms:.1f} % of the sound runs")
-            click.echo(f"  step sets hold the decisive step in {held.coverage:.1f} %")
+        if figures is not None:
+            click.echo(f"held-out {title}: {figures.n} failed and {figures.sound} sound runs")
+            mode = "" if figures.mode is None else f", mode {figures.mode:.1f} %"
+            click.echo(f"  step {figures.step:.1f} %, agent {figures.agent:.1f} %{mode}")
+            if figures.sound:
+                click.echo(f"  false alarms {figures.false_alarms:.1f} % of the sound runs")
+            click.echo(f"  step sets hold the decisive step in {figures.coverage:.1f} %")
     if trained.held_out.agents is not None:
         click.echo(f"held-out AEGIS questions: the most blamed agent is at fault in {trained.held_out.agents:.1f} %")
-    size = trained.weights.stat().st_size / 1e6
-    click.echo(f"weights {trained.weights} ({size:.1f} MB, {trained.network.digest})")
+    size_mb = trained.weights.stat().st_size / 1e6
+    click.echo(f"weights {trained.weights} ({size_mb:.1f} MB, {trained.network.digest})")
+
+
+def _train_causal(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
+    """Train a language model; *updates* replaces those of each stage, to see that it starts, and what it takes."""
+    from blamespan_lab.language_model.recipe import read_causal_recipe
+
+    recipe = read_causal_recipe(path)
+    _require_language_model_packages()
+    from blamespan_lab.language_model.training import train_causal
+
+    if updates is not None:
+        recipe = replace(recipe, sft=replace(recipe.sft, steps=updates), grpo=replace(recipe.grpo, steps=updates))
+    _print_causal(train_causal(recipe if seed is None else replace(recipe, seed=seed), data, out), recipe)
+
+
+def _print_causal(trained: Trained, recipe: CausalRecipe) -> None:
+    for stage in trained.stages:
+        measure = "loss" if stage.stage == "sft" else "reward"
+        chance = "" if math.isnan(stage.chance) else f" (chance {stage.chance:.3f})"
+        click.echo(
+            f"{stage.stage:<13}{measure} {stage.first:.3f} to {stage.last:.3f}{chance} in {stage.updates} updates"
+        )
+        if not math.isnan(stage.constant):
+            click.echo(
+                f"             {stage.constant:.1f} % of the groups earned the same throughout and taught nothing"
+            )
+        if stage.left_out:
+            click.echo(f"             {stage.left_out} runs do not fit into {recipe.data.context} tokens: left out")
+    figures = trained.held_out
+    if not math.isnan(figures.step):
+        click.echo(f"held out     {figures.n} failed runs: step {figures.step:.1f} %, chance {figures.chance:.1f} %")
+    chance = f", chance {figures.chance:.1f} %" if math.isnan(figures.step) else ""
+    click.echo(f"agent        {figures.agent:.1f} %{chance}")
+    if not math.isnan(figures.embedded_step):
+        beside = f"step {figures.embedded_step:.1f} %, agent {figures.embedded_agent:.1f} %"
+        click.echo(f"embedded     {beside} on the same runs, by the tracer `network`, which may have learnt from them")
+    click.echo(f"took         {trained.wall_s:.0f} s, {trained.most_gib:.1f} GiB at most")
+    kind = "ADAPTER" if trained.is_adapter else "MODEL"
+    click.echo(f"use it       BLAMESPAN_CAUSAL_{kind}={trained.folder} blamespan analyze FILE --tracer causal")
+
+
+def _train_contrastive(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
+    from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
+
+    recipe = read_contrastive_recipe(path)
+    _require_language_model_packages()
+    from blamespan_lab.language_model.contrastive.training import train_contrastive
+
+    if updates is not None:
+        recipe = replace(recipe, train=replace(recipe.train, updates=updates))
+    trained = train_contrastive(recipe if seed is None else replace(recipe, seed=seed), data, out)
+    figures = trained.held_out
+    click.echo(f"loss         {trained.first_loss:.3f} to {trained.last_loss:.3f} in {recipe.train.updates} updates")
+    click.echo(f"held out     {figures.n} runs, threshold {figures.threshold:.2f} chosen on them")
+    click.echo(f"pair F1      {figures.pair:.1f} % (every agent, commonest mode: {figures.guess:.1f})")
+    click.echo(f"agent F1     {figures.agent:.1f} %")
+    click.echo(f"mode F1      {figures.mode:.1f} %")
+    click.echo(f"use it       BLAMESPAN_CONTRASTIVE_MODEL={trained.folder} blamespan analyze FILE --tracer contrastive")
+
+
+def _require_language_model_packages() -> None:
+    for package in _LANGUAGE_MODEL_PACKAGES:
+        require(package, "llm")
+
+
+def _tune_network(labels_file: Path, data: Path, out: Path, seed: int) -> None:
+    """Tune the network in use on people's labels, print what that changes, and write the weights if it does no harm.
+
+    Raises:
+        ConfigError: if there are too few labels, or tuning makes it worse on labels it has not seen.
+    """
+    from blamespan.labels.people import by_run
+    from blamespan_lab.network.tuning import agreed_run, tune
+    from blamespan_tracer.network.tracer import NetworkTracer
+
+    labels = by_run(_read_labels(labels_file))
+    runs = [
+        agreed
+        for run in _readable_runs([data])
+        if (about := [label for label in labels.get(run.trace.trace_id, ()) if label.concerns(run.trace)])
+        and (agreed := agreed_run(run, about)) is not None
+    ]
+    tracer = NetworkTracer.in_use()
+    tuned = tune(tracer.network, runs, tracer.lexicon, seed=seed)
+    click.echo(f"labels       {tuned.failures} failures and {tuned.sound} sound runs, agreed on and found in {data}")
+    for title, value, (low, high) in (
+        ("before", tuned.before, tuned.before_interval),
+        ("after", tuned.after, tuned.after_interval),
+    ):
+        click.echo(f"{title:12} {value:.1f} % of the steps right ({low:.1f} to {high:.1f}), on labels not tuned on")
+    click.echo(f"changed      {tuned.mended} mended, {tuned.broken} broken, {tuned.passes} passes")
+    if tuned.mended <= tuned.broken:
+        raise ConfigError(
+            f"expected tuning to mend more runs than it breaks on labels it has not seen, got {tuned.mended} and "
+            f"{tuned.broken}: nothing was written. Label more runs, or keep the weights you have"
+        )
+    digest = tuned.network.save(out)
+    click.echo(f"weights      {out} ({out.stat().st_size / 1e6:.1f} MB, {digest})")
+    click.echo(f"Use them with: BLAMESPAN_NETWORK_WEIGHTS={out} blamespan analyze TRACES --tracer network", err=True)
 
 
 def _run_folder(name: str) -> Path:
@@ -143,6 +234,7 @@ def _run_folder(name: str) -> Path:
 _TRACER = click.option(
     "--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="An installed tracer, or a weights file."
 )
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
 @click.group()
@@ -150,21 +242,26 @@ def evaluate() -> None:
     """Measure a tracer on labelled runs, beside baselines."""
 
 
+evaluate.add_command(evaluate_feedback)
+
+
 @evaluate.command("aegis")
-@click.option("--data", type=_FOLDER, required=True, help="AEGIS file, e.g. validation.jsonl.xz.")
+@click.option("--data", type=_PATH, required=True, help="AEGIS file, e.g. validation.jsonl.xz.")
 @click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
-@click.option("--train", "train_file", type=_FOLDER, help="AEGIS training file: adds a plain TF-IDF baseline (~1 min).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option("--train", "train_file", type=_PATH, help="AEGIS training file: adds a plain TF-IDF baseline (~1 min).")
+@_JSON
 def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json: bool) -> None:
     """Score (agent, mode) pairs on AEGIS.
 
     Example:  blamespan evaluate aegis --data ~/data/aegis/validation.jsonl.xz
     """
+    from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measuring.aegis import evaluate_aegis
     from blamespan_lab.measuring.table import read_runs
+    from blamespan_lab.measuring.tables import print_aegis
 
-    with _talk("evaluating on AEGIS"):
-        tracer = _tracer(name)
+    with log_to_stderr("evaluating on AEGIS"):
+        tracer = _load_tracer(name)
         runs = list(read_runs("aegis", data))
         verdicts = _attribute(tracer, runs)
         more: dict[str, list[Set[tuple[str, str]]]] = {}
@@ -174,162 +271,220 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
             more["tfidf_one_vs_rest"] = [*tfidf_answers(list(read_runs("aegis", train_file)), runs)]
         lexicon: Lexicon | None = getattr(tracer, "lexicon", None)
         is_seen = None if lexicon is None else [lexicon.has_seen(run.trace.task) for run in runs]
-        found = evaluate_aegis(runs, verdicts, tracer=tracer.identity, is_seen=is_seen, more=more)
+        figures = evaluate_aegis(runs, verdicts, tracer=tracer.identity, is_seen=is_seen, more=more)
     if as_json:
-        click.echo(json.dumps(found))
-        return
-    unseen = found["unseen_questions"]
-    rows: list[tuple[str, Mapping[str, Any]]] = [  # Any: figures of several shapes, printed alike
-        (tracer.identity.name, found),
-        ("  names as spelled", found["exact_names"]),
-        *([(f"  {unseen['n']} runs of unseen questions", unseen)] if unseen and unseen["n"] else []),
-        *found["baselines"].items(),
-    ]
-    low, high = found["pair_ci"]
-    _print_table(
-        f"AEGIS, {found['n']} runs, F1 in % (micro / macro); pair micro-F1 within {low:.1f} to {high:.1f} (95 %)",
-        ["", "pair", "agent", "mode"],
-        [[title, *(_micro_macro(figures[part]) for part in ("pair", "agent", "mode"))] for title, figures in rows],
-    )
+        click.echo(json.dumps(figures))
+    else:
+        print_aegis(tracer.identity.name, figures)
 
 
 @evaluate.command("who-and-when")
-@click.option("--data", type=_FOLDER, required=True, help="Folder that holds algorithm-generated and hand-crafted.")
+@click.option("--data", type=_PATH, required=True, help="Folder that holds algorithm-generated and hand-crafted.")
 @_TRACER
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@_JSON
 def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
     """Score decisive steps and agents on Who&When.
 
     Example:  blamespan evaluate who-and-when --data ~/data/who_and_when
     """
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.measuring.tables import print_steps
     from blamespan_lab.measuring.who_and_when import SUBSETS, evaluate_subset, read_subset
 
-    with _talk("evaluating on Who&When"):
-        runs = {subset: read_subset(data / subset) for subset in SUBSETS}
-        tracer = _tracer(name)
-        found = {subset: evaluate_subset(each, _attribute(tracer, each)) for subset, each in runs.items()}
+    with log_to_stderr("evaluating on Who&When"):
+        subsets = {subset: read_subset(data / subset) for subset in SUBSETS}
+        tracer = _load_tracer(name)
+        figures = {subset: evaluate_subset(runs, _attribute(tracer, runs)) for subset, runs in subsets.items()}
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(figures))
         return
-    for subset, figures in found.items():
-        print_steps(f"Who&When {subset}", tracer.identity.name, figures)
+    for subset in SUBSETS:
+        print_steps(f"Who&When {subset}", tracer.identity.name, figures[subset])
+    click.echo("best_*: chosen on these very labels, an upper bound for a constant", err=True)
+
+
+@evaluate.command("steps")
+@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@_TRACER
+@_JSON
+def evaluate_on_steps(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
+    """Score decisive steps on those runs of PATHS, of any format, whose labels name one.
+
+    Each file by itself, then all together, beside what chance and plain rules score.
+
+    Example:  blamespan evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
+    """
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.measuring.tables import print_steps
+    from blamespan_lab.measuring.who_and_when import evaluate_subset, read_labelled_steps
+
+    with log_to_stderr("evaluating labelled steps"):
+        runs = {str(path): read_labelled_steps(path) for path in dict.fromkeys(paths)}
+        tracer = _load_tracer(name)
+        verdicts = {path: _attribute(tracer, runs_in_file) for path, runs_in_file in runs.items()}
+        files = {path: evaluate_subset(runs_in_file, verdicts[path]) for path, runs_in_file in runs.items()}
+        every = evaluate_subset(list(chain.from_iterable(runs.values())), list(chain.from_iterable(verdicts.values())))
+    if as_json:
+        click.echo(json.dumps({"tracer": tracer.identity.name, "all": every, "files": files}))
+        return
+    for path, figures in files.items():
+        print_steps(Path(path).name, tracer.identity.name, figures)
+    if len(files) > 1:
+        print_steps(f"all {len(files)} files", tracer.identity.name, every)
     click.echo("best_*: chosen on these very labels, an upper bound for a constant", err=True)
 
 
 @evaluate.command("generated")
-@click.option("--data", type=_FOLDER, required=True, help="Folder that `blamespan generate` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate` made.")
 @click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
 @_TRACER
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@_JSON
 def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
     """Score decisive steps, agents, modes and false alarms on a generated corpus.
 
     Example:  blamespan evaluate generated --data ~/data/heldout --tracer network
     """
+    from blamespan_lab.console import log_to_stderr
     from blamespan_lab.corpus.storage import read_corpus
     from blamespan_lab.measuring.generated import evaluate_generated
+    from blamespan_lab.measuring.tables import print_generated
 
-    with _talk("evaluating on a generated corpus"):
-        tracer = _tracer(name)
+    with log_to_stderr("evaluating on a generated corpus"):
+        tracer = _load_tracer(name)
         runs = list(read_corpus(data, side))
-        found = evaluate_generated(runs, _attribute(tracer, runs))
+        figures = evaluate_generated(runs, _attribute(tracer, runs))
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(figures))
+    else:
+        print_generated(data.name, tracer.identity.name, figures)
+
+
+@evaluate.command("clean")
+@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@_TRACER
+@_JSON
+def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
+    """Count false alarms on those runs of PATHS, of any format, that are known to have succeeded.
+
+    The tracer is not told how a run ended.
+
+    Example:  blamespan evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
+    """
+    from blamespan_lab.measuring.clean import evaluate_clean, hide_outcome
+    from blamespan_lab.measuring.table import read_recorded
+
+    runs = [run for path in paths for run in read_recorded(path) if run.trace.outcome == "succeeded"]
+    if not runs:
+        raise ConfigError(f"expected runs that succeeded in {', '.join(map(str, paths))}, got none. Name other files")
+    verdicts = _attribute(_load_tracer(name), [hide_outcome(run) for run in runs])
+    figures = evaluate_clean(verdicts, tracer=name)
+    if as_json:
+        click.echo(json.dumps(figures))
         return
-    rows: list[tuple[str, Mapping[str, Any]]] = [(tracer.identity.name, found), *found["baselines"].items()]
-    for part, values in found["by"].items():
-        rows += [(f"  {part} {value}", figures) for value, figures in values.items()]
-    low, high = found["step_ci"]
-    _print_table(
-        f"{data.name}, {found['n']} failed runs, right in %; step within {low:.1f} to {high:.1f} (95 %), "
-        f"{found['abstained']} abstained",
-        ["", "runs", "step", "agent", "mode"],
-        [[title, str(each["n"]), *(f"{each[key]:.1f}" for key in ("step", "agent", "mode"))] for title, each in rows],
-    )
-    low, high = found["false_alarms_ci"]
-    click.echo(
-        f"step among the three most blamed {found['top3']:.1f} %; step set holds it in {found['coverage']:.1f} % with "
-        f"{found['set_size']:.1f} steps, {found['set_share']:.0f} % of those that could be blamed; calibration error "
-        f"of the decisive step's share {found['step_ece']:.3f}"
-    )
-    click.echo(f"false alarms {found['false_alarms']:.1f} % ({low:.1f} to {high:.1f}) of {found['sound']} sound runs")
-    quotes = found["evidence"]
-    click.echo(
-        f"quotes what differs from the sound twin in {quotes['right']:.1f} % of {quotes['n']} decisive steps that were "
-        f"found; a sentence drawn from them {quotes['drawn']:.1f} %"
-    )
+    low, high = figures["false_alarms_ci"]
+    click.echo(f"{figures['n']} runs that succeeded, {name}: {figures['abstained']} without a verdict")
+    click.echo(f"false alarms {figures['false_alarms']:.1f} % ({low:.1f} to {high:.1f})")
+    if figures["failure_score"] is not None:
+        click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
 
 
-evaluate.add_command(evaluate_on_clean)
-evaluate.add_command(evaluate_on_labels)
-evaluate.add_command(evaluate_on_steps)
-evaluate.add_command(evaluate_feedback)
+@evaluate.command("labels")
+@click.argument("results_or_traces", nargs=-1, required=True, type=_PATH)
+@click.option("--labels", "labels_file", type=_PATH, required=True, metavar="FILE", help="What people said of them.")
+@click.option("--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="For traces: who judges, or weights.")
+@_JSON
+def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, name: str, *, as_json: bool) -> None:
+    """Score verdicts by what people said, beside how far people agree.
+
+    Verdicts come from results of `analyze`, or are made now from traces.
+
+    Example:  blamespan evaluate labels results.jsonl --labels labels.jsonl
+    """
+    from blamespan.labels.people import by_run
+    from blamespan_lab.measuring.labels import evaluate_labels
+    from blamespan_lab.measuring.tables import print_labels
+
+    labels = by_run(_read_labels(labels_file))
+    joined = _join_labels(results_or_traces, name, labels)
+    figures = {judge: evaluate_labels(part.found) for judge, part in joined.items() if part.found}
+    if not figures:
+        misfits = sum(part.misfits + part.ambiguous for part in joined.values())
+        reason = (
+            f"; {misfits} name a step that the run does not have, or one of several runs of a trace" if misfits else ""
+        )
+        raise ConfigError(
+            f"expected labels of these runs, got {sum(map(len, labels.values()))} labels of which none fits{reason}. "
+            "Give the traces that were labelled, or their results"
+        )
+    unmatched = {judge: joined[judge].count_unmatched(labels) for judge in figures}
+    if as_json:
+        click.echo(json.dumps({judge: {**figures[judge], **unmatched[judge]} for judge in figures}))
+        return
+    for judge in figures:
+        print_labels(judge, figures[judge], unmatched[judge])
 
 
-def _tracer(name: str) -> Tracer:
-    """Load the installed tracer *name*, or the weights file it is the path of."""
-    if name.endswith(".safetensors"):
-        return _trained(Path(name))
+def _join_labels(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, Joined]:
+    """Read results where *paths* hold some, else judge traces."""
+    from blamespan.analysis.results.rows import read_rows
+    from blamespan_lab.measuring.labelled_verdicts import joined_results, joined_runs
+
+    try:
+        for path in paths:
+            list(islice(read_rows(path), 1))
+    except UnreadableInput:
+        tracer = _load_tracer(name)
+        identity = tracer.identity
+        return {f"{identity.name} {identity.version}": joined_runs(_readable_runs(paths), tracer, labels)}
+    return joined_results(chain.from_iterable(map(read_rows, paths)), labels)
+
+
+def _read_labels(path: Path) -> list[PersonLabel]:
+    """Read the labels at *path*, at least one; print on stderr which are left out."""
+    from blamespan.analysis.showing.legible import printable
+    from blamespan.labels.file import read_labels
+
+    refused: list[UnreadableInput] = []
+    labels = read_labels(path, refused)
+    for error in refused[:5]:
+        click.echo(f"blamespan: left out: {printable(str(error))}", err=True)
+    if not labels:
+        raise UnreadableInput(f"expected labels in {str(path)!r}, got none. Make some with: blamespan annotate TRACES")
+    return labels
+
+
+def _readable_runs(paths: Sequence[Path]) -> Iterator[RecordedRun]:
+    """Yield the recorded runs of *paths*; print on stderr what cannot be read."""
+    from blamespan.analysis.showing.legible import printable
+    from blamespan.analysis.sources import runs_in
+
+    for item in runs_in(paths):
+        if isinstance(item, UnreadableInput):
+            click.echo(f"blamespan: {printable(str(item))}", err=True)
+        else:
+            yield item
+
+
+def _load_tracer(name: str) -> Tracer:
+    """Load the installed tracer *name*, or the weights file it is the path of, whatever model they are of."""
     from blamespan.tracers import load_tracer
 
-    return load_tracer(name)
-
-
-def _trained(path: Path) -> Tracer:
-    """Load weights of whatever model they are."""
+    if not name.endswith(".safetensors"):
+        return load_tracer(name)
     from blamespan_tracer.lexical import LexicalTracer
     from blamespan_tracer.network.tracer import NetworkTracer
     from blamespan_tracer.network.weights import Network, is_network
 
+    path = Path(name)
     if is_network(path):
         return NetworkTracer(Network.load(path), LexicalTracer.bundled().lexicon)
     return LexicalTracer.load(path)
 
 
 def _attribute(tracer: Tracer, runs: Sequence[RecordedRun]) -> list[Attribution]:
-    from blamespan_lab.progress import tracked
+    from blamespan_lab.console import show_progress
 
     verdicts: list[Attribution] = []
-    for start in tracked(range(0, len(runs), _BATCH_RUNS), "attributing"):
+    for start in show_progress(range(0, len(runs), _BATCH_RUNS), "attributing"):
         verdicts += tracer.attribute([run.trace for run in runs[start : start + _BATCH_RUNS]])
     return verdicts
-
-
-def _micro_macro(scores: Mapping[str, float]) -> str:
-    return f"{scores['micro_f1']:.1f} / {scores['macro_f1']:.1f}"
-
-
-@contextmanager
-def _talk(title: str) -> Iterator[None]:
-    """Send the package's log to stderr while a command runs, and say how long it took."""
-    from rich.console import Console
-    from rich.logging import RichHandler
-
-    console = Console(stderr=True)
-    handler = RichHandler(console=console, show_path=False, show_level=False, markup=False)
-    logs = [logging.getLogger(package) for package in ("blamespan_lab", "blamespan_tracer")]
-    for log in logs:
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)
-    start_s = time.perf_counter()
-    try:
-        yield
-        logs[0].info("%s took %.1f s", title, time.perf_counter() - start_s)
-    finally:
-        for log in logs:
-            log.removeHandler(handler)
-
-
-def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns, the first to the left; names out of a data set never come in here."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for place, column in enumerate(header):
-        table.add_column(column, justify="right" if place else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row, *[""] * (len(header) - len(row)))
-    console = Console(file=sys.stdout)
-    console.print(table)
-    console.print()

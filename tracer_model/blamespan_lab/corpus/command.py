@@ -69,13 +69,13 @@ def probe(folder: Path, *, as_json: bool, check: bool) -> None:
 
     Example:  blamespan probe corpora/small --check
     """
+    from blamespan_lab.console import show_progress
     from blamespan_lab.corpus.probes.report import TOLERANCE, leaks, probed
     from blamespan_lab.corpus.probes.surface import seen
     from blamespan_lab.corpus.storage import read_corpus, read_manifest
-    from blamespan_lab.progress import tracked
 
     total = read_manifest(folder).get("made", {}).get("runs")
-    looked_at = (seen(run) for run in tracked(read_corpus(folder), "reading", total=total))
+    looked_at = (seen(run) for run in show_progress(read_corpus(folder), "reading", total=total))
     runs = [run for run in looked_at if run is not None]
     report = probed(runs)
     found = leaks(report)

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 from blamespan.pipeline import AttributedRun
 from blamespan.retrying import Attempt
 from blamespan.tracers import Tracer
+from blamespan_lab.console import show_progress
 from blamespan_lab.feedback.heeding import HeedfulPolicy
 from blamespan_lab.feedback.retrying import Recorded, Tell, attempts, by_template, recorded
 from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
 from blamespan_lab.measuring.metrics import interval, percent
-from blamespan_lab.progress import tracked
 from blamespan_lab.replay.user_program import Ran
 from blamespan_lab.simulation.agent import Character
 from blamespan_lab.simulation.dice import Dice, stable_seed
@@ -166,7 +166,7 @@ def measure(suite: Suite, tracer: Tracer) -> _Row:
     named: dict[str, list[bool]] = {name: [] for name in ARMS}
     n_void = 0
     with recorded() as spans:
-        for program in tracked(suite.programs(), "trying"):
+        for program in show_progress(suite.programs(), "trying"):
             trials, rows = _every_arm(program, suite, policy_for, spans, tracer)
             if any(outcome.is_void for trial in trials.values() for outcome in trial.outcomes):
                 n_void += 1

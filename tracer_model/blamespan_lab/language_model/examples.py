@@ -12,10 +12,10 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS, canonical
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.recipe import CausalRecipe
 from blamespan_lab.measuring.table import is_held_out, read_runs
-from blamespan_lab.progress import tracked
 from blamespan_tracer.causal.formats import MODE_OF, NOBODY, StepAnswer
 from blamespan_tracer.causal.showing import show
 from blamespan_tracer.labels import resolve
@@ -103,9 +103,9 @@ def thought_about(example: Example) -> str:
 
 def _labelled(recipe: CausalRecipe, data: Path) -> Iterator[RecordedRun]:
     for name in recipe.data.corpora:
-        yield from tracked(read_corpus(data / name, "train"), f"reading {name}")
+        yield from show_progress(read_corpus(data / name, "train"), f"reading {name}")
     for name in recipe.data.aegis:
-        yield from tracked(read_runs("aegis", data / name), f"reading {name}")
+        yield from show_progress(read_runs("aegis", data / name), f"reading {name}")
 
 
 def _step(run: RecordedRun, shown: RenderedRun) -> StepAnswer | None:

@@ -66,6 +66,11 @@ class Joined:
                 LabelledVerdict(_said(fact), fact.failure_score, fact.share, _choices(row), people, frozenset(blind))
             )
 
+    def count_unmatched(self, labels: Labels) -> dict[str, int]:
+        """Count those of *labels* that say nothing of these runs, by reason."""
+        strangers = sum(len(of_trace) for trace_id, of_trace in labels.items() if trace_id not in self.met)
+        return {"of_other_runs": strangers, "misfits": self.misfits, "ambiguous": self.ambiguous}
+
 
 def joined_runs(runs: Iterable[RecordedRun], tracer: Tracer, labels: Labels) -> Joined:
     """Let *tracer* judge those of *runs* that are labelled.

@@ -15,9 +15,9 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.measuring.metrics import interval, percent
 from blamespan_lab.measuring.plain_features import cross_validated_steps
-from blamespan_lab.measuring.table import read_runs
+from blamespan_lab.measuring.table import read_recorded, read_runs
 
-__all__ = ["SUBSETS", "SubsetFigures", "evaluate_subset", "read_subset"]
+__all__ = ["SUBSETS", "SubsetFigures", "evaluate_subset", "read_labelled_steps", "read_subset"]
 
 SUBSETS = ("algorithm-generated", "hand-crafted")
 """Folders of the data set."""
@@ -63,6 +63,22 @@ def read_subset(folder: Path) -> list[RecordedRun]:
         raise ConfigError(
             f"expected labelled Who&When runs in {str(folder)!r}, got {len(runs)} files with none. "
             f"Give --data the folder that holds {' and '.join(SUBSETS)}."
+        )
+    return labelled
+
+
+def read_labelled_steps(path: Path) -> list[RecordedRun]:
+    """Read those runs of *path*, of any format, whose labels name the step.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    runs = list(read_recorded(path))
+    labelled = [run for run in runs if run.faults and run.faults[0].step is not None]
+    if not labelled:
+        raise ConfigError(
+            f"expected runs with a labelled step in {str(path)!r}, got {len(runs)} without. Name another file; labels "
+            "that people made beside the runs are for: blamespan evaluate labels"
         )
     return labelled
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import canonical
-from blamespan_lab.progress import tracked
+from blamespan_lab.console import show_progress
 from blamespan_tracer.labels import resolve
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
@@ -71,7 +71,7 @@ def examples_of(
     """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out."""
     labelled = [run for run in runs if run.trace.steps and (run.faults is not None or run.trace.outcome == "failed")]
     found: list[Example] = []
-    for start in tracked(range(0, len(labelled), _BATCH_RUNS), what):
+    for start in show_progress(range(0, len(labelled), _BATCH_RUNS), what):
         some = labelled[start : start + _BATCH_RUNS]
         inputs = run_inputs([run.trace for run in some], lexicon, vocabulary)
         found += [_example(run, each) for run, each in zip(some, inputs, strict=True)]

@@ -149,11 +149,11 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
 
 def _stressed(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
     from blamespan.cores import cores
-    from blamespan_lab.progress import tracked
+    from blamespan_lab.console import show_progress
     from blamespan_lab.stress.campaign import campaign
 
     def shown(results: Iterator[tuple[Order, Result]], title: str, total: int) -> Iterator[tuple[Order, Result]]:
-        return tracked(results, title, total=total)
+        return show_progress(results, title, total=total)
 
     return campaign(spec, recipe, count=processes or cores(), tracked=shown)
 

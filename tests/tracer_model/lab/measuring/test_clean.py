@@ -71,7 +71,7 @@ def test_tracer_is_not_told_how_a_run_ended(tmp_path: Path, monkeypatch: pytest.
 
     path = tmp_path / "results.json"
     path.write_text(json.dumps([result(1.0, 1)]), encoding="utf-8")
-    monkeypatch.setattr("blamespan_lab.measuring.clean.load_tracer", lambda name: Listening())
+    monkeypatch.setattr("blamespan.tracers.load_tracer", lambda name: Listening())
 
     CliRunner().invoke(evaluate, ["clean", str(path)], catch_exceptions=False)
 

@@ -31,12 +31,12 @@ from transformers.trainer_utils import get_last_checkpoint
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
+from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.contrastive.recipe import ContrastiveRecipe, TinyEncoder
 from blamespan_lab.language_model.stages import METRICS, Ledger
 from blamespan_lab.measuring.metrics import f1
 from blamespan_lab.measuring.table import is_held_out, read_runs
-from blamespan_lab.progress import tracked
 from blamespan_tracer.causal.contrastive.loading import ABOUT_FILE, FORMAT, WEIGHTS_FILE
 from blamespan_tracer.causal.contrastive.model import ContrastiveModel, LossWeights
 from blamespan_tracer.causal.contrastive.turns import CODES, TurnRun, collate, turn_runs
@@ -147,9 +147,9 @@ class _Runs(Dataset[TurnRun]):
 
 def _read(recipe: ContrastiveRecipe, data: Path) -> Iterator[RecordedRun]:
     for name in recipe.data.corpora:
-        yield from tracked(read_corpus(data / name, "train"), f"reading {name}")
+        yield from show_progress(read_corpus(data / name, "train"), f"reading {name}")
     for name in recipe.data.aegis:
-        yield from tracked(read_runs("aegis", data / name), f"reading {name}")
+        yield from show_progress(read_runs("aegis", data / name), f"reading {name}")
 
 
 def _arguments(recipe: ContrastiveRecipe, out: Path) -> TrainingArguments:
