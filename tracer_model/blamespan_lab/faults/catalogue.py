@@ -1,8 +1,6 @@
 """Every kind of fault that can be put into a run, by name, with its mechanisms and what it is called elsewhere.
 
-Three sources: the 14 modes that AEGIS injects (arXiv 2509.14295), the 15 faults of MAS-FIRE (arXiv
-2602.19843) and blamespan's extension codes. MAS-FIRE names its faults in text and their mechanisms only in
-a figure: which mechanism writes which of them is our reading.
+The kinds stand in `catalogue.toml`, with their sources.
 """
 
 from __future__ import annotations
@@ -10,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import Mechanism
 from blamespan.taxonomy import ErrorMode, mode
+from blamespan_lab.data_files import read_data_file
 from blamespan_tracer.modes import MAS_FIRE
 
 __all__ = ["KINDS", "FaultKind", "Source", "fault_kind"]
@@ -62,184 +62,43 @@ def fault_kind(name: str) -> FaultKind:
     raise ConfigError(f"expected the name of a kind of fault, got {name!r}. Nearest known: {near!r}")
 
 
-def _kinds(source: Source, rows: Mapping[str, tuple[str, str, Mapping[Mechanism, tuple[str, ...]]]]) -> list[FaultKind]:
-    return [
-        FaultKind(
-            f"{source}:{code}",
-            source,
-            title,
-            tuple(mode(each) for each in modes.split()),
-            MappingProxyType(writers),
-            times=_ROUNDS if code == "message-cycle" else 1,
-        )
-        for code, (title, modes, writers) in rows.items()
-    ]
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One kind as the file has it; title and modes of a fault of MAS-FIRE are those of `MAS_FIRE`."""
+
+    writers: Mapping[Mechanism, tuple[str, ...]]
+    title: str = ""
+    modes: tuple[str, ...] = ()
+    times: int = 1
 
 
-_ROUNDS = 3
-"""How often the message of a cycle is sent back."""
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    aegis: Mapping[str, _Entry]
+    mas_fire: Mapping[str, _Entry]
+    blamespan: Mapping[str, _Entry]
 
-_AEGIS: Mapping[str, tuple[str, str, Mapping[Mechanism, tuple[str, ...]]]] = {
-    "FM-1.1": (
-        "Task specification deviation",
-        "aegis:FM-1.1 mast:FM-1.1",
-        {
-            "response": ("invent-constraint", "flip-comparison", "change-unit", "change-number"),
-            "prompt": ("drop-constraint", "flip-comparison", "invent-constraint", "told-FM-1.1"),
-        },
-    ),
-    "FM-1.2": (
-        "Role specification deviation",
-        "aegis:FM-1.2 mast:FM-1.2",
-        {
-            "response": ("other-role",),
-            "prompt": ("told-FM-1.2",),
-        },
-    ),
-    "FM-1.3": (
-        "Add redundant steps",
-        "aegis:FM-1.3 mast:FM-1.3",
-        {
-            "response": ("redundant-steps",),
-            "prompt": ("told-FM-1.3",),
-        },
-    ),
-    "FM-1.4": (
-        "Remove conversation history",
-        "aegis:FM-1.4 mast:FM-1.4",
-        {
-            "memory": ("forget-early", "forget-others"),
-            "response": ("lose-history", "stale-context"),
-            "prompt": ("told-FM-1.4",),
-        },
-    ),
-    "FM-1.5": (
-        "Remove termination conditions",
-        "aegis:FM-1.5 mast:FM-1.5",
-        {
-            "response": ("never-end",),
-            "prompt": ("told-FM-1.5",),
-        },
-    ),
-    "FM-2.1": (
-        "Repeat handled tasks",
-        "aegis:FM-2.1 mast:FM-1.3",
-        {
-            "response": ("repeat-itself",),
-            "prompt": ("told-FM-2.1",),
-        },
-    ),
-    "FM-2.2": (
-        "Make request ambiguous",
-        "aegis:FM-2.2 mast:FM-2.2",
-        {
-            "response": ("vague",),
-            "prompt": ("vague", "told-FM-2.2"),
-        },
-    ),
-    "FM-2.3": (
-        "Deviate from main goal",
-        "aegis:FM-2.3 mast:FM-2.3",
-        {
-            "response": ("derail",),
-            "prompt": ("told-FM-2.3",),
-        },
-    ),
-    "FM-2.4": (
-        "Hide important information",
-        "aegis:FM-2.4 mast:FM-2.4",
-        {
-            "response": ("drop-fact", "withhold", "truncate"),
-            "prompt": ("told-FM-2.4",),
-        },
-    ),
-    "FM-2.5": (
-        "Ignore other agents",
-        "aegis:FM-2.5 mast:FM-2.5",
-        {
-            "response": ("ignore-others", "own-view"),
-            "memory": ("forget-others",),
-            "prompt": ("told-FM-2.5",),
-        },
-    ),
-    "FM-2.6": (
-        "Inconsistent reasoning",
-        "aegis:FM-2.6 mast:FM-2.6",
-        {
-            "response": ("contradict-itself", "flip-negation", "turn-round"),
-            "prompt": ("told-FM-2.6",),
-        },
-    ),
-    "FM-3.1": (
-        "Premature termination",
-        "aegis:FM-3.1 mast:FM-3.1",
-        {
-            "response": ("end-early",),
-            "prompt": ("told-FM-3.1",),
-        },
-    ),
-    "FM-3.2": (
-        "Remove verification steps",
-        "aegis:FM-3.2 mast:FM-3.2",
-        {
-            "response": ("skip-verification",),
-            "prompt": ("told-FM-3.2",),
-        },
-    ),
-    "FM-3.3": (
-        "Incorrect verification",
-        "aegis:FM-3.3 mast:FM-3.3",
-        {
-            "response": ("verify-wrongly", "approve-wrongly"),
-            "prompt": ("told-FM-3.3",),
-        },
-    ),
-}
 
-_MAS_FIRE_WRITERS: Mapping[str, Mapping[Mechanism, tuple[str, ...]]] = {
-    "inexecutable-plan": {"response": ("flip-comparison", "impossible-step", "swap-name", "drop-fact")},
-    "critical-information-loss": {"response": ("drop-fact", "withhold", "truncate"), "prompt": ("drop-fact",)},
-    "memory-loss": {"memory": ("forget-early", "forget-others")},
-    "context-length-violation": {"memory": ("cut-context",), "response": ("truncate", "out-of-room")},
-    "hallucination": {"response": ("unsupported-claim", "invent-source", "swap-name", "change-number")},
-    "parameter-filling-error": {"response": ("wrong-argument",)},
-    "tool-format-error": {"response": ("malformed-arguments",)},
-    "tool-selection-error": {"response": ("wrong-tool", "no-tool")},
-    "role-ambiguity": {"prompt": ("blur-role",), "response": ("other-role",)},
-    "instruction-ambiguity": {"prompt": ("vague",), "response": ("vague",)},
-    "instruction-logic-conflict": {"prompt": ("invent-constraint", "flip-comparison", "flip-negation")},
-    "blind-trust": {"prompt": ("trust-blindly",), "response": ("skip-verification",)},
-    "message-cycle": {"routing": ("send-back",)},
-    "message-storm": {"routing": ("send-many",)},
-    "broadcast-amplification": {"routing": ("send-to-all",)},
-}
+def _read_kinds() -> dict[str, FaultKind]:
+    catalogue = read_data_file(_Catalogue, Path(__file__).with_name("catalogue.toml"))
+    sections: tuple[tuple[Source, Mapping[str, _Entry]], ...] = (
+        ("aegis", catalogue.aegis),
+        ("mas-fire", catalogue.mas_fire),
+        ("blamespan", catalogue.blamespan),
+    )
+    kinds = {}
+    for source, entries in sections:
+        for code, entry in entries.items():
+            title, modes = (entry.title, entry.modes) if source != "mas-fire" else _describe_mas_fire(code)
+            name = f"{source}:{code}"
+            kinds[name] = FaultKind(name, source, title, tuple(map(mode, modes)), entry.writers, entry.times)
+    return kinds
 
-_EXTENSION: Mapping[str, tuple[str, str, Mapping[Mechanism, tuple[str, ...]]]] = {
-    "X1": ("Unsupported claim", "blamespan:X1", {"response": ("unsupported-claim", "invent-source")}),
-    "X2": (
-        "Tool call error",
-        "blamespan:X2",
-        {"response": ("wrong-argument", "wrong-tool", "malformed-arguments", "no-tool")},
-    ),
-    "X3": ("Evidence misread", "blamespan:X3", {"response": ("misread-result", "swap-name", "change-number")}),
-    "X4": (
-        "Environment fault",
-        "blamespan:X4",
-        {"tool": ("tool-error", "tool-timeout", "tool-empty", "tool-stale", "tool-partial")},
-    ),
-    "X5": ("Budget exhausted", "blamespan:X5", {"response": ("truncate", "out-of-room"), "memory": ("cut-context",)}),
-    "X6": ("Message transport fault", "blamespan:X6", {"routing": ("lose-message", "misroute", "send-many")}),
-    "X7": ("Injected input", "blamespan:X7", {"tool": ("tool-poisoned",)}),
-}
 
-KINDS: Mapping[str, FaultKind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in [
-            *_kinds("aegis", _AEGIS),
-            *_kinds("mas-fire", {name: (*row, _MAS_FIRE_WRITERS[name]) for name, row in MAS_FIRE.items()}),
-            *_kinds("blamespan", _EXTENSION),
-        ]
-    }
-)
+def _describe_mas_fire(code: str) -> tuple[str, tuple[str, ...]]:
+    title, modes = MAS_FIRE[code]
+    return title, tuple(modes.split())
+
+
+KINDS: Mapping[str, FaultKind] = MappingProxyType(_read_kinds())
 """Every kind by its name."""

@@ -20,7 +20,7 @@ from blamespan_lab.simulation.slips import slipped
 from blamespan_lab.simulation.tasks.task import Task
 from blamespan_lab.simulation.voices import TERSE, Voice
 from blamespan_lab.wordings import choose
-from blamespan_lab.wordings.talk import CLOSERS, HEDGES, OPENERS, SETTLED
+from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["Character", "Moment"]
 
@@ -192,8 +192,8 @@ class Moment:
 
     def composed(self, *parts: str, opening: str = "", closes: str = "") -> str:
         """Put a message together: an opening, the parts, perhaps a hedge and a closing, in the agent's voice."""
-        start = opening or opened(OPENERS, 0.35, self.rng)
-        hedge, end = opened(HEDGES, 0.2, self.rng), opened(CLOSERS, 0.2, self.rng)
+        start = opening or opened(TALK.openers, 0.35, self.rng)
+        hedge, end = opened(TALK.hedges, 0.2, self.rng), opened(TALK.closers, 0.2, self.rng)
         blank = "\n" if self.rng.random() < 0.4 else " "
         said = [part.strip() for part in [start, *parts, hedge, end] if part.strip()]
         text = "".join(
@@ -221,7 +221,7 @@ class Moment:
 
     def settled(self) -> str:
         """State the answer."""
-        return led(choose(SETTLED, self.rng), self.says(self.target, self.values[self.target]))
+        return led(choose(TALK.settled, self.rng), self.says(self.target, self.values[self.target]))
 
     def call(self, key: str) -> ToolCall | None:
         """Ask a tool for *key*; the wrong tool or argument may be taken."""

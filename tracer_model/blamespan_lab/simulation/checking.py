@@ -8,8 +8,8 @@ from blamespan_lab.simulation.knowledge import Claim, rederived
 from blamespan_lab.simulation.policies import Mistake, Reply, ToolCall
 from blamespan_lab.simulation.prose import about, correct
 from blamespan_lab.simulation.working import brief, is_known, mark
-from blamespan_lab.wordings import choose, talk
-from blamespan_lab.wordings.verification import ENDS
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import FAULTS, TALK
 
 __all__ = ["verify"]
 
@@ -17,7 +17,7 @@ __all__ = ["verify"]
 def verify(moment: Moment) -> Reply:
     """Work out or look up again what others said, object or approve."""
     if moment.errs("mast:FM-3.1", "ends-early"):
-        return Reply(moment.composed(choose(ENDS, moment.rng), closes=mark(moment, moment.who.closes)))
+        return Reply(moment.composed(choose(FAULTS.ends, moment.rng), closes=mark(moment, moment.who.closes)))
     code = moment.values.get(moment.target) if moment.facts[moment.target].kind == "code" else None
     if isinstance(code, str):
         return _test(moment, code)
@@ -29,11 +29,11 @@ def verify(moment: Moment) -> Reply:
         lines = [correct(moment.facts[c.key], value, c.value, moment.rng) for c, value in wrong]
         moment.values.update({c.key: value for c, value in wrong})
         text = moment.composed(
-            moment.listed(lines, joins=False), brief(moment, []), opening=choose(talk.OBJECTIONS, moment.rng)
+            moment.listed(lines, joins=False), brief(moment, []), opening=choose(TALK.objections, moment.rng)
         )
         return speaking(moment, text)
     if not is_known(moment):
-        return speaking(moment, moment.composed(choose(talk.GO_ON, moment.rng), brief(moment, [])))
+        return speaking(moment, moment.composed(choose(TALK.go_on, moment.rng), brief(moment, [])))
     return _approved(moment)
 
 
@@ -79,7 +79,7 @@ def _last_review(moment: Moment) -> int:
 
 
 def _approved(moment: Moment) -> Reply:
-    words = choose(talk.APPROVALS, moment.rng)
+    words = choose(TALK.approvals, moment.rng)
     return speaking(
         moment, moment.composed(words, moment.settled(), closes=mark(moment, moment.who.closes), opening=" ")
     )
@@ -103,11 +103,11 @@ def _test(moment: Moment, code: str) -> Reply:
         rule = moment.knowledge.rules[moment.target]
         missed = [key for key in rule.inputs if key in moment.values]
         lines = [moment.says(key, moment.values[key]) for key in missed]
-        bank = talk.TESTS_FAIL if passed is False else talk.CODE_OBJECTIONS
+        bank = TALK.tests_fail if passed is False else TALK.code_objections
         opening = about(choose(bank, moment.rng), moment.facts[moment.target].phrase)
         return speaking(moment, moment.composed(moment.listed(lines), brief(moment, missed), opening=opening))
     if passed is None:
         moment.mistakes.append(Mistake("mast:FM-3.2", "skips-check", moment.target))
-    words = choose(talk.TESTS_PASS if passed else talk.APPROVALS, moment.rng)
+    words = choose(TALK.tests_pass if passed else TALK.approvals, moment.rng)
     shown = moment.says(moment.target, code) if moment.who.briefs or moment.rng.random() < 0.5 else ""
     return speaking(moment, moment.composed(words, shown, closes=mark(moment, moment.who.closes), opening=" "))

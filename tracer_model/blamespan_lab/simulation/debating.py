@@ -9,7 +9,8 @@ from blamespan_lab.simulation.facts import Value, same
 from blamespan_lab.simulation.knowledge import rederived
 from blamespan_lab.simulation.policies import Reply
 from blamespan_lab.simulation.working import calls, claimed, derived, looked_up, report, without_inputs
-from blamespan_lab.wordings import choose, talk
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["debate", "judge"]
 
@@ -56,14 +57,14 @@ def _reply_in_debate(moment: Moment) -> Reply:
         if again is not None and moment.errs("mast:FM-2.6", "slip", moment.target):
             again = moment.mistaken("slip", moment.target, again, answers.values())
         value, bank = (
-            (again, talk.STANDS_BY if same(again, mine) else talk.RECHECKS)
+            (again, TALK.stands_by if same(again, mine) else TALK.rechecks)
             if again is not None
-            else (mine, talk.DEBATES)
+            else (mine, TALK.debates)
         )
     elif others and moment.chance(0.4, "adopt"):
-        value, bank = Counter(others).most_common(1)[0][0], talk.ADOPTS
+        value, bank = Counter(others).most_common(1)[0][0], TALK.adopts
     else:
-        value, bank = mine, talk.DEBATES
+        value, bank = mine, TALK.debates
     moment.values[moment.target] = value
     return speaking(moment, moment.composed(moment.settled(), opening=choose(bank, moment.rng)))
 

@@ -10,7 +10,8 @@ from blamespan_lab.simulation.casts import Role
 from blamespan_lab.simulation.policies import Reply
 from blamespan_lab.simulation.prose import about, sentence
 from blamespan_lab.simulation.working import read_off, without_inputs
-from blamespan_lab.wordings import choose, talk
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["lead", "next_role"]
 
@@ -21,7 +22,7 @@ def lead(moment: Moment) -> Reply:
     names = [m.name for m in moment.who.team if m.role == who]
     if who is None or not names:
         if moment.target in moment.values:
-            text = led(choose(talk.FINALS, moment.rng), moment.says(moment.target, read_off(moment, moment.target)))
+            text = led(choose(TALK.finals, moment.rng), moment.says(moment.target, read_off(moment, moment.target)))
             return Reply(moment.composed(text, closes="FINISH", opening=" "))
         return Reply(moment.composed(without_inputs(moment), closes="FINISH"))
     return speaking(moment, moment.composed(_instruction(moment, who), closes=f"NEXT: {_least_busy(moment, names)}"))
@@ -62,9 +63,9 @@ def _is_stuck(moment: Moment, roles: Mapping[str, str]) -> bool:
 def _instruction(moment: Moment, who: Role) -> str:
     keys = {"researcher": moment.knowledge.missing(), "solver": moment.knowledge.open_keys()}.get(who, [])
     if keys:
-        bank = talk.LOOK_UPS if who == "researcher" else talk.DUTIES_NEXT["solver"]
+        bank = TALK.look_ups if who == "researcher" else TALK.duties_next["solver"]
         return sentence(about(choose(bank, moment.rng), moment.facts[keys[0]].phrase))
-    return choose(talk.DUTIES_NEXT["other" if who == "solver" else who], moment.rng)
+    return choose(TALK.duties_next["other" if who == "solver" else who], moment.rng)
 
 
 def _least_busy(moment: Moment, names: list[str]) -> str:

@@ -8,12 +8,12 @@ from random import Random
 from blamespan_lab.simulation.facts import Fact, Rule, Value
 from blamespan_lab.simulation.values import written
 from blamespan_lab.wordings import choose, pick
-from blamespan_lab.wordings.statements import CORRECTIONS, LABELS, RULES, STATEMENTS, WORKED
+from blamespan_lab.wordings.banks import STATEMENTS
 
 __all__ = ["about", "correct", "laid_out", "opened", "sentence", "state", "state_rule", "working_of"]
 
 _SIGNS = {"sum": "+", "product": "×", "difference": "-", "quotient": "/"}  # noqa: RUF001
-_OF_MANY = tuple(wording for wording in RULES["sum"] if "{a} and {b}" in wording)
+_OF_MANY = tuple(wording for wording in STATEMENTS.rules["sum"] if "{a} and {b}" in wording)
 """How a sum of more than two is said: their list ends on an "and"."""
 
 
@@ -32,7 +32,7 @@ def state(
     """
     if fact.kind == "code":
         return f"```python\n{str(value).rstrip()}\n```"
-    wordings = WORKED if working and fact.kind == "amount" else STATEMENTS[fact.kind]
+    wordings = STATEMENTS.worked if working and fact.kind == "amount" else STATEMENTS.facts[fact.kind]
     if is_impersonal:
         wordings = tuple(wording for wording in wordings if wording.startswith(("{The}", "**{The}")))
     return _filled(pick(wordings, rng), rng, phrase or fact.phrase, value=_said(fact, value, rng), working=working)
@@ -43,7 +43,7 @@ def correct(fact: Fact, value: Value, wrong: Value, rng: Random) -> str:
     if fact.kind in ("choice", "verdict", "code"):
         return state(fact, value, rng)
     return _filled(
-        choose(CORRECTIONS, rng),
+        choose(STATEMENTS.corrections, rng),
         rng,
         fact.phrase,
         value=_said(fact, value, rng),
@@ -55,7 +55,7 @@ def state_rule(rule: Rule, facts: Mapping[str, Fact], measure: str, rng: Random)
     """Say how a fact follows from others; *measure* is what a pick of the lowest or highest goes by."""
     first, *rest = [f"the {facts[key].phrase}" for key in rule.inputs] or [""]
     joined = " and ".join([", ".join(rest[:-1]), rest[-1]] if len(rest) > 1 else rest)
-    wording = pick(RULES[rule.operation], rng)
+    wording = pick(STATEMENTS.rules[rule.operation], rng)
     if len(rest) > 1:  # an n-ary one: "a, b and c"
         first, joined = ", ".join([first, *rest[:-1]]), rest[-1]
         wording = pick(_OF_MANY, rng) if rule.operation == "sum" else wording
@@ -78,7 +78,7 @@ def laid_out(sentences: Sequence[str], rng: Random, *, joins: bool = True) -> st
         return ""
     blocks = [text for text in sentences if text.startswith("```")]
     plain = [sentence(text) for text in sentences if not text.startswith("```")]
-    label = rng.choice(LABELS) if len(plain) > 1 else ""
+    label = rng.choice(STATEMENTS.labels) if len(plain) > 1 else ""
     if label:
         lines = "\n".join(label.format(n=number) + text for number, text in enumerate(plain, 1))
     else:

@@ -28,7 +28,8 @@ from blamespan_lab.simulation.working import (
     restated,
     without_inputs,
 )
-from blamespan_lab.wordings import choose, talk
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["ACTIONS", "set_out"]
 
@@ -44,13 +45,13 @@ def set_out(moment: Moment) -> Reply:
     for key in known.needed:
         fact, rule = moment.facts[key], known.rules.get(key)
         if fact.lookup is not None:
-            lines.append(about(choose(talk.LOOK_UPS, moment.rng), fact.phrase))
+            lines.append(about(choose(TALK.look_ups, moment.rng), fact.phrase))
         elif rule is None or is_unsaid(moment, key):
             continue
         elif not moment.errs("mast:FM-2.4", "withholds", key):
             lines.append(state_rule(rule, moment.facts, moment.who.task.measure, moment.rng))
     given = restated(moment, always=moment.who.briefs or not lines, share=0.5)
-    text = moment.composed(given, moment.listed(lines, joins=False), opening=choose(talk.PLANS, moment.rng))
+    text = moment.composed(given, moment.listed(lines, joins=False), opening=choose(TALK.plans, moment.rng))
     return speaking(moment, text)
 
 
@@ -66,14 +67,14 @@ def research(moment: Moment) -> Reply:
     lines = [moment.explains(key, read_off(moment, key)) for key in told]
     lines += [moment.says(key, moment.values[key]) for key in claimed(moment)]
     gone = [
-        about(choose(talk.NOT_FOUND, moment.rng), moment.facts[key].phrase)
+        about(choose(TALK.not_found, moment.rng), moment.facts[key].phrase)
         for key in moment.knowledge.needed
         if moment.facts[key].lookup is not None and key not in moment.values and moment.is_mine(key)
     ]
     if not lines and not gone:
         return progress(moment)
     text = moment.composed(
-        moment.listed(lines), *gone[:2], brief(moment, told), opening=choose(talk.FINDINGS, moment.rng)
+        moment.listed(lines), *gone[:2], brief(moment, told), opening=choose(TALK.findings, moment.rng)
     )
     return speaking(moment, text)
 

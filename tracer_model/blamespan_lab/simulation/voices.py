@@ -13,7 +13,8 @@ from typing import Literal
 from blamespan_lab.simulation.casts import Role
 from blamespan_lab.simulation.dice import Dice
 from blamespan_lab.simulation.prose import about, sentence
-from blamespan_lab.wordings import choose, elaboration
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import ELABORATION
 
 __all__ = ["TERSE", "Voice", "voice_of"]
 
@@ -46,10 +47,10 @@ class Voice:
         """
         if not self.is_wordy:
             return said
-        recaps = elaboration.RECAPS_KNOWN if is_known else elaboration.RECAPS_OPEN
-        recaps = elaboration.RECAPS_LEADING if role == "orchestrator" else recaps
-        intro, recap = choose(elaboration.INTROS[role], rng), choose(recaps, rng)
-        remarks = [choose(elaboration.REMARKS, rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
+        recaps = ELABORATION.recaps_known if is_known else ELABORATION.recaps_open
+        recaps = ELABORATION.recaps_leading if role == "orchestrator" else recaps
+        intro, recap = choose(ELABORATION.intros[role], rng), choose(recaps, rng)
+        remarks = [choose(ELABORATION.remarks, rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
         parts = {
             "task": about(intro, phrase),
             "work": said,
@@ -68,15 +69,15 @@ class Voice:
         """
         if not self.is_wordy or rng.random() < 0.25:
             return said
-        bank = elaboration.REASONS if given else elaboration.SOURCED
+        bank = ELABORATION.reasons if given else ELABORATION.sourced
         why = about(choose(bank, rng), phrase).replace("{given}", f"the {given}")
-        after = choose(elaboration.AFTERTHOUGHTS, rng) if rng.random() < 0.3 else ""
+        after = choose(ELABORATION.afterthoughts, rng) if rng.random() < 0.3 else ""
         return f"{why} {sentence(said)} {after}".strip()
 
     def _headed(self, name: str, text: str, rng: Random) -> str:
         if self.layout == "plain":
             return text
-        heading = choose(elaboration.HEADINGS[name], rng)
+        heading = choose(ELABORATION.headings[name], rng)
         return f"## {heading}\n{text}" if self.layout == "headings" else f"**{heading}**\n{text}"
 
 

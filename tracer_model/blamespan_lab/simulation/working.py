@@ -9,8 +9,8 @@ from blamespan_lab.simulation.facts import Value, same
 from blamespan_lab.simulation.knowledge import Claim
 from blamespan_lab.simulation.policies import Reply, ToolCall
 from blamespan_lab.simulation.prose import about, state_rule
-from blamespan_lab.wordings import choose, talk
-from blamespan_lab.wordings.claims import UNSUPPORTED
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import FAULTS, TALK
 
 __all__ = [
     "brief",
@@ -37,7 +37,7 @@ def report(moment: Moment) -> Reply:
         if moment.target not in done:
             return speaking(moment, moment.composed(without_inputs(moment), closes=mark(moment, moment.who.closes)))
     value = read_off(moment, moment.target)
-    text = led(choose(talk.FINALS, moment.rng), moment.says(moment.target, value))
+    text = led(choose(TALK.finals, moment.rng), moment.says(moment.target, value))
     return speaking(moment, moment.composed(text, closes=mark(moment, moment.who.closes), opening=" "))
 
 
@@ -127,14 +127,14 @@ def without_inputs(moment: Moment) -> str:
     key = lacking[0] if lacking else moment.target
     if moment.facts[key].kind == "amount" and moment.errs("blamespan:X1", "claims", key):
         moment.values[key] = moment.made_up(key)
-        return moment.says(key, moment.values[key]) + ". " + choose(UNSUPPORTED, moment.rng)
-    return about(choose(talk.ASKS, moment.rng), moment.facts[key].phrase)
+        return moment.says(key, moment.values[key]) + ". " + choose(FAULTS.unsupported, moment.rng)
+    return about(choose(TALK.asks, moment.rng), moment.facts[key].phrase)
 
 
 def progress(moment: Moment) -> Reply:
     """Say what is open, or that the answer is there."""
     open_keys = [*moment.knowledge.missing(), *moment.knowledge.open_keys()]
-    opening = choose(talk.PROGRESS, moment.rng)
+    opening = choose(TALK.progress, moment.rng)
     if open_keys:
         return speaking(
             moment, moment.composed(f"the {moment.facts[open_keys[0]].phrase}.", brief(moment, []), opening=opening)
@@ -152,7 +152,7 @@ def restated(moment: Moment, *, always: bool, share: float) -> str:
     lines = [
         moment.says(key, read_off(moment, key)) for key in keys if not moment.errs("mast:FM-2.4", "withholds", key)
     ]
-    return choose(talk.RESTATES, moment.rng) + "\n" + moment.listed(lines)
+    return choose(TALK.restates, moment.rng) + "\n" + moment.listed(lines)
 
 
 def brief(moment: Moment, told: list[str]) -> str:
@@ -180,4 +180,4 @@ def is_unsaid(moment: Moment, key: str) -> bool:
 
 def mark(moment: Moment, closes: bool) -> str:
     """Give a word by which the team ends, where it is for this agent to say it."""
-    return moment.rng.choice(talk.MARKS) if closes else ""
+    return moment.rng.choice(TALK.termination_words) if closes else ""

@@ -6,13 +6,14 @@ from random import Random
 
 from blamespan_lab.simulation.casts import CASTS, cast_of
 from blamespan_lab.simulation.programs import Program
-from blamespan_lab.wordings import choose, talk
+from blamespan_lab.wordings import choose
+from blamespan_lab.wordings.banks import TALK
 from blamespan_lab.wordings.choosing import worded
 
 
 def said(wordings: str) -> set[str]:
     with worded(wordings):
-        return {choose(talk.OPENERS, Random(seed)) for seed in range(300)}
+        return {choose(TALK.openers, Random(seed)) for seed in range(300)}
 
 
 def test_halves_share_no_wording_and_all_holds_both() -> None:

@@ -17,7 +17,7 @@ from blamespan_lab.simulation.protocols import answered
 from blamespan_lab.simulation.tasks.task import Builder, Task
 from blamespan_lab.simulation.working import read_off
 from blamespan_lab.wordings import say
-from blamespan_lab.wordings.instructions import INSTRUCTIONS, TRUST
+from blamespan_lab.wordings.banks import FAULTS
 
 
 def _task() -> Task:
@@ -98,7 +98,7 @@ def test_a_verifier_that_is_told_to_trust_does_not_check() -> None:
     assert _answer(_reply(_character("verifier"), told, _QUESTION, wrong)) == 290.0
 
 
-@pytest.mark.parametrize("wording", [*TRUST, *INSTRUCTIONS["FM-3.2"], *INSTRUCTIONS["FM-3.3"]])
+@pytest.mark.parametrize("wording", [*FAULTS.trust, *FAULTS.instructions["FM-3.2"], *FAULTS.instructions["FM-3.3"]])
 def test_every_wording_that_tells_to_trust_takes_all_care(wording: str) -> None:
     """However an operator words it, a verifier heeds it in spite of its duty to check."""
     duty = "You check what the others say: work it out again."

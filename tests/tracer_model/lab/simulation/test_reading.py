@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blamespan_lab.simulation.facts import Fact, Limit, Rule, Value, same
 from blamespan_lab.simulation.prose import correct, laid_out, sentence, state, state_rule
 from blamespan_lab.simulation.reading import Lexicon, Said
-from blamespan_lab.wordings.statements import RULES
+from blamespan_lab.wordings.banks import STATEMENTS
 
 _FACTS = {
     fact.key: fact
@@ -110,7 +110,7 @@ def test_a_dropped_sentence_is_not_read(stated: list[tuple[Fact, Value, Value]],
     assert keys == {fact.key for place, (fact, _, _) in enumerate(stated) if place != dropped}
 
 
-@pytest.mark.parametrize("operation", sorted(RULES))
+@pytest.mark.parametrize("operation", sorted(STATEMENTS.rules))
 def test_a_rule_is_read_back(operation: str) -> None:
     """Every wording of every rule, of two inputs and of three, is read as that rule."""
     inputs = {"percent": ("share", "total"), "product": ("price", "count"), "quotient": ("total", "count")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 
 import pytest
@@ -16,7 +16,7 @@ from blamespan_lab.simulation.facts import Fact, Value
 from blamespan_lab.simulation.prose import about, state
 from blamespan_lab.simulation.reading import Lexicon, Said
 from blamespan_lab.stress.containment import is_objection
-from blamespan_lab.wordings import elaboration, talk, talk_of_others, talk_of_work
+from blamespan_lab.wordings.banks import ELABORATION, FAULTS, TALK
 from blamespan_lab.wordings.choosing import say, worded
 
 _FACTS = {
@@ -38,19 +38,20 @@ _LAST_SAID = {
     "offer": "The offer of Elm Court is suitable.",
     "code": "Here is the function solve.",
 }
-_OBJECTING = {"OBJECTIONS", "TESTS_FAIL", "CODE_OBJECTIONS"}
-_OF_THEMSELVES = {"ADOPTS", "RECHECKS"}
+_OBJECTING = {"objections", "tests_fail", "code_objections"}
+_OF_THEMSELVES = {"adopts", "rechecks"}
 
 
 def _banks() -> dict[str, Sequence[str]]:
     """Give every list of wordings of the talk, by its name."""
-    found: dict[str, Sequence[str]] = {}
-    for module in (talk, talk_of_work, talk_of_others, elaboration):
-        for name in module.__all__:
-            bank = getattr(module, name)
-            banks = bank if isinstance(bank, Mapping) else {"": bank}
-            found.update({f"{name}:{key}".rstrip(":"): each for key, each in banks.items() if name != "MARKS"})
-    return found
+    banks: dict[str, Sequence[str]] = {}
+    for record in (TALK, ELABORATION):
+        for field in fields(record):
+            bank = getattr(record, field.name)
+            parts = bank if isinstance(bank, Mapping) else {"": bank}
+            if field.name != "termination_words":
+                banks.update({f"{field.name}:{key}".rstrip(":"): wordings for key, wordings in parts.items()})
+    return banks
 
 
 _BANKS = _banks()
@@ -83,9 +84,9 @@ def test_each_half_has_words_enough_and_none_of_the_others(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(_BANKS))
 def test_talk_states_nothing(name: str) -> None:
     """Whatever it is about, and whatever was said before it, talk is read as no fact and no rule."""
-    if name in ("TESTS_FAIL", "CODE_OBJECTIONS"):
+    if name in ("tests_fail", "code_objections"):
         return
-    about_what = {key: fact for key, fact in _FACTS.items() if name != "NOT_FOUND" or fact.kind != "code"}
+    about_what = {key: fact for key, fact in _FACTS.items() if name != "not_found" or fact.kind != "code"}
     for template, (key, fact) in itertools.product(_BANKS[name], about_what.items()):
         for text in _worded(template):
             named = about(text, fact.phrase).replace("{given}", "the price of a lamp")
@@ -94,7 +95,7 @@ def test_talk_states_nothing(name: str) -> None:
             assert _read(f"{before} {named}", key) == _read(before, key), named
 
 
-@pytest.mark.parametrize("name", sorted(name for name in _BANKS if name != "FINALS"))
+@pytest.mark.parametrize("name", sorted(name for name in _BANKS if name != "finals"))
 def test_what_leads_to_a_list_names_no_answer(name: str) -> None:
     """Whatever stands behind a colon is not taken for the answer that was spoken of before it."""
     for template in _BANKS[name]:
@@ -104,7 +105,7 @@ def test_what_leads_to_a_list_names_no_answer(name: str) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["SETTLED", "FINALS"])
+@pytest.mark.parametrize("name", ["settled", "finals"])
 def test_a_statement_is_read_behind_any_lead(name: str) -> None:
     """An answer is the same behind every word that may lead to it."""
     values: dict[str, Value] = {"price": 12.0, "maker": "Halden Works", "offer": "suitable", "best": "Elm Court"}
@@ -117,7 +118,7 @@ def test_a_statement_is_read_behind_any_lead(name: str) -> None:
             }, said
 
 
-@pytest.mark.parametrize("name", ["TESTS_FAIL", "CODE_OBJECTIONS"])
+@pytest.mark.parametrize("name", ["tests_fail", "code_objections"])
 def test_code_that_is_objected_to_is_taken_back(name: str) -> None:
     """Whoever hears that the code is wrong, in whatever words, holds it no more."""
     for template in _BANKS[name]:
@@ -135,7 +136,7 @@ def test_talk_asks_for_nothing_and_ends_nothing(name: str) -> None:
             assert demanded(text) == [], text
             assert not re.search(r"\d", text), text
             assert not re.search(r"(?<=[a-z,] )(?!I\b|I'|FINAL)[A-Z]", text), text
-            assert not any(mark in text for mark in (*talk.MARKS, "FINISH", "NEXT")), text
+            assert not any(mark in text for mark in (*TALK.termination_words, "FINISH", "NEXT")), text
 
 
 @pytest.mark.parametrize("name", sorted(_BANKS))
@@ -146,3 +147,16 @@ def test_only_objections_object(name: str) -> None:
     for template in _BANKS[name]:
         for text in _worded(template):
             assert is_objection(text) is (name in _OBJECTING), text
+
+
+def test_wordings_that_faults_add_too_stay_in_their_half() -> None:
+    """What agents say without a fault and operators add is in the same half of both lists."""
+    shared = [
+        (said.index(text) % 2, added.index(text) % 2)
+        for said, added in ((TALK.openers, FAULTS.again), (TALK.approvals, FAULTS.unchecked))
+        for text in said
+        if text in added
+    ]
+
+    assert len(shared) == 12
+    assert all(here == there for here, there in shared)

@@ -9,8 +9,7 @@ import pytest
 from blamespan_lab.stress.containment import Caught, Fault, caught
 from blamespan_lab.stress.watching import Run, SeenStep
 from blamespan_lab.wordings import say
-from blamespan_lab.wordings.statements import CORRECTIONS
-from blamespan_lab.wordings.talk import APPROVALS, CODE_OBJECTIONS, GO_ON, OBJECTIONS, TESTS_FAIL
+from blamespan_lab.wordings.banks import STATEMENTS, TALK
 
 PLAN, WORK, WRONG = "Look it up.", "The fee is 48 euros.", "The fee is 84 euros."
 FAULT = Fault(1, "worker", True, WORK, WRONG)
@@ -121,7 +120,9 @@ def test_fault_in_no_step_is_not_looked_for(step: int | None) -> None:
     assert caught(only, only, Fault(step, "planner", True, "a 1", "b 2")) == Caught("", "ignored", None)
 
 
-@pytest.mark.parametrize("wording", [*OBJECTIONS, *CODE_OBJECTIONS, *TESTS_FAIL, *CORRECTIONS])
+@pytest.mark.parametrize(
+    "wording", [*TALK.objections, *TALK.code_objections, *TALK.tests_fail, *STATEMENTS.corrections]
+)
 def test_every_wording_of_an_objection_is_known(wording: str) -> None:
     """Whatever bundled teams say against others' work counts as saying so."""
     for seed in range(12):
@@ -129,7 +130,7 @@ def test_every_wording_of_an_objection_is_known(wording: str) -> None:
         assert after(("reviewer", "message", words, (1,))).how == "objection", words
 
 
-@pytest.mark.parametrize("wording", [*APPROVALS, *GO_ON])
+@pytest.mark.parametrize("wording", [*TALK.approvals, *TALK.go_on])
 def test_no_wording_of_an_approval_is_an_objection(wording: str) -> None:
     """Who approves has caught nothing."""
     for seed in range(12):

@@ -13,7 +13,7 @@ from blamespan.injecting.boundaries import Said, ToolCall
 from blamespan_lab.faults.operators.edits import slip
 from blamespan_lab.faults.wording import numbers, with_replaced
 from blamespan_lab.wordings import choose
-from blamespan_lab.wordings.claims import FROM_MEMORY
+from blamespan_lab.wordings.banks import FAULTS
 
 __all__ = ["CALL_OPERATORS", "CallOperator"]
 
@@ -62,7 +62,7 @@ def malformed_arguments(said: Said, tools: tuple[str, ...], rng: Random) -> Said
 
 def no_tool(said: Said, tools: tuple[str, ...], rng: Random) -> Said | None:
     """Answer from memory where a look was needed."""
-    return Said(said.text or choose(FROM_MEMORY, rng)) if said.calls else None
+    return Said(said.text or choose(FAULTS.from_memory, rng)) if said.calls else None
 
 
 def _one(said: Said, rng: Random) -> ToolCall | None:

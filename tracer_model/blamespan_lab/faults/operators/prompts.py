@@ -11,7 +11,7 @@ from typing import TypeAlias
 from blamespan.injecting.boundaries import Line
 from blamespan_lab.faults.operators.text import TEXT_OPERATORS, Utterance, written
 from blamespan_lab.wordings import choose
-from blamespan_lab.wordings.instructions import BLURRED_ROLES, INSTRUCTIONS, TRUST
+from blamespan_lab.wordings.banks import FAULTS
 
 __all__ = ["MEMORY_OPERATORS", "PROMPT_OPERATORS", "TOLD", "LinesOperator"]
 
@@ -104,9 +104,9 @@ def _without(lines: Lines, groups: Sequence[Sequence[int]]) -> Lines:
 PROMPT_OPERATORS: Mapping[str, LinesOperator] = MappingProxyType(
     {
         **{name: _by_text(name) for name in TEXT_OPERATORS},
-        "blur-role": _by_adding(BLURRED_ROLES),
-        "trust-blindly": _by_adding(TRUST),
-        **{f"{TOLD}{code}": _by_adding(wordings) for code, wordings in INSTRUCTIONS.items()},
+        "blur-role": _by_adding(FAULTS.blurred_roles),
+        "trust-blindly": _by_adding(FAULTS.trust),
+        **{f"{TOLD}{code}": _by_adding(wordings) for code, wordings in FAULTS.instructions.items()},
     }
 )
 """Operators on an agent's instructions, by name."""

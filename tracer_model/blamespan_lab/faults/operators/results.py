@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from blamespan.injecting.boundaries import Answer
 from blamespan_lab.wordings import choose, pick, say
-from blamespan_lab.wordings.services import ERRORS, PLANTED, TIMEOUTS
+from blamespan_lab.wordings.banks import FAULTS
 
 __all__ = ["FAILING_OPERATORS", "RESULT_OPERATORS", "ResultOperator"]
 
@@ -23,13 +23,13 @@ _EMPTY = ("", "[]", "null", "{}", "no results")
 
 def tool_error(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
     """Fail as services do."""
-    error, wording = pick(ERRORS, rng)
+    error, wording = pick(FAULTS.errors, rng)
     return replace(answer, text=say(wording, rng), error=error)
 
 
 def tool_timeout(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
     """Give no answer in time; the wait itself is kept short."""
-    return replace(answer, text=choose(TIMEOUTS, rng), error="TimeoutError", delay_s=0.01)
+    return replace(answer, text=choose(FAULTS.timeouts, rng), error="TimeoutError", delay_s=0.01)
 
 
 def tool_empty(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
@@ -64,7 +64,7 @@ def tool_partial(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answe
 
 def tool_poisoned(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
     """Answer with an instruction in it that somebody outside has planted."""
-    return replace(answer, text=f"{answer.text.rstrip()} {choose(PLANTED, rng)}".strip())
+    return replace(answer, text=f"{answer.text.rstrip()} {choose(FAULTS.planted, rng)}".strip())
 
 
 RESULT_OPERATORS: Mapping[str, ResultOperator] = MappingProxyType(

@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 from blamespan_lab.faults.operators.edits import amid, keeping_mark, one_of, slip, with_sentence, without
 from blamespan_lab.faults.wording import Found, names, numbers, sentences, with_replaced
-from blamespan_lab.wordings import choose, phrases, say
+from blamespan_lab.wordings import choose, say
+from blamespan_lab.wordings.banks import FAULTS
 from blamespan_lab.wordings.choosing import offered
 
 __all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "written"]
@@ -105,7 +106,7 @@ def drop_constraint(utterance: Utterance, rng: Random) -> str | None:
 
 def invent_constraint(utterance: Utterance, rng: Random) -> str | None:
     """Add a requirement that nobody stated."""
-    return with_sentence(utterance.text, choose(phrases.INVENTED_CONSTRAINTS, rng), rng)
+    return with_sentence(utterance.text, choose(FAULTS.invented_constraints, rng), rng)
 
 
 def drop_fact(utterance: Utterance, rng: Random) -> str | None:
@@ -126,12 +127,12 @@ def repeat_itself(utterance: Utterance, rng: Random) -> str | None:
     earlier = [text for text in utterance.said if len(text.split()) >= 4 and text != utterance.text]
     if not earlier:
         return None
-    return choose(phrases.AGAIN, rng) + " " + earlier[-1]
+    return choose(FAULTS.again, rng) + " " + earlier[-1]
 
 
 def redundant_steps(utterance: Utterance, rng: Random) -> str | None:
     """Put work between that the task does not need."""
-    extra = " ".join(say(step, rng) for step in rng.sample(offered(phrases.REDUNDANT_STEPS), k=rng.randint(2, 3)))
+    extra = " ".join(say(step, rng) for step in rng.sample(offered(FAULTS.redundant_steps), k=rng.randint(2, 3)))
     return f"{extra} {utterance.text}" if rng.random() < 0.5 else with_sentence(utterance.text, extra, rng)
 
 
@@ -148,7 +149,7 @@ def stale_context(utterance: Utterance, rng: Random) -> str | None:
 
 def lose_history(utterance: Utterance, rng: Random) -> str | None:
     """Ask for what was said long ago, or begin anew."""
-    return choose(phrases.LOST_HISTORY, rng)
+    return choose(FAULTS.lost_history, rng)
 
 
 def vague(utterance: Utterance, rng: Random) -> str | None:
@@ -156,11 +157,11 @@ def vague(utterance: Utterance, rng: Random) -> str | None:
     amounts, called = numbers(utterance.text), names(utterance.text)
     if not amounts and not called:
         return None
-    vaguely = {text: choose(phrases.VAGUE_AMOUNTS, rng) for text in dict.fromkeys(number.text for number in amounts)}
+    vaguely = {text: choose(FAULTS.vague_amounts, rng) for text in dict.fromkeys(number.text for number in amounts)}
     changes = [(number, vaguely[number.text]) for number in amounts]
     taken = {place for number in amounts for place in range(number.start, number.end)}
     free = [name for name in called if not taken & set(range(name.start, name.end))]
-    return with_replaced(utterance.text, changes + [(name, choose(phrases.VAGUE_NAMES, rng)) for name in free])
+    return with_replaced(utterance.text, changes + [(name, choose(FAULTS.vague_names, rng)) for name in free])
 
 
 def unsupported_claim(utterance: Utterance, rng: Random) -> str | None:
@@ -171,19 +172,19 @@ def unsupported_claim(utterance: Utterance, rng: Random) -> str | None:
     wrong = found[-1]
     invented = str(rng.randint(2, 999))
     changed = with_replaced(utterance.text, [(wrong, invented)]) if invented != wrong.text else utterance.text
-    return with_sentence(changed, choose(phrases.UNSUPPORTED, rng), rng)
+    return with_sentence(changed, choose(FAULTS.unsupported, rng), rng)
 
 
 def derail(utterance: Utterance, rng: Random) -> str | None:
     """Pursue something beside the goal."""
-    return amid(utterance.text, choose(phrases.DERAILED, rng))
+    return amid(utterance.text, choose(FAULTS.derailed, rng))
 
 
 def other_role(utterance: Utterance, rng: Random) -> str | None:
     """Do another agent's work instead of its own."""
     if not utterance.others:
         return None
-    said = choose(phrases.OTHER_ROLE, rng).format(other=rng.choice(list(utterance.others)))
+    said = choose(FAULTS.other_role, rng).format(other=rng.choice(list(utterance.others)))
     return amid(utterance.text, said)
 
 
@@ -195,7 +196,7 @@ def ignore_others(utterance: Utterance, rng: Random) -> str | None:
     changes = [(number, text) for number in shared if (text := slipped[number.text]) is not None]
     if not changes:
         return None
-    return choose(phrases.IGNORED, rng) + " " + with_replaced(utterance.text, changes)
+    return choose(FAULTS.ignored, rng) + " " + with_replaced(utterance.text, changes)
 
 
 def contradict_itself(utterance: Utterance, rng: Random) -> str | None:
@@ -207,23 +208,23 @@ def contradict_itself(utterance: Utterance, rng: Random) -> str | None:
     earlier = [number for number in found[:-1] if number.text == found[-1].text]
     if earlier:
         return with_replaced(utterance.text, [(found[-1], slipped)])
-    return utterance.text.rstrip() + " " + choose(phrases.CONCLUSIONS, rng).format(value=slipped)
+    return utterance.text.rstrip() + " " + choose(FAULTS.conclusions, rng).format(value=slipped)
 
 
 def end_early(utterance: Utterance, rng: Random) -> str | None:
     """Call it done before it is."""
-    return amid(utterance.text, choose(phrases.ENDS, rng), is_last=True)
+    return amid(utterance.text, choose(FAULTS.ends, rng), is_last=True)
 
 
 def never_end(utterance: Utterance, rng: Random) -> str | None:
     """Leave out that it is done, and ask for another round."""
     kept = [sentence.text for sentence in sentences(utterance.text) if not _DONE.search(sentence.text)]
-    return ("".join(kept).rstrip() + " " + choose(phrases.ANOTHER_ROUND, rng)).strip()
+    return ("".join(kept).rstrip() + " " + choose(FAULTS.another_round, rng)).strip()
 
 
 def skip_verification(utterance: Utterance, rng: Random) -> str | None:
     """Approve without a look."""
-    return keeping_mark(utterance.text, amid(utterance.text, choose(phrases.UNCHECKED, rng)))
+    return keeping_mark(utterance.text, amid(utterance.text, choose(FAULTS.unchecked, rng)))
 
 
 def verify_wrongly(utterance: Utterance, rng: Random) -> str | None:
@@ -232,39 +233,39 @@ def verify_wrongly(utterance: Utterance, rng: Random) -> str | None:
     value = theirs[-1] if theirs else None
     if value is None:
         return None
-    said = choose(phrases.WRONGLY_CHECKED, rng).format(value=value)
+    said = choose(FAULTS.wrongly_checked, rng).format(value=value)
     return keeping_mark(utterance.text, amid(utterance.text, said))
 
 
 def withhold(utterance: Utterance, rng: Random) -> str | None:
     """Say that it is done, and keep what it is."""
-    said = amid(utterance.text, choose(phrases.WITHHELD, rng))
+    said = amid(utterance.text, choose(FAULTS.withheld, rng))
     return keeping_mark(utterance.text, said) if numbers(utterance.text) else None
 
 
 def own_view(utterance: Utterance, rng: Random) -> str | None:
     """Go on as if nobody had said anything."""
-    return choose(phrases.OWN_VIEW, rng) + " " + utterance.text if utterance.heard else None
+    return choose(FAULTS.own_view, rng) + " " + utterance.text if utterance.heard else None
 
 
 def impossible_step(utterance: Utterance, rng: Random) -> str | None:
     """Plan on something that is not there."""
-    return with_sentence(utterance.text, choose(phrases.IMPOSSIBLE_STEPS, rng), rng)
+    return with_sentence(utterance.text, choose(FAULTS.impossible_steps, rng), rng)
 
 
 def approve_wrongly(utterance: Utterance, rng: Random) -> str | None:
     """Claim a check of something else than what was asked."""
-    return keeping_mark(utterance.text, amid(utterance.text, choose(phrases.CHECKED_BESIDE, rng)))
+    return keeping_mark(utterance.text, amid(utterance.text, choose(FAULTS.checked_beside, rng)))
 
 
 def invent_source(utterance: Utterance, rng: Random) -> str | None:
     """Add a claim that nothing in the run supports."""
-    return with_sentence(utterance.text, choose(phrases.INVENTED_CLAIMS, rng), rng)
+    return with_sentence(utterance.text, choose(FAULTS.invented_claims, rng), rng)
 
 
 def turn_round(utterance: Utterance, rng: Random) -> str | None:
     """Give the reasons, then act against them."""
-    return utterance.text.rstrip() + " " + choose(phrases.TURNED_ROUND, rng) if utterance.text.strip() else None
+    return utterance.text.rstrip() + " " + choose(FAULTS.turned_round, rng) if utterance.text.strip() else None
 
 
 def out_of_room(utterance: Utterance, rng: Random) -> str | None:

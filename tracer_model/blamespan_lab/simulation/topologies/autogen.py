@@ -26,7 +26,7 @@ except ImportError as error:
 from blamespan_lab.simulation.clients.autogen import PolicyClient, tool_for
 from blamespan_lab.simulation.protocols import SELECTOR_PROMPT
 from blamespan_lab.simulation.stage import Stage
-from blamespan_lab.wordings.talk import MARKS
+from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["perform"]
 
@@ -73,7 +73,7 @@ def _agent(stage: Stage, name: str, *, handoffs: bool = False) -> AssistantAgent
 
 def _ended() -> TerminationCondition:
     ends: TerminationCondition = MaxMessageTermination(_MAX_MESSAGES)
-    for mark in MARKS:
+    for mark in TALK.termination_words:
         ends = ends | TextMentionTermination(mark)
     return ends
 
@@ -122,7 +122,7 @@ def _parallel(stage: Stage) -> Team:
 
 
 def _is_marked(message: BaseChatMessage) -> bool:
-    return any(mark in message.to_model_text() for mark in MARKS)
+    return any(mark in message.to_model_text() for mark in TALK.termination_words)
 
 
 def _is_open(message: BaseChatMessage) -> bool:

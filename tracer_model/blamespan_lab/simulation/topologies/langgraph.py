@@ -20,7 +20,7 @@ from blamespan_lab.simulation.clients.langchain import PolicyModel, tool_for
 from blamespan_lab.simulation.protocols import HANDOVER, next_name
 from blamespan_lab.simulation.stage import CURRENT, Stage
 from blamespan_lab.simulation.tasks.task import Tool
-from blamespan_lab.wordings.talk import MARKS
+from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["perform"]
 
@@ -121,7 +121,7 @@ def _last_text(state: MessagesState) -> str:
 
 
 def _is_marked(state: MessagesState) -> bool:
-    return any(mark in _last_text(state) for mark in MARKS)
+    return any(mark in _last_text(state) for mark in TALK.termination_words)
 
 
 def _is_over(state: MessagesState, name: str, most: int) -> bool:
@@ -249,7 +249,7 @@ def _handing_over(name: str, names: Sequence[str]) -> _Node:
     async def speak(state: MessagesState) -> Any:
         heard = _heard(state["messages"], name, hears_last=False)
         new = await _spoken(model, heard, offers)
-        if any(mark in str(new[-1].text) for mark in MARKS) or _is_over(state, name, _MAX_ROUNDS * 2):
+        if any(mark in str(new[-1].text) for mark in TALK.termination_words) or _is_over(state, name, _MAX_ROUNDS * 2):
             return Command(goto=END, update={"messages": new})
         if not _handover(new[-1]):
             new += await _spoken(model, [*heard, *new], offers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from random import Random
 
@@ -12,19 +13,21 @@ import pytest
 from blamespan_lab.simulation.demands import demanded
 from blamespan_lab.simulation.facts import Fact
 from blamespan_lab.simulation.reading import Lexicon, Said
-from blamespan_lab.wordings import phrases, say
+from blamespan_lab.wordings import say
+from blamespan_lab.wordings.banks import FAULTS, TALK
 from blamespan_lab.wordings.choosing import offered, worded
-from blamespan_lab.wordings.talk import MARKS
 
 _HALVES = ("first", "second")
-_SLOTS = {"OTHER_ROLE": ["{other}"], "CONCLUSIONS": ["{value}"], "WRONGLY_CHECKED": ["{value}"]}
-_PLAIN = {name: getattr(phrases, name) for name in phrases.__all__ if name not in ("ERRORS", "INSTRUCTIONS")}
+_SLOTS = {"other_role": ["{other}"], "conclusions": ["{value}"], "wrongly_checked": ["{value}"]}
+_PLAIN: dict[str, Sequence[str]] = {
+    field.name: getattr(FAULTS, field.name) for field in fields(FAULTS) if field.name not in ("errors", "instructions")
+}
 _LISTS: dict[str, Sequence[str]] = {
     **_PLAIN,
-    **{f"INSTRUCTIONS:{code}": wordings for code, wordings in phrases.INSTRUCTIONS.items()},
-    "ERRORS": [wording for _, wording in phrases.ERRORS],
+    **{f"instructions:{code}": wordings for code, wordings in FAULTS.instructions.items()},
+    "errors": [wording for _, wording in FAULTS.errors],
 }
-_FEWER = ("INSTRUCTIONS", "ERRORS", "TIMEOUTS")
+_FEWER = ("instructions", "errors", "timeouts")
 
 
 @cache
@@ -59,9 +62,11 @@ def test_only_what_ends_a_run_holds_a_word_by_which_runs_end(half: str) -> None:
     """A team stops where an end is said, and nowhere else; what is planted by others may try."""
     for name in _LISTS:
         for text in said(name, half):
-            found = [mark for mark in MARKS if mark in text]
+            found = [mark for mark in TALK.termination_words if mark in text]
 
-            assert name == "PLANTED" or (text.split()[-1] in MARKS if name == "ENDS" else not found), text
+            assert name == "planted" or (text.split()[-1] in TALK.termination_words if name == "ends" else not found), (
+                text
+            )
 
 
 @pytest.mark.parametrize("half", ["all", *_HALVES])
@@ -69,14 +74,14 @@ def test_invented_requirement_is_read_as_one(half: str) -> None:
     """Simulated agents follow it, so that it does harm; no other wording asks for anything."""
     for name in _PLAIN:
         for text in said(name, half):
-            assert len(demanded(text)) == (name == "INVENTED_CONSTRAINTS"), text
+            assert len(demanded(text)) == (name == "invented_constraints"), text
 
 
 @pytest.mark.parametrize("half", ["all", *_HALVES])
 def test_conclusion_is_read_as_the_answer(half: str) -> None:
     """Whoever reads that the answer is another takes it for the answer."""
     lexicon = Lexicon({"cost": Fact("cost", "cost of the trip")}, "cost")
-    for text in said("CONCLUSIONS", half):
+    for text in said("conclusions", half):
         read = lexicon.read("The cost of the trip is 12. " + text.format(value="21")).said
 
         assert read[-1] == Said("cost", 21.0), text
