@@ -9,7 +9,7 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.backends import Address
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection
-from blamespan_integrations.backends._http import Api
+from blamespan_integrations.backends._api import BackendApi
 from blamespan_integrations.importers._grouping import Told, rebuilt_runs
 
 __all__ = ["TraceReader", "not_writable"]
@@ -40,7 +40,7 @@ class TraceReader:
     def __init__(
         self,
         name: str,
-        api: Api,
+        api: BackendApi,
         selection: Selection,
         *,
         found: Callable[[], Iterable[str | UnreadableInput]],

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from blamespan.errors import UnreadableInput
 from blamespan.importing.selection import Selection, nanoseconds_of
-from blamespan_integrations.backends._http import TooLarge
+from blamespan_integrations.backends._api import AnswerTooLarge
 
 __all__ = ["DAY_NS", "LOOK_BACK_DAYS", "SECOND_NS", "Search", "found_in_range"]
 
@@ -53,7 +53,7 @@ def _found(
 ) -> Iterator[str | UnreadableInput]:
     try:
         found: list[tuple[int, str]] | None = search(start_ns, end_ns, at_once)
-    except TooLarge as error:
+    except AnswerTooLarge as error:
         found, trouble = None, error
     except UnreadableInput as error:
         yield UnreadableInput(f"{name}: traces from {_shown(start_ns)} to {_shown(end_ns)} are not known: {error}")

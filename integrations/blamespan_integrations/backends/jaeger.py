@@ -16,7 +16,7 @@ from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import RUN_WORDS, Selection
 from blamespan.spans import Span
-from blamespan_integrations.backends._http import Api, Unanswered, headers_from
+from blamespan_integrations.backends._api import BackendApi, BackendError, read_headers
 from blamespan_integrations.backends._traces import TraceReader, not_writable
 from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
 from blamespan_integrations.importers._grouping import Told
@@ -49,7 +49,7 @@ class JaegerBackend:
     def reader(self, address: Address, selection: Selection) -> Reader:
         """Read the service that the URL names, or all."""
         base, service = address.base_and_last()
-        api = Api("Jaeger", base, headers=headers_from(_HEADERS), keys=_HEADERS)
+        api = BackendApi("Jaeger", base, headers=read_headers(_HEADERS), keys=_HEADERS)
         versions = _Versions(api, base)
         wanted = selection.filters.get(_SERVICE, service)
         asked = {_SERVICE, *(key for key in selection.filters if key not in RUN_WORDS)}
@@ -88,7 +88,7 @@ class _Versions:
         services: What it calls the services that it has spans of.
     """
 
-    def __init__(self, api: Api, base: str) -> None:
+    def __init__(self, api: BackendApi, base: str) -> None:
         self._api = api
         self._base = base
         self._spoken: _Version | None = None
@@ -99,7 +99,7 @@ class _Versions:
         """The version that is spoken.
 
         Raises:
-            Unanswered: if neither is: the message names the URLs that were asked.
+            BackendError: if neither is: the message names the URLs that were asked.
         """
         if self._spoken is None:
             troubles: list[str] = []
@@ -110,7 +110,7 @@ class _Versions:
                     break
             else:
                 asked = " or ".join(self._base + path for path in _SERVICES)
-                raise Unanswered(
+                raise BackendError(
                     f"expected Jaeger's query API at {asked}, got neither: "
                     f"{' '.join(troubles)} Where it lies deeper, write the path before the service, as "
                     "jaeger://host:10428/select/jaeger/service"
@@ -121,10 +121,10 @@ class _Versions:
         """Ask for the services; None, and the trouble noted, where there is no such API."""
         try:
             answer = self._api.get_object(path)
-        except Unanswered as error:
+        except BackendError as error:
             if error.status is not None and error.status not in _NO_SUCH_API:
                 raise
-            if error.status is None and not str(error).endswith("Is this its address?"):
+            if error.status is None and not error.is_address_wrong:
                 raise  # nobody is there: no other path would be answered
             troubles.append(str(error))
             return None
@@ -152,7 +152,7 @@ def _found(versions: _Versions, service: str, selection: Selection, name: str) -
 class _V3:
     """`/api/v3`."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: BackendApi) -> None:
         self._api = api
 
     def search(
@@ -174,7 +174,7 @@ class _V3:
             said["query.attributes"] = json.dumps(tags)
         try:
             body = self._api.get(_TRACES_V3, list(said.items()))
-        except Unanswered as error:
+        except BackendError as error:
             if error.status == _NOT_FOUND:  # how Jaeger says that there are none
                 return []
             raise
@@ -189,7 +189,7 @@ class _V3:
 class _V1:
     """`/api`, which Jaeger's UI asked before: times in microseconds, and what is wrong in `errors`."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: BackendApi) -> None:
         self._api = api
 
     def search(

@@ -13,7 +13,7 @@ from blamespan.evaluations import as_langfuse_score
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import Selection
 from blamespan.trace import MessageActionTrace
-from blamespan_integrations.backends._http import Api, TooLarge, headers_from, listed, text_of
+from blamespan_integrations.backends._api import AnswerTooLarge, BackendApi, objects_in, read_headers, text_in
 from blamespan_integrations.backends._traces import TraceReader
 from blamespan_integrations.backends._writing import BatchWriter, Result, evaluations_of_result
 from blamespan_integrations.importers._grouping import Told, told_by_records
@@ -62,16 +62,16 @@ class LangfuseBackend:
         return BatchWriter(lambda results: _score(api, results), api.close, on_failure)
 
 
-def _api(address: Address) -> Api:
+def _api(address: Address) -> BackendApi:
     public, secret = (os.environ.get(name, "") for name in _KEYS)
     if not public or not secret:
         raise ConfigError(f"expected Langfuse's keys, got none. Set {' and '.join(_KEYS)}")
-    return Api(
-        "Langfuse", address.base, headers=headers_from(_HEADERS), auth=(public, secret), keys=" and ".join(_KEYS)
+    return BackendApi(
+        "Langfuse", address.base, headers=read_headers(_HEADERS), auth=(public, secret), keys=" and ".join(_KEYS)
     )
 
 
-def _found(api: Api, selection: Selection) -> Iterator[str | UnreadableInput]:
+def _found(api: BackendApi, selection: Selection) -> Iterator[str | UnreadableInput]:
     """Read the numbered pages of traces; one that cannot be had is named, and the next ones are read."""
     options: list[tuple[str, str | int]] = [("orderBy", "timestamp.asc")]
     if selection.since:
@@ -99,32 +99,32 @@ def _found(api: Api, selection: Selection) -> Iterator[str | UnreadableInput]:
         yield UnreadableInput(f"{_TRACES}: the list of traces ends with page {number - 1}; more of them are not known.")
 
 
-def _page(api: Api, options: Sequence[tuple[str, str | int]], number: int, size: int) -> tuple[list[str], int]:
+def _page(api: BackendApi, options: Sequence[tuple[str, str | int]], number: int, size: int) -> tuple[list[str], int]:
     """Read a page's ids, and how many pages there are; of one that is too large each half."""
     try:
         answer = api.get_object(_TRACES, [*options, ("page", number), ("limit", size)])
-    except TooLarge:
+    except AnswerTooLarge:
         if size == 1:
             raise
         first, pages = _page(api, options, 2 * number - 1, size // 2)
         second, _ = _page(api, options, 2 * number, size // 2)
         return first + second, -(-pages // 2)
-    traces = list(listed(answer, "data", _TRACES))
+    traces = list(objects_in(answer, "data", _TRACES))
     meta = answer.get("meta")
     told = meta.get("totalPages") if isinstance(meta, Mapping) else None
     is_full = len(traces) >= size
     return (
-        [trace_id for trace in traces if (trace_id := text_of(trace, "id"))],
+        [trace_id for trace in traces if (trace_id := text_in(trace, "id"))],
         told if isinstance(told, int) else number + is_full,
     )
 
 
-def _told(api: Api, trace_id: str) -> Iterator[Told]:
+def _told(api: BackendApi, trace_id: str) -> Iterator[Told]:
     path = f"{_TRACES}/{quote(trace_id, safe='')}"
     return told_by_records(observations_in(path, api.get_object(path)), spans_of_observation)
 
 
-def _score(api: Api, results: Sequence[Result]) -> None:
+def _score(api: BackendApi, results: Sequence[Result]) -> None:
     """Send one request for each score; an abstention is none."""
     for result in results:
         for one in evaluations_of_result(result):

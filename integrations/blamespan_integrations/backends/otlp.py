@@ -24,7 +24,7 @@ from blamespan.otlp import spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import Run
 from blamespan.spans import Span
-from blamespan_integrations.backends._http import Api, Unanswered, headers_from
+from blamespan_integrations.backends._api import BackendApi, BackendError, read_headers
 from blamespan_integrations.backends._writing import BatchWriter, Result
 
 __all__ = ["OtlpBackend", "span_of_verdict"]
@@ -54,7 +54,7 @@ class OtlpBackend:
         """Write to the endpoint that the URL names, with or without `/v1/traces`."""
         variable = next((name for name in _HEADERS if os.environ.get(name)), _HEADERS[0])
         base = address.base.removesuffix(_PATH)
-        api = Api("the OTLP endpoint", base, headers=headers_from(variable), keys=variable)
+        api = BackendApi("the OTLP endpoint", base, headers=read_headers(variable), keys=variable)
         return BatchWriter(lambda results: _send(api, results), api.close, on_failure, _NOTE)
 
 
@@ -85,7 +85,7 @@ def _id_of(run: RecordedRun, verdict: Attribution) -> str:
     return hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _send(api: Api, results: Sequence[Result]) -> None:
+def _send(api: BackendApi, results: Sequence[Result]) -> None:
     """Send the spans of some verdicts; whoever rejects some of them says how many, not which."""
     spans = [span_of_verdict(run, verdict) for run, verdict in results]
     body = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)).SerializeToString()
@@ -95,7 +95,7 @@ def _send(api: Api, results: Sequence[Result]) -> None:
     except DecodeError:
         return  # what was said beside "yes" is not for us
     if said.rejected_spans:
-        raise Unanswered(
+        raise BackendError(
             f"{_PATH}: expected {len(spans)} spans to be taken, got {said.rejected_spans} rejected "
             f"({said.error_message[:120]!r})."
         )

@@ -12,7 +12,7 @@ from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.evaluations import as_phoenix_annotation
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import Selection
-from blamespan_integrations.backends._http import Api, Options, headers_from, listed, text_of
+from blamespan_integrations.backends._api import BackendApi, Params, objects_in, read_headers, text_in
 from blamespan_integrations.backends._traces import TraceReader
 from blamespan_integrations.backends._writing import BatchWriter, Result, evaluations_of_result
 from blamespan_integrations.importers._grouping import Told, told_by_records
@@ -53,30 +53,30 @@ class PhoenixBackend:
         return BatchWriter(lambda results: _annotate(api, results), api.close, on_failure)
 
 
-def _api(base: str) -> Api:
+def _api(base: str) -> BackendApi:
     key = os.environ.get(_KEY, "")
-    headers = {**({"authorization": f"Bearer {key}"} if key else {}), **headers_from(_HEADERS)}
-    return Api("Phoenix", base, headers=headers, keys=_KEY)
+    headers = {**({"authorization": f"Bearer {key}"} if key else {}), **read_headers(_HEADERS)}
+    return BackendApi("Phoenix", base, headers=headers, keys=_KEY)
 
 
-def _found(api: Api, project: str, selection: Selection) -> Iterator[str | UnreadableInput]:
+def _found(api: BackendApi, project: str, selection: Selection) -> Iterator[str | UnreadableInput]:
     options: list[tuple[str, str | int]] = [("limit", _TRACES_A_PAGE), ("sort", "start_time"), ("order", "asc")]
     if selection.since:
         options.append(("start_time", selection.since.isoformat()))
     if selection.until:
         options.append(("end_time", selection.until.isoformat()))
     for trace in _pages(api, f"{project}/traces", options):
-        trace_id = text_of(trace, "trace_id")
+        trace_id = text_in(trace, "trace_id")
         yield trace_id or UnreadableInput(f"{project}/traces: expected a trace with its id, got {str(trace)[:60]!r}.")
 
 
-def _told(api: Api, project: str, trace_id: str) -> Iterator[Told]:
+def _told(api: BackendApi, project: str, trace_id: str) -> Iterator[Told]:
     path = f"{project}/spans"
     rows = _pages(api, path, [("limit", _SPANS_A_PAGE), ("trace_id", trace_id)])
     return told_by_records(((f"{path} span {number}", dict(row)) for number, row in enumerate(rows)), spans_of_row)
 
 
-def _pages(api: Api, path: str, options: Options) -> Iterator[Mapping[str, Any]]:
+def _pages(api: BackendApi, path: str, options: Params) -> Iterator[Mapping[str, Any]]:
     """Read page after page; each names the next.
 
     Raises:
@@ -86,8 +86,8 @@ def _pages(api: Api, path: str, options: Options) -> Iterator[Mapping[str, Any]]
     seen: set[str] = set()
     while True:
         page = api.get_object(path, [*options, *([("cursor", cursor)] if cursor else [])])
-        yield from listed(page, "data", path)
-        cursor = text_of(page, "next_cursor")
+        yield from objects_in(page, "data", path)
+        cursor = text_in(page, "next_cursor")
         if cursor is None:
             return
         if cursor in seen:
@@ -95,7 +95,7 @@ def _pages(api: Api, path: str, options: Options) -> Iterator[Mapping[str, Any]]
         seen.add(cursor)
 
 
-def _annotate(api: Api, results: Sequence[Result]) -> None:
+def _annotate(api: BackendApi, results: Sequence[Result]) -> None:
     """Annotate spans, and traces where a run has no span of its own; Phoenix takes all of a request or nothing."""
     told = [as_phoenix_annotation(one) for result in results for one in evaluations_of_result(result)]
     for path, kind in ((_ANNOTATIONS, "span_id"), (_TRACE_ANNOTATIONS, "trace_id")):

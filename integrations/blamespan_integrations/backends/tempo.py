@@ -11,7 +11,7 @@ from urllib.parse import quote
 from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import RUN_WORDS, Selection
-from blamespan_integrations.backends._http import Api, Unanswered, headers_from, listed, text_of
+from blamespan_integrations.backends._api import BackendApi, BackendError, objects_in, read_headers, text_in
 from blamespan_integrations.backends._traces import TraceReader, not_writable
 from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
 from blamespan_integrations.importers._grouping import Told
@@ -37,7 +37,7 @@ class TempoBackend:
 
     def reader(self, address: Address, selection: Selection) -> Reader:
         """Read all traces that its search finds."""
-        api = Api("Tempo", address.base, headers=headers_from(_HEADERS), keys=_HEADERS)
+        api = BackendApi("Tempo", address.base, headers=read_headers(_HEADERS), keys=_HEADERS)
         asked = {key: value for key, value in selection.filters.items() if key not in RUN_WORDS}
         query = traceql(asked)
         return TraceReader(
@@ -76,25 +76,25 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _search(api: Api, query: str, range_ns: tuple[int, int], limit: int) -> list[tuple[int, str]]:
+def _search(api: BackendApi, query: str, range_ns: tuple[int, int], limit: int) -> list[tuple[int, str]]:
     start_s, end_s = range_ns[0] // SECOND_NS, -(-range_ns[1] // SECOND_NS)
     answer = api.get_object(_SEARCH, [("q", query), ("start", start_s), ("end", end_s), ("limit", limit)])
     if "traces" not in answer and "metrics" in answer:
         return []  # how some versions say that there are none
-    return [_found(trace) for trace in listed(answer, "traces", _SEARCH)]
+    return [_found(trace) for trace in objects_in(answer, "traces", _SEARCH)]
 
 
 def _found(trace: Mapping[str, Any]) -> tuple[int, str]:
     """Read a trace's start and id, which Tempo writes without zeros at its front."""
     start = str(trace.get("startTimeUnixNano", "0"))
-    return int(start) if start.isdecimal() else 0, trace_id_of(text_of(trace, "traceID"), _SEARCH)
+    return int(start) if start.isdecimal() else 0, trace_id_of(text_in(trace, "traceID"), _SEARCH)
 
 
-def _told(api: Api, trace_id: str) -> Iterator[Told]:
+def _told(api: BackendApi, trace_id: str) -> Iterator[Told]:
     place = f"/api/v2/traces/{quote(trace_id, safe='')}"
     try:
         answer = api.get_object(place)
-    except Unanswered as error:
+    except BackendError as error:
         if error.status != _NOT_FOUND:
             raise
         place = place.replace("/v2", "")  # Tempo before 2.7

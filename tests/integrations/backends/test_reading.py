@@ -15,12 +15,13 @@ pytest.importorskip("httpx")
 
 from blamespan.analysis.sources import pieces
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.http_client import HttpLimits, RetryPolicy
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
-from blamespan_integrations.backends import _http
+from blamespan_integrations.backends import _api
 from blamespan_integrations.backends.tempo import traceql
 from tests.integrations.backends.runs import NOON, run_spans, trace_of
 from tests.integrations.backends.servers import Answer, Asked, jaeger, jaeger_v1, langfuse, phoenix, served, tempo
@@ -39,11 +40,12 @@ IDS = [spans[0].trace_id for spans in TRACES]
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Wait a moment where people would wait seconds; what one test gave up is new to the next."""
-    monkeypatch.setattr(_http, "PATIENCE", _http.Patience(attempts=3, first_wait_s=0.01, in_all_s=2.0, silence_s=5.0))
+    monkeypatch.setattr(_api, "RETRIES", RetryPolicy(attempts=3, first_wait_s=0.01, deadline_s=2.0))
+    monkeypatch.setattr(_api, "LIMITS", HttpLimits(silence_s=5.0, max_bytes=_api.LIMITS.max_bytes))
     monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-lf-public")
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-lf-secret")
     yield
-    _http._silent.clear()
+    _api._unanswered.clear()
 
 
 def read(url: str, selection: Selection = ALL) -> tuple[list[RecordedRun], list[str]]:
@@ -297,8 +299,7 @@ def test_langfuse_page_that_is_too_large_is_asked_for_in_parts(monkeypatch: pyte
     traces = langfuse_traces(10)
     size = len(json.dumps(traces[0]))
     padded = [{**trace, "input": "x" * size * 2} for trace in traces]
-    monkeypatch.setattr(_http, "MAX_LINE_BYTES", size * 8)
-    monkeypatch.setattr(_http.Api._body, "__kwdefaults__", {"max_bytes": size * 8})
+    monkeypatch.setattr(_api, "LIMITS", HttpLimits(max_bytes=size * 8))
     with served(langfuse(padded)) as server:
         runs, errors = read(f"langfuse://{server.host}")
 

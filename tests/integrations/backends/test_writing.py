@@ -20,13 +20,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from blamespan import conventions as words
 from blamespan.annotate import is_verdict
 from blamespan.errors import ConfigError
+from blamespan.http_client import RetryPolicy
 from blamespan.importing.backends import open_writer
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
-from blamespan_integrations.backends import _http
+from blamespan_integrations.backends import _api
 from blamespan_integrations.backends.otlp import span_of_verdict
 from tests.integrations.backends.runs import run_spans, trace_of, verdicts
 from tests.integrations.backends.servers import Answer, Asked, served
@@ -34,12 +35,12 @@ from tests.integrations.backends.servers import Answer, Asked, served
 
 @pytest.fixture(autouse=True)
 def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_http, "PATIENCE", _http.Patience(attempts=2, first_wait_s=0.01, in_all_s=1.0))
+    monkeypatch.setattr(_api, "RETRIES", RetryPolicy(attempts=2, first_wait_s=0.01, deadline_s=1.0))
     monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "public")
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", "secret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "X-Key=abc")
     yield
-    _http._silent.clear()
+    _api._unanswered.clear()
 
 
 def runs(count: int) -> list[RecordedRun]:

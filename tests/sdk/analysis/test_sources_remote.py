@@ -16,6 +16,7 @@ import fsspec
 from blamespan.analysis.sources import pieces, remote
 from blamespan.analysis.sources.remote import public_url
 from blamespan.errors import ConfigError, MissingExtra
+from blamespan.http_client import RetryPolicy
 from tests.integrations.backends.servers import Answer, Asked, served
 from tests.sdk.analysis.test_sources import errors_in, line, numbers_in
 
@@ -26,7 +27,7 @@ def _place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     fetched = tmp_path / "fetched"
     fetched.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(fetched))
-    monkeypatch.setattr(remote, "_WAIT_S", 0.01)
+    monkeypatch.setattr(remote, "RETRIES", RetryPolicy(attempts=3, first_wait_s=0.01))
     yield
     assert list(fetched.iterdir()) == []
 

@@ -16,13 +16,12 @@ from typing import Any
 
 from blamespan.analysis.sources.spooling import PREFIX, copy_bounded
 from blamespan.errors import ConfigError, MissingExtra, UnreadableInput
+from blamespan.http_client import TRANSIENT_STATUSES, RetryPolicy, parse_retry_after
 from blamespan.plugins import require
 
 __all__ = ["RemoteFile", "check_url", "fetched", "public_url", "remote_files"]
 
-_ATTEMPTS = 3
-_WAIT_S = 1.0
-"""Before the second attempt; twice as long before the third."""
+RETRIES = RetryPolicy(attempts=3, first_wait_s=1.0)
 _SECRET = re.compile(r"(?i)(signature|^sig$|token|key|secret|passw|credential|auth)")
 _QUERY = re.compile(r"[?][^\s'\"<>)]+")
 _WEB = ("http", "https")
@@ -100,14 +99,14 @@ def fetched(url: str) -> Iterator[Path]:
         UnreadableInput: if it cannot be fetched whole.
     """
     with NamedTemporaryFile(prefix=PREFIX) as target:
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, RETRIES.attempts + 1):
             try:
                 _fetch(url, target)
                 break
             except UnreadableInput as error:
-                if _is_final(error.__cause__) or attempt == _ATTEMPTS:
+                if _is_final(error.__cause__) or attempt == RETRIES.attempts:
                     raise
-                time.sleep(_WAIT_S * attempt)
+                time.sleep(RETRIES.wait_s(attempt, _retry_after_s(error.__cause__)))
         yield Path(target.name)
 
 
@@ -144,9 +143,16 @@ def _named(url: str) -> Iterator[None]:
 
 
 def _is_final(error: BaseException | None) -> bool:
-    """Tell whether asking again is no use; over HTTP fsspec calls any trouble a missing file, and keeps its reason."""
+    """Check whether asking again is no use; over HTTP fsspec calls any trouble a missing file, and keeps its reason."""
     status = getattr(error.__cause__, "status", 404) if error else 404
-    return isinstance(error, FileNotFoundError | PermissionError) and status < 500 and status != 429
+    is_transient = status in TRANSIENT_STATUSES or status >= 500
+    return isinstance(error, FileNotFoundError | PermissionError) and not is_transient
+
+
+def _retry_after_s(error: BaseException | None) -> float | None:
+    """Read the `Retry-After` of a response of aiohttp, which fsspec keeps as the cause of its own error."""
+    response = error if hasattr(error, "headers") else getattr(error, "__cause__", None)
+    return parse_retry_after((getattr(response, "headers", None) or {}).get("retry-after"), now_s=time.time())
 
 
 def _member(url: str, system: Any, path: str) -> RemoteFile:

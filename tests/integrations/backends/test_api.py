@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("httpx")
 
 from blamespan.errors import ConfigError
-from blamespan_integrations.backends import _http
-from blamespan_integrations.backends._http import Api, Patience, TooLarge, Unanswered, headers_from
+from blamespan.http_client import HttpLimits, RetryPolicy
+from blamespan_integrations.backends import _api
+from blamespan_integrations.backends._api import AnswerTooLarge, BackendApi, BackendError, read_headers
 from tests.integrations.backends.servers import Answer, Asked, served
 
 KEY = "secret-key-of-a-customer"
@@ -20,20 +21,21 @@ KEY = "secret-key-of-a-customer"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(_http, "PATIENCE", Patience(attempts=3, first_wait_s=0.01, in_all_s=1.5, silence_s=0.5))
+    monkeypatch.setattr(_api, "RETRIES", RetryPolicy(attempts=3, first_wait_s=0.01, deadline_s=1.5))
+    monkeypatch.setattr(_api, "LIMITS", HttpLimits(silence_s=0.5, max_bytes=_api.LIMITS.max_bytes))
     yield
-    _http._silent.clear()
+    _api._unanswered.clear()
 
 
 def ask(host: str, *, key: str = f"Bearer {KEY}") -> object:
     """Ask once, with a key."""
-    with closing(Api("Test", f"http://{host}", headers={"authorization": key}, keys="TEST_KEY")) as api:
+    with closing(BackendApi("Test", f"http://{host}", headers={"authorization": key}, keys="TEST_KEY")) as api:
         return api.get_json("/x")
 
 
 def refused(answer: Answer) -> str:
     """Give what is said of an answer that is refused."""
-    with served(lambda asked: answer) as server, pytest.raises(Unanswered) as caught:
+    with served(lambda asked: answer) as server, pytest.raises(BackendError) as caught:
         ask(server.host)
     return str(caught.value)
 
@@ -78,9 +80,12 @@ def test_redirect_within_the_address_is_followed_for_a_while() -> None:
 
 def test_gigantic_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer is read up to a bound, and counted as it unfolds."""
-    monkeypatch.setattr(_http.Api._body, "__kwdefaults__", {"max_bytes": 1_000_000})
+    monkeypatch.setattr(_api, "LIMITS", HttpLimits(max_bytes=1_000_000))
     folded = gzip.compress(b" " * 8_000_000)
-    with served(lambda asked: Answer(folded, headers={"content-encoding": "gzip"})) as server, pytest.raises(TooLarge):
+    with (
+        served(lambda asked: Answer(folded, headers={"content-encoding": "gzip"})) as server,
+        pytest.raises(AnswerTooLarge),
+    ):
         ask(server.host)
 
 
@@ -106,7 +111,7 @@ def test_missing_key_names_its_variable(status: int) -> None:
 def test_answer_breaking_off_is_asked_for_again() -> None:
     """A body shorter than announced is asked for again, and named in the end."""
     given = Answer(b'{"half":', headers={"content-length": "1000", "connection": "close"})
-    with served(lambda asked: given) as server, pytest.raises(Unanswered, match="at attempt 3"):
+    with served(lambda asked: given) as server, pytest.raises(BackendError, match="at attempt 3"):
         ask(server.host)
     assert len(server.asked) == 3
 
@@ -125,18 +130,18 @@ def test_wait_that_is_asked_for_as_a_date_is_read() -> None:
 def test_headers_are_read_as_opentelemetry_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names and values, encoded; what is written otherwise is refused without being told."""
     monkeypatch.setenv("TEST_HEADERS", "Authorization=Bearer%20abc, X-Scope-OrgID=team")
-    assert headers_from("TEST_HEADERS") == {"Authorization": "Bearer abc", "X-Scope-OrgID": "team"}
+    assert read_headers("TEST_HEADERS") == {"Authorization": "Bearer abc", "X-Scope-OrgID": "team"}
 
     monkeypatch.setenv("TEST_HEADERS", KEY)
     with pytest.raises(ConfigError) as caught:
-        headers_from("TEST_HEADERS")
+        read_headers("TEST_HEADERS")
     assert KEY not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["ключ", "line\r\nx-evil: 1"])
 def test_key_that_cannot_be_sent_is_not_told(key: str) -> None:
     """A key with a line end or other letters is refused before anything is sent; the message does not tell it."""
-    with served(lambda asked: Answer({})) as server, pytest.raises((ConfigError, Unanswered)) as caught:
+    with served(lambda asked: Answer({})) as server, pytest.raises((ConfigError, BackendError)) as caught:
         ask(server.host, key=key)
 
     assert key not in str(caught.value)
