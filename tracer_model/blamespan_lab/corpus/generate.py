@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import multiprocessing
-import os
 import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from blamespan.cores import cores
 from blamespan.errors import BlamespanError
 from blamespan.plugins import require
+from blamespan.worker_processes import end_with_parent
 from blamespan_lab.corpus.plan import Block, blocks_of
 from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.corpus.storage import CorpusFolder, MadeBlock, read_manifest
@@ -123,17 +122,10 @@ def _begin(recipe: CorpusRecipe) -> None:
     for name in ("autogen_core", "langgraph", "asyncio", "blamespan_lab.simulation"):  # what faults do to them
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.simplefilter("ignore")  # likewise
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _worker = (recipe, Recording().__enter__())  # open as long as the process: instrumenting takes longer than a run
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)  # runs leave little behind: looking less often saves a tenth of the time
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # the pool's
-    parent.join()
-    os._exit(1)
 
 
 def _make(block: Block) -> MadeBlock:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, from_numpy
 
 from blamespan.cores import cores
+from blamespan.worker_processes import end_with_parent
 from blamespan_lab.network.examples import Example
 from blamespan_lab.network.fitting import fit_network
 from blamespan_lab.network.schedule import Schedule
@@ -73,6 +74,7 @@ class _Passed(logging.Handler):
 
 def _begin(said: Any, level: int, given: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]]) -> None:
     global _given
+    end_with_parent()
     _given = given
     log = logging.getLogger(_PACKAGE)
     log.setLevel(level)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle  # frames of our own children
 import queue
-import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from blamespan.analysis.engines.worker import TracerOf, Unit, read_frame, write_frame
+from blamespan.analysis.engines.worker import TracerOf, Unit, pass_note
 from blamespan.cores import shared_among
+from blamespan.worker_processes import WorkerProcess
 
 __all__ = ["Answers", "WorkerDied", "Workers"]
 
-_BOOT = (
-    "import pickle, sys; size = int(sys.stdin.buffer.readline()); "
-    "sys.path[:] = pickle.loads(sys.stdin.buffer.read(size)); "
-    "from blamespan.analysis.engines.worker import main; main()"
-)
 _HELD_BYTES = 16 * 1024 * 1024
 """Answers of a unit that wait in memory; beyond, on disk, or the worker waits where they are being read."""
-_END_S = 5.0
-"""How long a worker may take to end once its pipe is closed."""
 
 
 class WorkerDied(Exception):  # says what happened
@@ -123,7 +113,7 @@ class Workers:
         self._greeting = tracer, count
         self._environment = shared_among(count)
         self._asked: queue.SimpleQueue[tuple[Unit, Answers, int] | None] = queue.SimpleQueue()
-        self._workers: list[_Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._lock = threading.Lock()
         self._is_closed = False
         # daemons: a program that ends without closing its results must not wait for them
@@ -163,107 +153,59 @@ class Workers:
             if thread.ident is not None:
                 thread.join()
         for worker in left:
-            worker.ended()
+            worker.wait_for_end()
 
     def _serve(self) -> None:
         """Give units to one worker, and to the next where it dies."""
-        worker: _Worker | None = None
+        worker: WorkerProcess | None = None
         while (asked := self._asked.get()) is not None:
             unit, answers, tries = asked
             for left in reversed(range(tries)):
                 try:
-                    worker = worker or self._started()
-                    _pass_on(worker.frames(unit), answers)
+                    if worker is None:
+                        worker = self._start_worker()
+                        worker.send(self._greeting)
+                    _pass_on(worker, unit, answers)
                     answers.end()
                     break
                 except (OSError, EOFError) as error:
-                    said = worker.ended() if worker else f"cannot be started ({error})"
+                    reason = worker.wait_for_end() if worker else f"cannot be started ({error})"
                     self._forget(worker)
                     worker = None
                     if not left or self._is_closed:
-                        answers.end(WorkerDied(said))
+                        answers.end(WorkerDied(reason))
                         break
                 except BaseException as error:  # what cannot be sent, say: whoever reads the answers is told
                     answers.end(error)
                     break
 
-    def _started(self) -> _Worker:
+    def _start_worker(self) -> WorkerProcess:
         with self._lock:
             if self._is_closed:
                 raise OSError("no more work is wanted")
-            worker = _Worker(self._environment)
+            worker = WorkerProcess(
+                "blamespan.analysis.engines.worker:serve", environment=self._environment, on_note=pass_note
+            )
             self._workers.append(worker)
-        worker.greet(self._greeting)
         return worker
 
-    def _forget(self, worker: _Worker | None) -> None:
+    def _forget(self, worker: WorkerProcess | None) -> None:
         with self._lock:
             if worker in self._workers:
                 self._workers.remove(worker)
 
 
-def _pass_on(frames: Iterable[bytes], answers: Answers) -> None:
-    """Pass on the frames of a unit but for those that another worker gave before it died."""
+def _pass_on(worker: WorkerProcess, unit: Unit, answers: Answers) -> None:
+    """Have *worker* do *unit*, and pass on its frames but for those that another worker gave before it died.
+
+    Raises:
+        EOFError: if it ends before.
+        OSError: likewise.
+    """
+    worker.send(unit)
     given = answers.given
-    for number, data in enumerate(frames):
+    number = 0
+    while data := worker.receive_bytes():
         if number >= given:
             answers.put(data)
-
-
-class _Worker:
-    """One process."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and code
-            [sys.executable, "-P", "-c", _BOOT],  # -P: a module in the folder we are in must not stand for another
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            process_group=0,  # Ctrl-C is for us; we end our workers
-        )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def greet(self, greeting: tuple[TracerOf | None, int]) -> None:
-        """Tell it where modules are, which tracer to hold, and how many workers there are."""
-        paths = pickle.dumps([os.path.abspath(path) for path in sys.path])  # noqa: PTH100  # "" is the folder we are in
-        asked = self._process.stdin
-        assert asked is not None
-        asked.write(b"%d\n" % len(paths))
-        asked.write(paths)
-        write_frame(asked, greeting)
-        asked.flush()
-
-    def frames(self, unit: Unit) -> Iterator[bytes]:
-        """Have it do *unit*.
-
-        Raises:
-            EOFError: if it ends before.
-            OSError: likewise.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        write_frame(self._process.stdin, unit)
-        self._process.stdin.flush()
-        while data := read_frame(self._process.stdout):
-            yield data
-
-    def kill(self) -> None:
-        """End it."""
-        with contextlib.suppress(OSError):
-            self._process.kill()
-
-    def ended(self) -> str:
-        """Wait for its end, and say how it came."""
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:  # its pipe is closed, and it goes on
-            self.kill()
-            code = self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        return f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        number += 1
