@@ -15,9 +15,9 @@ from blamespan.injecting.boundaries import PlannedFault
 from blamespan_lab.faults.catalogue import KINDS
 from blamespan_lab.replay.counterfactual import Case, examine
 from blamespan_lab.replay.recording import Recording
-from blamespan_lab.simulation.casts import CASTS
-from blamespan_lab.simulation.dice import stable_seed
-from blamespan_lab.simulation.programs import Framework, Program
+from blamespan_lab.simulation.agents.team import CASTS
+from blamespan_lab.simulation.program import Framework, Program
+from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.simulation.topologies import TOPOLOGIES
 

@@ -15,8 +15,8 @@ from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.replay.counterfactual import Case, Recorded, examine
 from blamespan_lab.replay.labels import Purpose
 from blamespan_lab.replay.recording import Recording
-from blamespan_lab.simulation.dice import Dice, stable_seed
-from blamespan_lab.simulation.programs import Outcome, Program
+from blamespan_lab.simulation.program import Outcome, Program
+from blamespan_lab.simulation.random_stream import Dice, stable_seed
 
 __all__ = ["Attempts", "Failure", "program_of"]
 

@@ -13,7 +13,7 @@ from typing import get_args
 from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import Mechanism
 from blamespan_lab.faults.catalogue import KINDS, FaultKind
-from blamespan_lab.simulation.casts import CASTS
+from blamespan_lab.simulation.agents.team import CASTS
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.simulation.topologies import TOPOLOGIES, Framework
 from blamespan_lab.toml_records import POSITIVE, read_record

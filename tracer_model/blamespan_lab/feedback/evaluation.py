@@ -22,12 +22,12 @@ from blamespan_lab.feedback.retrying import Recorded, Tell, attempts, by_templat
 from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
 from blamespan_lab.measuring.metrics import interval, percent
 from blamespan_lab.replay.user_program import Ran
-from blamespan_lab.simulation.agent import Character
-from blamespan_lab.simulation.dice import Dice, stable_seed
-from blamespan_lab.simulation.endpoint_policy import policy_from_environment
-from blamespan_lab.simulation.policies import AsyncPolicy, Policy
-from blamespan_lab.simulation.programs import Outcome, PolicyFor, Program
-from blamespan_lab.simulation.stage import Decision
+from blamespan_lab.simulation.agents.agent import Character
+from blamespan_lab.simulation.agents.endpoint import policy_from_environment
+from blamespan_lab.simulation.agents.policy import AsyncPolicy, Policy
+from blamespan_lab.simulation.program import Outcome, PolicyFor, Program
+from blamespan_lab.simulation.random_stream import Dice, stable_seed
+from blamespan_lab.simulation.simulated_run import Decision
 from blamespan_lab.simulation.tasks import FAMILIES, Task
 from blamespan_lab.simulation.topologies import TOPOLOGIES
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan_lab.feedback.writing import Note, notes_in, without_feedback
-from blamespan_lab.simulation.agent import Moment
-from blamespan_lab.simulation.policies import Heard, Reply, ToolSpec
-from blamespan_lab.simulation.protocols import answered
-from blamespan_lab.simulation.stage import SimulatedPolicy
+from blamespan_lab.simulation.agents.agent import Moment
+from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolSpec
+from blamespan_lab.simulation.agents.protocols import answered
+from blamespan_lab.simulation.simulated_run import SimulatedPolicy
 
 __all__ = ["HeedfulPolicy"]
 

@@ -22,8 +22,8 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.replay.labels import Decisive, FaultLabel, Purpose, RunLabel
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.replay.steps import DecisionSteps, blamed_step, changed_steps
-from blamespan_lab.simulation.policies import Reply
-from blamespan_lab.simulation.programs import Decision, Outcome, Program, Repairs
+from blamespan_lab.simulation.agents.policy import Reply
+from blamespan_lab.simulation.program import Decision, Outcome, Program, Repairs
 
 __all__ = ["Case", "Recorded", "examine"]
 

@@ -20,7 +20,7 @@ from blamespan import conventions as words
 from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import PlannedFault
 from blamespan.injecting.injection import Injection
-from blamespan_lab.simulation.dice import stable_seed
+from blamespan_lab.simulation.random_stream import stable_seed
 
 __all__ = ["Recording"]
 

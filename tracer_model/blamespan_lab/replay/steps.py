@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from blamespan import conventions as words
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_lab.simulation.policies import Reply, ToolCall
-from blamespan_lab.simulation.programs import Decision
+from blamespan_lab.simulation.agents.policy import Reply, ToolCall
+from blamespan_lab.simulation.program import Decision
 
 __all__ = ["DecisionSteps", "blamed_step", "changed_steps"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan_lab.simulation.dice import stable_seed
+from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import SubjectSpec
 from blamespan_lab.stress.trial import Clean, Planned, Trial

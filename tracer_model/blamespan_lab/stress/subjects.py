@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 import blamespan
 from blamespan.testing import SpanRecorder
 from blamespan_lab.replay.user_program import UserProgram, load_program
-from blamespan_lab.simulation.dice import stable_seed
-from blamespan_lab.simulation.programs import Framework, PolicyFor, Program
+from blamespan_lab.simulation.program import Framework, PolicyFor, Program
+from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.stress.watching import Run, seen_in
 

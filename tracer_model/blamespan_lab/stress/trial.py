@@ -8,7 +8,7 @@ from random import Random
 
 from blamespan.injecting.boundaries import Applied, Mechanism, PlannedFault
 from blamespan.injecting.injection import Injection
-from blamespan_lab.simulation.dice import stable_seed
+from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.stress.containment import Catch, Caught, Fault, caught
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import Subject

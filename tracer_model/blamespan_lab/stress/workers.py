@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.worker_processes import Channel, WorkerProcess
-from blamespan_lab.simulation.endpoint_policy import policy_from_environment
+from blamespan_lab.simulation.agents.endpoint import policy_from_environment
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import SubjectSpec
 from blamespan_lab.stress.trial import Clean, Planned, Trial, tried

@@ -7,9 +7,9 @@ import pytest
 from blamespan_lab.feedback.evaluation import ARMS, Suite, Trial, measure
 from blamespan_lab.feedback.heeding import HeedfulPolicy
 from blamespan_lab.feedback.writing import Feedback, with_feedback
-from blamespan_lab.simulation.policies import Heard
-from blamespan_lab.simulation.programs import Program
-from blamespan_lab.simulation.stage import SimulatedPolicy
+from blamespan_lab.simulation.agents.policy import Heard
+from blamespan_lab.simulation.program import Program
+from blamespan_lab.simulation.simulated_run import SimulatedPolicy
 from blamespan_tracer.lexical import LexicalTracer
 
 pytest.importorskip("autogen_agentchat")

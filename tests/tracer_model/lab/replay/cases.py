@@ -10,7 +10,7 @@ from random import Random
 from blamespan.injecting.boundaries import Mechanism, PlannedFault
 from blamespan_lab.replay.counterfactual import Case, examine
 from blamespan_lab.replay.recording import Recording
-from blamespan_lab.simulation.programs import Program
+from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.simulation.topologies import TOPOLOGIES
 

@@ -17,7 +17,7 @@ from blamespan.injecting.boundaries import PlannedFault
 from blamespan_lab.replay.counterfactual import Case, Recorded, examine
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.replay.steps import blamed_step, changed_steps
-from blamespan_lab.simulation.programs import Program
+from blamespan_lab.simulation.program import Program
 from tests.tracer_model.lab.replay.cases import examined, natural
 
 pytestmark = pytest.mark.slow  # together they examine a hundred programs

@@ -9,7 +9,7 @@ from blamespan_lab.replay.counterfactual import Recorded
 from blamespan_lab.replay.rerun import recording_quietly, rerun
 from blamespan_lab.replay.script import Script, script_of
 from blamespan_lab.replay.user_program import UserProgram
-from blamespan_lab.simulation.programs import Program
+from blamespan_lab.simulation.program import Program
 from tests.tracer_model.lab.replay.cases import examined
 
 pytestmark = pytest.mark.slow  # together they examine a hundred programs

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from blamespan_lab.simulation.programs import Program
+from blamespan_lab.simulation.program import Program
 
 asked: list[str] = []
 """Who asked a model, in order; tests clear it."""

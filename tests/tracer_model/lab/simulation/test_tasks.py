@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.simulation.facts import Rule, evaluate, same
-from blamespan_lab.simulation.prose import sentence, state
-from blamespan_lab.simulation.slips import slipped
+from blamespan_lab.simulation.agents.mistakes import slipped
+from blamespan_lab.simulation.statements.facts import Rule, evaluate, same
+from blamespan_lab.simulation.statements.writing import sentence, state
 from blamespan_lab.simulation.tasks import FAMILIES, make_task
-from blamespan_lab.simulation.tasks.calculator import calculate
 from blamespan_lab.simulation.tasks.task import Task
+from blamespan_lab.simulation.tasks.tools import calculate
 
 _SIZES = (3, 5, 8, 12)
 

@@ -6,7 +6,7 @@ import pytest
 
 import blamespan
 from blamespan.testing import SpanRecorder
-from blamespan_lab.simulation.programs import Program
+from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_tracer.representation import STEP_FEATURES, represent
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from random import Random
 from types import MappingProxyType
 
-from blamespan_lab.simulation.dice import stable_seed
+from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.simulation.tasks.code import code_task
 from blamespan_lab.simulation.tasks.lookup import lookup
 from blamespan_lab.simulation.tasks.multi_hop import multi_hop

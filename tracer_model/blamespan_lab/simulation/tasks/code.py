@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from blamespan_lab.simulation.code_writing import TEMPLATES, run_own, write_code
-from blamespan_lab.simulation.facts import Fact, Rule, Value
 from blamespan_lab.simulation.sandbox import try_code
+from blamespan_lab.simulation.statements.code_writing import TEMPLATES, run_own, write_code
+from blamespan_lab.simulation.statements.facts import Fact, Rule, Value
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
 
 __all__ = ["code_task"]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from random import Random
 
-from blamespan_lab.simulation.facts import Lookup
-from blamespan_lab.simulation.prose import laid_out, state
-from blamespan_lab.simulation.tasks.documents import search_tool
+from blamespan_lab.simulation.statements.facts import Lookup
+from blamespan_lab.simulation.statements.writing import laid_out, state
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
+from blamespan_lab.simulation.tasks.tools import search_tool
 
 __all__ = ["lookup"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from blamespan_lab.simulation.facts import Fact, Lookup, Value
-from blamespan_lab.simulation.prose import sentence, state
-from blamespan_lab.simulation.tasks.documents import search_tool
+from blamespan_lab.simulation.statements.facts import Fact, Lookup, Value
+from blamespan_lab.simulation.statements.writing import sentence, state
 from blamespan_lab.simulation.tasks.task import Builder, Task
+from blamespan_lab.simulation.tasks.tools import search_tool
 
 __all__ = ["multi_hop"]
 

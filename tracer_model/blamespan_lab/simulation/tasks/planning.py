@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from blamespan_lab.simulation.facts import Limit
+from blamespan_lab.simulation.statements.facts import Limit
 from blamespan_lab.simulation.tasks.task import Builder, Task
 
 __all__ = ["planning"]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
-from blamespan_lab.simulation.facts import Lookup
-from blamespan_lab.simulation.tasks.calculator import CALCULATOR
+from blamespan_lab.simulation.statements.facts import Lookup
+from blamespan_lab.simulation.statements.values import written
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
-from blamespan_lab.simulation.values import written
+from blamespan_lab.simulation.tasks.tools import CALCULATOR
 
 __all__ = ["table_task"]
 

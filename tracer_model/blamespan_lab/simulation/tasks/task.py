@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from blamespan_lab.simulation.facts import Fact, FactKind, Lookup, Rule, Value, evaluate, same
-from blamespan_lab.simulation.prose import laid_out, sentence, state, state_rule
-from blamespan_lab.simulation.reading import Lexicon
+from blamespan_lab.simulation.statements.facts import Fact, FactKind, Lookup, Rule, Value, evaluate, same
+from blamespan_lab.simulation.statements.reading import Lexicon
+from blamespan_lab.simulation.statements.writing import laid_out, sentence, state, state_rule
 from blamespan_lab.wordings import choose
 
 __all__ = ["Builder", "Task", "Tool"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from blamespan_lab.simulation.tasks.calculator import CALCULATOR
 from blamespan_lab.simulation.tasks.task import Builder, Task
+from blamespan_lab.simulation.tasks.tools import CALCULATOR
 
 __all__ = ["word_problem"]
 

@@ -8,7 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from blamespan_lab.simulation.casts import Role
+from blamespan_lab.simulation.agents.team import Role
 
 __all__ = ["TOPOLOGIES", "Framework", "Needs", "Topology"]
 

@@ -23,9 +23,9 @@ try:
 except ImportError as error:
     raise ImportError("simulated AutoGen teams need AutoGen: pip install 'blamespan[autogen]'") from error
 
-from blamespan_lab.simulation.clients.autogen import PolicyClient, tool_for
-from blamespan_lab.simulation.protocols import SELECTOR_PROMPT
-from blamespan_lab.simulation.stage import Stage
+from blamespan_lab.simulation.agents.protocols import SELECTOR_PROMPT
+from blamespan_lab.simulation.model_clients.autogen import PolicyClient, tool_for
+from blamespan_lab.simulation.simulated_run import Stage
 from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["perform"]

@@ -15,10 +15,10 @@ try:
 except ImportError as error:
     raise ImportError("simulated LangGraph teams need LangGraph: pip install 'blamespan[langgraph]'") from error
 
-from blamespan_lab.simulation.casts import Member
-from blamespan_lab.simulation.clients.langchain import PolicyModel, tool_for
-from blamespan_lab.simulation.protocols import HANDOVER, next_name
-from blamespan_lab.simulation.stage import CURRENT, Stage
+from blamespan_lab.simulation.agents.protocols import HANDOVER, next_name
+from blamespan_lab.simulation.agents.team import Member
+from blamespan_lab.simulation.model_clients.langchain import PolicyModel, tool_for
+from blamespan_lab.simulation.simulated_run import CURRENT, Stage
 from blamespan_lab.simulation.tasks.task import Tool
 from blamespan_lab.wordings.banks import TALK
 

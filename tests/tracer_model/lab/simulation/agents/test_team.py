@@ -1,0 +1,75 @@
+"""Voices: wordy agents say the same as terse ones, at greater length, whatever becomes of the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+import pytest
+
+from blamespan_lab.simulation.agents.agent import Moment
+from blamespan_lab.simulation.agents.policy import Heard
+from blamespan_lab.simulation.agents.protocols import answered
+from blamespan_lab.simulation.agents.team import TERSE, Voice, voice_of
+from blamespan_lab.simulation.program import Program
+from blamespan_lab.simulation.simulated_run import SimulatedPolicy, Stage
+from blamespan_lab.simulation.tasks import FAMILIES
+
+_WORDY = (Voice(True, "plain"), Voice(True, "bold"), Voice(True, "headings"))
+
+
+def _texts(stage: Stage, voice: Voice) -> dict[str, str]:
+    """Give what each agent of a team says first on the question, in *voice*."""
+    said = {}
+    for name, policy in stage.policies.items():
+        assert isinstance(policy, SimulatedPolicy)
+        moment = Moment(replace(policy.character, voice=voice), 0, (Heard("task", stage.task.question),), ())
+        said[name] = answered(moment).text
+    return said
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("topology", ["chain", "relay", "debate", "selector"])
+def test_a_wordy_agent_is_read_like_a_terse_one(family: str, topology: str) -> None:
+    """The same facts and rules are read from both, and nothing more from the longer."""
+    framework = "autogen" if topology == "selector" else "langgraph"
+    for seed in range(3):
+        stage = Program(family, topology, framework, seed=seed).stage()  # type: ignore[arg-type]
+        terse, wordy = _texts(stage, TERSE), _texts(stage, _WORDY[seed % 3])
+        read = stage.task.lexicon.read
+
+        assert {name: read(text) for name, text in wordy.items()} == {name: read(text) for name, text in terse.items()}
+        assert all(len(wordy[name]) > len(terse[name]) + 100 for name in terse)
+
+
+def test_a_third_of_the_agents_are_wordy() -> None:
+    """Some teams have hardly any wordy agents, others many."""
+    shares = [sum(voice_of(seed, f"agent {n}").is_wordy for n in range(10)) / 10 for seed in range(400)]
+
+    assert 0.3 < sum(shares) / len(shares) < 0.4
+    assert min(shares) == 0
+    assert max(shares) >= 0.8
+
+
+def test_wordy_agents_write_as_much_as_language_models_do() -> None:
+    """Their usual message is some hundred words long."""
+    lengths: list[int] = []
+    for seed in range(12):
+        program = Program("word_problems", "chain", "langgraph", seed=seed)
+        wordy = {member.name for member in program.stage().team if voice_of(seed, member.name).is_wordy}
+        lengths += [len(d.reply.text) for d in program.run().decisions if d.agent in wordy and d.reply.text]
+
+    assert 450 <= median(lengths) <= 900
+
+
+def test_how_an_agent_writes_goes_by_seed_and_name_alone() -> None:
+    """A run with mistakes has the voices of the same run without."""
+    clean = Program("planning", "chain", "langgraph", seed=3).stage()
+    erring = Program("planning", "chain", "langgraph", seed=3, mistakes=0.5, care=0.1).stage()
+
+    voices = [
+        {name: policy.character.voice for name, policy in stage.policies.items() if isinstance(policy, SimulatedPolicy)}
+        for stage in (clean, erring)
+    ]
+
+    assert voices[0] == voices[1] == {name: voice_of(3, name) for name in voices[0]}

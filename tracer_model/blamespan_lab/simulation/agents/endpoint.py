@@ -1,0 +1,192 @@
+"""A real LLM in place of the simulated agents, behind any OpenAI-compatible endpoint.
+
+The teams, tools, tasks and checks stay as they are; only what an agent answers comes from the endpoint of the
+`BLAMESPAN_SUITE_*` variables. An answer that does not come, or is none, is asked for again; then the run is void.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from blamespan.plugins import missing_extra
+from blamespan_lab.simulation.agents.agent import Character
+from blamespan_lab.simulation.agents.policy import Heard, NoAnswer, Reply, ToolCall, ToolSpec
+from blamespan_lab.simulation.random_stream import stable_seed
+
+if TYPE_CHECKING:
+    from blamespan_lab.simulation.program import PolicyFor
+    from blamespan_tracer.endpoint import Endpoint
+
+__all__ = ["EndpointPolicy", "policy_from_environment"]
+
+URL_VARIABLE = "BLAMESPAN_SUITE_URL"
+"""Where it is set, the bundled teams are spoken for by the LLM there."""
+
+_LEADS = (
+    "Who comes next is read from your message: end it with a line `NEXT: name`, with the name of one of the others. "
+    "When the question is answered and checked, give the answer and say FINISH."
+)
+_HANDS_OVER = "When you have done your part, say so in text, and hand over to another by one of the transfer tools."
+_STATES = "State amounts and names as the question calls them, and the final answer in a full sentence."
+
+
+def policy_from_environment() -> PolicyFor | None:
+    """Make what asks the endpoint of the `BLAMESPAN_SUITE_*` variables; None where none is configured.
+
+    Raises:
+        ConfigError: if a variable is missing or wrong.
+        MissingExtra: if httpx is not installed.
+    """
+    if not os.environ.get(URL_VARIABLE, "").strip():
+        return None
+    try:
+        from blamespan_tracer.endpoint import SUITE, Endpoint
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, URL_VARIABLE) or error from error
+    endpoint = Endpoint.from_environment(SUITE)
+    return lambda character: EndpointPolicy(character, endpoint)
+
+
+@dataclass
+class EndpointPolicy:
+    """An agent of a bundled team, spoken for by an LLM.
+
+    Attributes:
+        character: Who it is.
+        endpoint: Whom to ask.
+        pause_s: Seconds before the second attempt; doubled before each further one.
+        failures: Why attempts gave nothing, and how often.
+    """
+
+    character: Character
+    endpoint: Endpoint
+    pause_s: float = 0.5
+    failures: Counter[str] = field(default_factory=Counter)
+    _asked: int = 0
+
+    async def areply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+        """Ask the endpoint for the agent's answer to the messages *heard*, the latest last.
+
+        Raises:
+            NoAnswer: if no attempt gave one.
+        """
+        from blamespan_tracer.endpoint import ATTEMPTS, Refused
+
+        asked = self._request(heard, tools)
+        self._asked += 1
+        for attempt in range(ATTEMPTS):
+            try:
+                found = _reply(await self.endpoint.ask_async(asked))
+                refused = Refused("nonsense")
+            except Refused as error:
+                found, refused = None, error
+            if found is not None:
+                return found
+            self.failures[refused.reason] += 1
+            if not refused.is_passing:
+                break
+            if attempt + 1 < ATTEMPTS:
+                await asyncio.sleep(refused.pause_s(attempt, self.pause_s))
+        told = ", ".join(f"{reason} {count} times" for reason, count in sorted(self.failures.items()))
+        raise NoAnswer(f"the endpoint {self.endpoint!r} gave {self.character.member.name!r} no answer: {told}")
+
+    def _request(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> dict[str, object]:
+        who = self.character
+        asked: dict[str, object] = {
+            "model": self.endpoint.model,
+            "messages": _messages(heard, self._duties()),
+            "seed": stable_seed("endpoint", who.seed, who.member.name, self._asked) % 2**31,
+        }
+        if tools:
+            asked["tools"] = [{"type": "function", "function": _described(tool)} for tool in tools]
+        return asked
+
+    def _duties(self) -> str:
+        """Say what the team's wiring reads from this agent's messages."""
+        parts = [_STATES]
+        if self.character.member.role == "orchestrator":
+            parts.append(_LEADS)
+        if self.character.hands_over:
+            parts.append(_HANDS_OVER)
+        return " ".join(parts)
+
+
+def _messages(heard: Sequence[Heard], duties: str) -> list[dict[str, Any]]:
+    """Write what an agent hears as the endpoint wants it: every call answered, in order, right after it."""
+    written: list[dict[str, Any]] = []
+    open_calls: list[str] = []
+    for place, message in enumerate(heard):
+        if message.kind != "tool_result" and open_calls:
+            written += [_answer(label, "(no answer)") for label in open_calls]
+            open_calls = []
+        if message.kind == "own" and message.calls:
+            open_calls = [f"call_{place}_{number}" for number in range(len(message.calls))]
+            written.append(_calling(message, open_calls))
+        elif message.kind == "tool_result" and open_calls:
+            written.append(_answer(open_calls.pop(0), message.text))
+        else:
+            written.append(_said(message))
+    written += [_answer(label, "(no answer)") for label in open_calls]
+    if not any(one["role"] == "system" for one in written):
+        return [{"role": "system", "content": duties}, *written]
+    return [{**one, "content": f"{one['content']} {duties}"} if one["role"] == "system" else one for one in written]
+
+
+def _said(message: Heard) -> dict[str, Any]:
+    if message.kind in ("system", "own"):
+        return {"role": "system" if message.kind == "system" else "assistant", "content": _plain(message.text)}
+    if message.kind == "tool_result":
+        return {"role": "user", "content": _plain(f"{message.sender} answered: {message.text}")}
+    return {"role": "user", "content": _plain(f"{message.sender}: {message.text}" if message.sender else message.text)}
+
+
+def _calling(message: Heard, labels: Sequence[str]) -> dict[str, Any]:
+    calls = [
+        {"id": label, "type": "function", "function": {"name": call.name, "arguments": _plain(call.arguments)}}
+        for label, call in zip(labels, message.calls, strict=True)
+    ]
+    return {"role": "assistant", "content": _plain(message.text) or None, "tool_calls": calls}
+
+
+def _answer(label: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": label, "content": _plain(text)}
+
+
+def _plain(text: str) -> str:
+    """Leave out half characters, which cannot be sent as UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _described(tool: ToolSpec) -> dict[str, Any]:
+    properties = {name: {"type": "string"} for name in tool.parameters}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": {"type": "object", "properties": properties, "required": list(tool.parameters)},
+    }
+
+
+def _reply(body: bytes) -> Reply | None:
+    """Read an answer strictly: text, calls of named tools, or both; None where it is neither."""
+    try:
+        message = json.loads(body)["choices"][0]["message"]
+        text = message.get("content") or ""
+        calls = tuple(_call(each["function"]) for each in message.get("tool_calls") or ())
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    if not isinstance(text, str) or not (text.strip() or calls):
+        return None
+    return Reply(text, calls)
+
+
+def _call(function: Mapping[str, Any]) -> ToolCall:
+    name, arguments = function["name"], function.get("arguments", "{}")
+    if not isinstance(name, str) or not name or not isinstance(arguments, str):
+        raise TypeError("a call names a tool and gives its arguments as a text")
+    return ToolCall(name, arguments)

@@ -1,0 +1,299 @@
+"""What an agent knows: what it read in its messages and what tools told it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from blamespan.lazy import lazy_property
+from blamespan_lab.simulation.agents.policy import Heard, ToolCall
+from blamespan_lab.simulation.statements.facts import Fact, Rule, Value, evaluate, same
+from blamespan_lab.simulation.statements.reading import Lexicon
+from blamespan_lab.simulation.statements.values import tokens_in
+from blamespan_lab.simulation.statements.writing import working_of
+
+__all__ = ["Claim", "Knowledge", "arguments_of"]
+
+_FAILED = re.compile(
+    r"error|exception|expected |no rows?\b|no document|timed? ?out|unavailable|not found|not a tool|failed to|invalid",
+    re.IGNORECASE,
+)
+_ATTEMPTS = 3
+"""How often an agent asks a tool for the same thing."""
+_NAMED_IN_TURN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Somebody stated a fact.
+
+    Attributes:
+        place: Of the message among those heard.
+        speaker: Who; empty for the task, the tool's name for a tool.
+        source: What kind of message it stood in.
+        key: Which fact.
+        value: Which value.
+    """
+
+    place: int
+    speaker: str
+    source: Literal["task", "tool", "said"]
+    key: str
+    value: Value
+
+
+class Knowledge:
+    """All that can be known from messages.
+
+    Args:
+        lexicon: What things are called.
+        implied: Rules that go without saying.
+        heard: The messages, in order.
+        me: The reader's name.
+
+    Attributes:
+        claims: Every statement, in order.
+        values: What is believed: the last statement of each fact.
+        origins: What the task or a tool said of each fact, whatever was said since.
+        rules: By what they give; the last statement counts.
+        rule_origins: Those that the task states or that go without saying.
+        calls: How often each fact was asked of a tool by the reader.
+        tested: For each piece of code the reader ran: whether its tests passed.
+    """
+
+    def __init__(self, lexicon: Lexicon, implied: Sequence[Rule], heard: Sequence[Heard], me: str = "") -> None:
+        self.lexicon = lexicon
+        self.heard = heard
+        self.me = me
+        self.claims: list[Claim] = []
+        self.values: dict[str, Value] = {}
+        self.origins: dict[str, Value] = {}
+        self.rules: dict[str, Rule] = {rule.out: rule for rule in implied}
+        self.rule_origins: dict[str, Rule] = dict(self.rules)
+        self.calls: dict[str, int] = {}
+        self.tested: dict[str, bool] = {}
+        self._changed: dict[str, int] = {}
+        self._stated: dict[str, int] = {}
+        self._pending: list[ToolCall] = []
+        for place, message in enumerate(heard):
+            self._hear(place, message)
+
+    @lazy_property
+    def needed(self) -> tuple[str, ...]:
+        """List what the answer depends on, inputs before what follows from them; the target is the last."""
+        order: list[str] = []
+        self._visit(self.lexicon.target, order, set())
+        return tuple(order)
+
+    def missing(self) -> list[str]:
+        """List what a tool could tell now and has not."""
+        return [
+            key
+            for key in self.needed
+            if (lookup := self.lexicon.facts[key].lookup) is not None
+            and key not in self.values
+            and all(need in self.values for need in lookup.needs)
+            and self.calls.get(key, 0) < _ATTEMPTS
+        ]
+
+    def open_keys(self, values: Mapping[str, Value] | None = None) -> list[str]:
+        """List what follows from what is known but is not known yet, or no longer holds."""
+        values = self.values if values is None else values
+        if self.lexicon.target in values and not self.is_stale(self.lexicon.target):
+            return []
+        return [key for key in self.needed if self._follows(key, values) and (key not in values or self.is_stale(key))]
+
+    def is_settled(self) -> bool:
+        """Tell whether the answer is known and nothing it rests on has changed since."""
+        return self.lexicon.target in self.values and not self.is_stale(self.lexicon.target)
+
+    def is_stale(self, key: str) -> bool:
+        """Tell whether anything that *key* rests on has changed since *key* was stated."""
+        return key in self._stated and self._rests_on_change(key, self._stated[key])
+
+    def said_since(self, place: int) -> list[Claim]:
+        """List the last statement of each fact, where another made it after message *place*."""
+        last = {claim.key: claim for claim in self.claims}
+        return [c for c in last.values() if c.place > place and c.source == "said" and c.speaker != self.me]
+
+    def unsaid(self) -> list[str]:
+        """List what the reader found with tools and nobody has stated."""
+        said = {claim.key for claim in self.claims if claim.source == "said" and claim.speaker != "calculate"}
+        return [c.key for c in self.claims if (c.source == "tool" or c.speaker == "calculate") and c.key not in said]
+
+    def last_text_place(self) -> int:
+        """Give the place of the reader's last message that is text, or -1."""
+        own = [place for place, message in enumerate(self.heard) if message.kind == "own" and message.text]
+        return own[-1] if own else -1
+
+    def arguments(self, key: str) -> dict[str, str] | None:
+        """Fill the arguments by which a tool is asked for *key*, or None where something for them is unknown."""
+        lookup = self.lexicon.facts[key].lookup
+        if lookup is None or any(need not in self.values for need in lookup.needs):
+            return None
+        return {name: _plain(text.format_map(dict(self.values))) for name, text in lookup.arguments.items()}
+
+    def working(self, key: str, values: Mapping[str, Value] | None = None) -> str:
+        """Write the arithmetic that leads to *key*, or nothing."""
+        rule, values = self.rules.get(key), self.values if values is None else values
+        if rule is None or any(name not in values for name in rule.inputs):
+            return ""
+        return working_of(rule, [values[name] for name in rule.inputs])
+
+    def _follows(self, key: str, values: Mapping[str, Value]) -> bool:
+        rule = self.rules.get(key)
+        if rule is None:
+            return False
+        if rule.operation.startswith("implement:"):
+            return True
+        return all(name in values and not self.is_stale(name) for name in rule.inputs)
+
+    def _rests_on_change(self, key: str, since: int, depth: int = 0) -> bool:
+        rule = self.rules.get(key)
+        if rule is None or depth > len(self.lexicon.facts):  # rules that were misread may go round in a circle
+            return False
+        return any(
+            self._changed.get(name, -1) > since or self._rests_on_change(name, since, depth + 1) for name in rule.inputs
+        )
+
+    def _visit(self, key: str, order: list[str], seen: set[str]) -> None:
+        if key in seen or key not in self.lexicon.facts:
+            return
+        seen.add(key)
+        rule, lookup = self.rules.get(key), self.lexicon.facts[key].lookup
+        for name in (*(rule.inputs if rule else ()), *(lookup.needs if lookup else ())):
+            self._visit(name, order, seen)
+        order.append(key)
+
+    def _hear(self, place: int, message: Heard) -> None:
+        if message.kind == "own" and message.calls:
+            self._pending = list(message.calls)
+        if message.kind == "tool_result":
+            self._hear_tool(place, message)
+        elif message.kind != "system" and message.text:
+            source: Literal["task", "said"] = "task" if message.kind == "task" else "said"
+            speaker = self.me if message.kind == "own" else "" if source == "task" else message.sender
+            self._learn(place, message.text, source, speaker)
+
+    def _learn(self, place: int, text: str, source: Literal["task", "tool", "said"], speaker: str) -> None:
+        reading = self.lexicon.read(text, self.values)
+        for _ in range(_NAMED_IN_TURN):  # names that a text itself gives let one read more of it
+            named = {
+                said.key: said.value for said in reading.said if isinstance(said.value, str) and not said.is_denied
+            }
+            again = self.lexicon.read(text, {**self.values, **named})
+            if again == reading:
+                break
+            reading = again
+        for rule in reading.rules:
+            self.rules[rule.out] = rule
+            if source == "task":
+                self.rule_origins[rule.out] = rule
+            self.__dict__.pop("needed", None)
+        for said in reading.said:
+            if said.is_denied or said.value is None:
+                if said.value is None or same(self.values.get(said.key), said.value):
+                    self._forget(said.key)
+            else:
+                self._believe(Claim(place, speaker, source, said.key, said.value))
+
+    def _believe(self, claim: Claim) -> None:
+        self.claims.append(claim)
+        if claim.key in self.values and not same(self.values[claim.key], claim.value):
+            self._changed[claim.key] = claim.place
+        self.values[claim.key] = claim.value
+        self._stated[claim.key] = claim.place
+        if claim.source != "said":
+            self.origins[claim.key] = claim.value
+
+    def _forget(self, key: str) -> None:
+        self.values.pop(key, None)
+        self._stated.pop(key, None)
+
+    def _hear_tool(self, place: int, message: Heard) -> None:
+        call = self._pending.pop(0) if self._pending else None
+        if call is None:
+            self._learn(place, message.text, "tool", message.sender)
+            return
+        if call.name.startswith("transfer_to_"):
+            return
+        if call.name == "run_tests":
+            self.tested[arguments_of(call).get("code", "").strip()] = bool(
+                re.match(r"\d+ passed, 0 failed", message.text)
+            )
+            return
+        key = self.sought(call)
+        if key is not None:
+            self.calls[key] = self.calls.get(key, 0) + 1
+        fact = self.lexicon.facts[key] if key is not None else None
+        if fact is not None and (call.name == "calculate" or (fact.lookup and fact.lookup.answer == "value")):
+            value = _bare_value(message.text, fact)
+            if value is not None:
+                self._believe(
+                    Claim(place, message.sender, "tool" if call.name != "calculate" else "said", fact.key, value)
+                )
+        elif call.name != "calculate":
+            self._learn(place, message.text, "tool", message.sender)
+
+    def sought(self, call: ToolCall) -> str | None:
+        """Tell which fact the reader meant to find by *call*: the one asked for like this, else most like this."""
+        given = arguments_of(call)
+        if call.name == "calculate":
+            return self._calculated(given.get("expression", ""))
+        asked = {key: self.arguments(key) for key in self.needed if self.lexicon.facts[key].lookup is not None}
+        exact = [key for key, arguments in asked.items() if arguments == given]
+        if exact:
+            return exact[0]
+        alike = {
+            key: SequenceMatcher(None, " ".join(arguments.values()), " ".join(given.values())).ratio()
+            for key, arguments in asked.items()
+            if arguments is not None and key not in self.values
+        }
+        return max(alike, key=lambda key: alike[key]) if alike else None
+
+    def _calculated(self, expression: str) -> str | None:
+        open_keys = self.open_keys()
+        exact = [key for key in open_keys if _plain(self.working(key)) == _plain(expression)]
+        likely = exact or [key for key in open_keys if self.lexicon.facts[key].kind == "amount"]
+        return likely[0] if likely else None
+
+
+def arguments_of(call: ToolCall) -> dict[str, str]:
+    """Read a call's arguments as texts; nothing where they are no JSON object."""
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return {}
+    return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+
+
+def rederived(knowledge: Knowledge, key: str, base: Mapping[str, Value]) -> Value | None:
+    """Work *key* out again from *base* alone, by the rules of the task where it states them."""
+    known = dict(base)
+    for name in knowledge.needed:
+        rule = knowledge.rule_origins.get(name) or knowledge.rules.get(name)
+        if rule is not None:
+            value = evaluate(rule, known, knowledge.lexicon.facts)
+            if value is None:
+                known.pop(name, None)
+            else:
+                known[name] = value
+        if name == key:
+            break
+    return known.get(key)
+
+
+def _plain(text: str) -> str:
+    return text.replace("×", "*").strip()  # noqa: RUF001
+
+
+def _bare_value(text: str, fact: Fact) -> Value | None:
+    """Read a tool's answer that is a bare value; one that says it failed has none."""
+    if _FAILED.search(text):
+        return None
+    found = tokens_in(text, fact)
+    return found[-1].value if found else None

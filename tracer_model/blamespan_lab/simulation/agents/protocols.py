@@ -1,0 +1,112 @@
+"""How an agent's action becomes the answer that a framework's own way of working asks for.
+
+Most agents simply speak. One that passes the word on with a tool does so once it has spoken; one that leads is
+asked for a name, or for a ledger in JSON; what is asked shows in the messages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from blamespan_lab.simulation.agents.actions import restated
+from blamespan_lab.simulation.agents.agent import Moment
+from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolCall
+from blamespan_lab.simulation.agents.roles import ACTIONS, next_role, set_out
+
+__all__ = ["HANDOVER", "SELECTOR_PROMPT", "answered", "next_name"]
+
+HANDOVER = "transfer_to_"
+"""How the tools begin by which the word is passed on."""
+
+SELECTOR_PROMPT = (
+    "You lead a team. These are its members:\n{roles}\n\nThe conversation so far:\n{history}\n\n"
+    "Which of {participants} should speak next? Answer with one name only."
+)
+"""For AutoGen's SelectorGroupChat."""
+
+_SELECTS = "Answer with one name only."
+_LEDGER = "pure JSON format"
+_FACTS = "GIVEN OR VERIFIED FACTS"
+_PLAN = "bullet-point plan"
+_NEXT = re.compile(r"NEXT:\s*([\w-]+)")
+
+
+def answered(moment: Moment) -> Reply:
+    """Decide."""
+    last = next((message.text for message in reversed(moment.heard) if message.kind != "own"), "")
+    if _SELECTS in last:
+        return _selected(moment)
+    if moment.who.member.role == "orchestrator" and _LEDGER in last:
+        return _ledger(moment)
+    if moment.who.member.role == "orchestrator" and _FACTS in last:
+        return Reply(moment.composed(restated(moment, always=True, share=1.0)))
+    if moment.who.member.role == "orchestrator" and _PLAN in last:
+        return set_out(moment)
+    if moment.who.hands_over and _has_the_word_still(moment):
+        return _handed_over(moment)
+    return ACTIONS[moment.who.member.role](moment)
+
+
+def next_name(text: str) -> str | None:
+    """Read who is next from what a leader said, or None."""
+    found = _NEXT.findall(text)
+    return str(found[-1]) if found else None
+
+
+def _selected(moment: Moment) -> Reply:
+    """Read the conversation out of the prompt, and answer with a name."""
+    prompt = next(message.text for message in reversed(moment.heard) if _SELECTS in message.text)
+    heard = _conversation(prompt, [member.name for member in moment.who.team])
+    inner = replace(moment, heard=heard, mistakes=[])
+    name = next_name(ACTIONS["orchestrator"](inner).text)
+    moment.mistakes.extend(inner.mistakes)
+    if name is None:  # nothing is left to do: whoever ends the run is to do so
+        enders = [m.name for m in moment.who.team if m.role == "reporter"] or [
+            m.name for m in moment.who.team if m.role == "verifier"
+        ]
+        name = enders[0]
+    return Reply(name)
+
+
+def _conversation(prompt: str, names: list[str]) -> list[Heard]:
+    body = prompt.partition("The conversation so far:\n")[2].rpartition("\n\nWhich of ")[0]
+    speaker = re.compile(rf"^({'|'.join(map(re.escape, ['user', *names]))}): ", re.MULTILINE)
+    parts = speaker.split(body)[1:]
+    return [
+        Heard("task" if name == "user" else "message", text.strip(), "" if name == "user" else name)
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    ]
+
+
+def _ledger(moment: Moment) -> Reply:
+    """Fill in MagenticOne's ledger."""
+    who = next_role(moment)
+    names = [member.name for member in moment.who.team if member.role == who]
+    told = ACTIONS["orchestrator"](moment).text
+    done = who is None or not names
+    others = [member.name for member in moment.who.team if member.role != "orchestrator"]
+    entry = {
+        "is_request_satisfied": ("the answer was given and checked" if done else "something is open", done),
+        "is_in_loop": ("each message adds something", False),
+        "is_progress_being_made": ("yes" if not done else "nothing is left", True),
+        "next_speaker": ("by what is open", next_name(told) or (names or others)[0]),
+        "instruction_or_question": ("the next thing to do", told.partition("NEXT:")[0].strip() or "Go on."),
+    }
+    return Reply(json.dumps({key: {"reason": reason, "answer": answer} for key, (reason, answer) in entry.items()}))
+
+
+def _has_the_word_still(moment: Moment) -> bool:
+    """Tell whether the agent's own words are the last, so that it is for somebody else to go on."""
+    last = moment.heard[-1] if moment.heard else None
+    return last is not None and last.kind == "own" and bool(last.text)
+
+
+def _handed_over(moment: Moment) -> Reply:
+    """Pass the word on to whom the run needs next."""
+    on_offer = [tool.name for tool in moment.tools if tool.name.startswith(HANDOVER)]
+    who = next_role(moment) or "reporter"
+    wanted = [m.name.casefold() for m in moment.who.team if m.role == who and m.name != moment.who.member.name]
+    names = [name for name in on_offer if name.removeprefix(HANDOVER).casefold() in wanted] or on_offer
+    return Reply(calls=(ToolCall(names[0], "{}"),)) if names else ACTIONS[moment.who.member.role](moment)

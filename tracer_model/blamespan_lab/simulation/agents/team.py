@@ -1,0 +1,214 @@
+"""The agents of a team: their roles and names, what they are told to be, and how each of them writes.
+
+How an agent writes, to the point or at length, goes by the run's seed and the agent's name alone: whether anything goes
+wrong has no part in it. What a wordy agent adds states no value and no rule, and is read as nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from blamespan_lab.simulation.random_stream import Dice
+from blamespan_lab.simulation.statements.writing import about, sentence
+from blamespan_lab.wordings import choose, say
+from blamespan_lab.wordings.banks import ELABORATION
+
+__all__ = ["CASTS", "DUTIES", "TERSE", "Member", "Role", "Voice", "cast_of", "instructions", "voice_of"]
+
+Role: TypeAlias = Literal["planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge"]
+"""What an agent does. A team's code is written by its solver and tried by its verifier."""
+
+_ROLE_NAMES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
+    {
+        "planner": ("planner", "strategist", "coordinator"),
+        "researcher": ("researcher", "retriever", "librarian"),
+        "solver": ("solver", "analyst", "worker"),
+        "verifier": ("verifier", "critic", "reviewer"),
+        "reporter": ("reporter", "writer", "summariser"),
+        "orchestrator": ("orchestrator", "manager", "lead"),
+        "debater": ("debater", "panelist", "expert"),
+        "judge": ("judge", "moderator", "aggregator"),
+    }
+)
+_PEOPLE = (
+    "Alice",
+    "Boris",
+    "Chen",
+    "Dalia",
+    "Emil",
+    "Farah",
+    "Goran",
+    "Hana",
+    "Ivo",
+    "Jana",
+    "Karim",
+    "Lena",
+    "Milo",
+    "Nadia",
+)
+_SIGNS = (
+    "alpha",
+    "bravo",
+    "charlie",
+    "delta",
+    "echo",
+    "foxtrot",
+    "golf",
+    "hotel",
+    "india",
+    "juliett",
+    "kilo",
+    "lima",
+    "mike",
+)
+_PLACES = (
+    "north_desk",
+    "south_desk",
+    "east_desk",
+    "west_desk",
+    "front_desk",
+    "back_desk",
+    "upper_desk",
+    "lower_desk",
+    "side_desk",
+)
+
+CASTS: tuple[str, ...] = ("roles", "titles", "people", "neutral", "signs", "desks")
+"""Kinds of names. In all but the first two a name says nothing of what its bearer does, and `people` wear the names of
+other runs' people, in another order."""
+
+DUTIES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
+    {
+        "planner": ("You plan: [say|set out] in which order [things|the parts] are to be found and worked out.",),
+        "researcher": (
+            "You look things up with your tools and report what you found, [no more and no less|as it stands].",
+        ),
+        "solver": ("You work out the answer from what is known, [step by step|one thing after the other].",),
+        "verifier": (
+            "You check what the others say: work it out again or look it up again, and object where it is wrong.",
+            "You verify the [results|figures] of the others [yourself|on your own], and correct what does not hold.",
+        ),
+        "reporter": ("You give the final answer [to the question|], from what the others found.",),
+        "orchestrator": ("You lead the team: [say|decide] who is next and what they are to do.",),
+        "debater": ("You work out the answer yourself, then weigh it against the others'.",),
+        "judge": ("You weigh the answers of the others and give the one that stands.",),
+    }
+)
+"""What each role is told. A verifier reads its duty: one that is not told to check, or to trust, checks nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One agent of a team."""
+
+    name: str
+    role: Role
+
+
+def cast_of(roles: Sequence[Role], cast: str, rng: Random) -> tuple[Member, ...]:
+    """Give each of *roles* a name of the kind *cast*; each name once."""
+    if cast in ("roles", "titles"):
+        wanted = [_ROLE_NAMES[role][0 if cast == "roles" else rng.randint(1, 2)] for role in roles]
+        names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]
+    elif cast == "neutral":
+        names = [f"Agent_{number}" for number in rng.sample(range(1, len(roles) + 1), k=len(roles))]
+    else:
+        pool = {"people": _PEOPLE, "signs": _SIGNS, "desks": _PLACES}[cast]
+        drawn = rng.sample(pool, k=min(len(roles), len(pool)))
+        wanted = [drawn[place % len(drawn)] for place in range(len(roles))]  # a large team: some bear a number
+        names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]
+    return tuple(Member(name, role) for name, role in zip(names, roles, strict=True))
+
+
+def instructions(member: Member, team: Sequence[Member], closes: bool, rng: Random) -> str:
+    """Write what *member* is told to be."""
+    parts = [f"You are {member.name}, one of a team.", say(rng.choice(DUTIES[member.role]), rng)]
+    others = [each.name for each in team if each.name != member.name]
+    if others:
+        parts.append(f"The others are {', '.join(others)}.")
+    if closes:
+        parts.append("When the question is answered [and nothing is left to do|], say APPROVED.")
+    return say(" ".join(parts), rng)
+
+
+def _numbered(name: str, taken: Sequence[str]) -> str:
+    count = sum(1 for other in taken if other == name)
+    return f"{name}_{count + 1}" if count else name
+
+
+_SHARES = (0.1, 0.3, 0.6)
+"""Of wordy agents in a team; a third over all teams."""
+_LAYOUTS: tuple[Literal["plain", "bold", "headings"], ...] = ("plain", "plain", "bold", "headings")
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """How one agent writes throughout a run.
+
+    Attributes:
+        is_wordy: Whether it puts anything around what it says.
+        layout: Whether the parts of its messages stand under headings.
+    """
+
+    is_wordy: bool = False
+    layout: Literal["plain", "bold", "headings"] = "plain"
+
+    def around(self, said: str, role: Role, phrase: str, *, is_known: bool, rng: Random) -> str:
+        """Put what is asked before a message and a recap behind it.
+
+        Args:
+            said: The message.
+            role: The agent's.
+            phrase: What the question asks for.
+            is_known: Whether there is an answer.
+            rng: Chooses the wording.
+        """
+        if not self.is_wordy:
+            return said
+        recaps = ELABORATION.recaps_known if is_known else ELABORATION.recaps_open
+        recaps = ELABORATION.recaps_leading if role == "orchestrator" else recaps
+        intro, recap = choose(ELABORATION.intros[role], rng), choose(recaps, rng)
+        remarks = [choose(ELABORATION.remarks, rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
+        parts = {
+            "task": about(intro, phrase),
+            "work": said,
+            "recap": " ".join(dict.fromkeys([*remarks, about(recap, phrase)])),
+        }
+        return "\n\n".join(self._headed(name, text, rng) for name, text in parts.items())
+
+    def reasoned(self, said: str, phrase: str, given: str, rng: Random) -> str:
+        """Say before a statement how one comes to it, most of the time.
+
+        Args:
+            said: The statement, without its full stop.
+            phrase: What it is about.
+            given: What it rests on; empty for what a tool told.
+            rng: Chooses the wording.
+        """
+        if not self.is_wordy or rng.random() < 0.25:
+            return said
+        bank = ELABORATION.reasons if given else ELABORATION.sourced
+        why = about(choose(bank, rng), phrase).replace("{given}", f"the {given}")
+        after = choose(ELABORATION.afterthoughts, rng) if rng.random() < 0.3 else ""
+        return f"{why} {sentence(said)} {after}".strip()
+
+    def _headed(self, name: str, text: str, rng: Random) -> str:
+        if self.layout == "plain":
+            return text
+        heading = choose(ELABORATION.headings[name], rng)
+        return f"## {heading}\n{text}" if self.layout == "headings" else f"**{heading}**\n{text}"
+
+
+TERSE = Voice()
+"""Says what it has to say."""
+
+
+def voice_of(seed: int, name: str) -> Voice:
+    """Draw how the agent *name* of the run *seed* writes."""
+    share = Dice("voice", seed).rng("share").choice(_SHARES)
+    rng = Dice("voice", seed, name).rng("own")
+    return Voice(rng.random() < share, rng.choice(_LAYOUTS))

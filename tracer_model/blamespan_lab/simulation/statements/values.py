@@ -1,0 +1,176 @@
+"""Values as they stand in a text: amounts with units and separators, names, choices, limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from blamespan_lab.simulation.statements.facts import Fact, Limit, Value
+
+__all__ = ["Token", "tokens_in", "written"]
+
+_NUMBER = re.compile(
+    r"(?<![\w.,-])(?P<sign>[-−]?)(?:[€$£]\s?)?"  # noqa: RUF001  # the true minus sign
+    r"(?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?!\d|[.,]\d|:\d)"
+)
+_COUNTED = re.compile(
+    r"(?:\b(?:step|round|line|item|part|agent|page|point|version|check|test|no\.?|number)\s*|#)$", re.IGNORECASE
+)
+_NAME = re.compile(
+    r"`(?P<code>[^`\n]{1,60})`|[\"'](?P<quote>[A-Z][^\"'\n]{0,60})[\"']|(?P<bare>\b[A-Z][\w-]*(?:[ -][A-Z0-9][\w-]*)*)"
+)
+_NO_NAME = frozenset(
+    """
+    I It That This The We They He She So Thus Hence Therefore Not As And But According From By In For Per Yes No If
+    APPROVED TERMINATE DONE FINAL ANSWER FINISH NEXT Let My Our All Next Then Now Done Checked Correct Agreed Note
+    Answer What Which Who Where When How Please Find Report Work Look Plan Looking With
+    Search Searching Everything Everyone Everybody Nothing Something Once Since Before After That These Those There Here
+    Correction Result Regarding Concerning Given Based Having To On At Up Also Both Each Any Still Waiting Thanks
+    """.split()  # noqa: SIM905  # read as words
+)
+"""Words with a capital that open a sentence or end a run."""
+_AT_MOST = re.compile(
+    r"\b(?:at most|no more than|not more than|not exceed|not above|up to|below|maximum|max|under|within|"
+    r"or less|or fewer)\b",
+    re.IGNORECASE,
+)
+_AT_LEAST = re.compile(
+    r"\b(?:at least|no less than|no fewer than|not less than|not below|from|above|minimum|min|over|or more)\b",
+    re.IGNORECASE,
+)
+_SCALE: Mapping[str, tuple[str, float]] = MappingProxyType(
+    {
+        "seconds": ("time", 1.0),
+        "minutes": ("time", 60.0),
+        "hours": ("time", 3600.0),
+        "days": ("time", 86_400.0),
+        "weeks": ("time", 604_800.0),
+        "months": ("months", 1.0),
+        "years": ("months", 12.0),
+        "cm": ("length", 0.01),
+        "m": ("length", 1.0),
+        "metres": ("length", 1.0),
+        "km": ("length", 1000.0),
+        "kilometres": ("length", 1000.0),
+        "miles": ("length", 1609.344),
+        "g": ("mass", 1.0),
+        "grams": ("mass", 1.0),
+        "kg": ("mass", 1000.0),
+        "kilograms": ("mass", 1000.0),
+        "pounds": ("mass", 453.59237),
+        "cents": ("euro", 0.01),
+        "euros": ("euro", 1.0),
+        "thousand euros": ("euro", 1000.0),
+        "dollars": ("dollar", 1.0),
+        "millilitres": ("volume", 0.001),
+        "litres": ("volume", 1.0),
+        "gallons": ("volume", 3.785411784),
+        "percent": ("percent", 1.0),
+    }
+)
+_TIMES: Mapping[str, float] = MappingProxyType({"thousand": 1e3, "hundred": 100.0, "dozen": 12.0, "million": 1e6})
+_UNIT = re.compile(
+    r"\s?(?:(?P<percent>%)|(?P<unit>" + "|".join(sorted([*_SCALE, *_TIMES], key=len, reverse=True)) + r")\b)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A value that stands at `text[start:end]`."""
+
+    start: int
+    end: int
+    value: Value
+
+
+def tokens_in(text: str, fact: Fact) -> list[Token]:
+    """Find every value in *text* that *fact* could have, in order."""
+    if fact.kind == "amount":
+        return list(_amounts(text, fact))
+    if fact.kind == "limit":
+        return list(_limits(text, fact))
+    if fact.kind in ("choice", "verdict"):
+        return _choices(text, fact)
+    return list(_names(text)) if fact.kind == "name" else []
+
+
+def written(value: Value, unit: str = "", *, separators: bool = False) -> str:
+    """Write *value* as a person would: no needless decimals, its unit behind it."""
+    if isinstance(value, Limit):
+        return f"{'at most' if value.relation == '<=' else 'at least'} {written(value.amount, unit)}"
+    if isinstance(value, str):
+        return value
+    number = f"{round(value, 2):{',' if separators else ''}.2f}"
+    number = number.rstrip("0").rstrip(".") if "." in number else number
+    number = number if number != "-0" else "0"
+    if unit == "euros" and "." in number and len(number.partition(".")[2]) == 1:
+        number += "0"
+    return f"{number} {unit}" if unit else number
+
+
+def _amounts(text: str, fact: Fact) -> Iterator[Token]:
+    for match in _NUMBER.finditer(text):
+        if _COUNTED.search(text[: match.start()]) or _is_list_mark(text, match):
+            continue
+        amount = float(re.sub(r"[^\d.]", "", match["digits"])) * (-1 if match["sign"] else 1)
+        unit = _UNIT.match(text, match.end())
+        factor = _factor("percent" if unit and unit["percent"] else unit["unit"].lower() if unit else "", fact.unit)
+        if factor is not None:
+            yield Token(match.start(), unit.end() if unit else match.end(), round(amount * factor, 6))
+
+
+def _is_list_mark(text: str, match: re.Match[str]) -> bool:
+    return text[match.end() : match.end() + 1] == ")" and "(" not in text[max(0, match.start() - 40) : match.start()]
+
+
+def _factor(stated: str, meant: str) -> float | None:
+    """Give what to multiply by, or None where the unit stated measures something else."""
+    if not stated or stated == meant:
+        return 1.0
+    if stated in _TIMES:
+        return _TIMES[stated]
+    kind, size = _SCALE[stated]
+    if meant not in _SCALE:
+        return 1.0 if stated != "percent" else None
+    meant_kind, meant_size = _SCALE[meant]
+    return size / meant_size if kind == meant_kind else None
+
+
+def _limits(text: str, fact: Fact) -> Iterator[Token]:
+    """Find amounts with the words that make them a floor or a ceiling; a bare amount is a ceiling."""
+    before = 0
+    for token in _amounts(text, fact):
+        words = text[before : token.start]
+        floor, ceiling = _AT_LEAST.search(words), _AT_MOST.search(words)
+        is_floor = ceiling is None and (floor or _AT_LEAST.match(text[token.end :].lstrip())) is not None
+        said = floor or ceiling
+        amount = token.value if isinstance(token.value, float) else 0.0
+        yield Token(
+            before + said.start() if said else token.start, token.end, Limit(">=" if is_floor else "<=", amount)
+        )
+        before = token.end
+
+
+def _choices(text: str, fact: Fact) -> list[Token]:
+    longest = sorted(fact.choices, key=len, reverse=True)
+    pattern = re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest)) + r")(?!\w)", re.IGNORECASE)
+    by_text = {choice.casefold(): choice for choice in fact.choices}
+    return [Token(m.start(), m.end(), by_text[m.group().casefold()]) for m in pattern.finditer(text)]
+
+
+def _names(text: str) -> Iterator[Token]:
+    for match in _NAME.finditer(text):
+        name = match["code"] or match["quote"] or match["bare"]
+        if match["bare"]:
+            while name and name.split()[0] in _NO_NAME:  # "So Maria Keller"
+                name = name.partition(" ")[2]
+            end = next((at for at, word in enumerate(name.split()) if word in _NO_NAME), None)  # "Elm Court DONE"
+            start = match.end() - len(name)
+            name = " ".join(name.split()[:end])
+        else:
+            start = match.start()
+        if name:
+            yield Token(start, start + len(name) + (0 if match["bare"] else 2), name)
