@@ -1,4 +1,7 @@
-"""Entry points: how the four packages meet without importing each other."""
+"""How the packages meet without importing each other: entry points, and parts of our own.
+
+What a third party may offer, too, is an entry point. What only a package of ours offers stands in `PARTS`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,21 @@ from typing import Any
 
 from blamespan.errors import ConfigError, MissingExtra
 
-__all__ = ["load_entry", "load_plugin", "missing_extra", "plugins", "require"]
+__all__ = ["PARTS", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
 
+PARTS = {
+    "autogen_injection": "blamespan_integrations.injection.autogen:AutoGenHooks",
+    "contract_judge": "blamespan_tracer.contracts.judging:judge_in_use",
+    "embedded_processor": "blamespan_collector.embedded:embedded_processor",
+    "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
+    "judge_options": "blamespan_tracer.llm_judge.options:OPTIONS",
+    "langgraph_injection": "blamespan_integrations.injection.langgraph:LangGraphHooks",
+    "network_options": "blamespan_tracer.network.options:OPTIONS",
+    "retry": "blamespan_lab.feedback.retrying:retry",
+    "stored_runs": "blamespan_collector.judged_runs:judged_runs",
+    "stored_trace": "blamespan_collector.stored_trace:stored_trace",
+}
+"""Where the parts are that `blamespan` takes from a package that imports it, by name."""
 _PACKAGES_OF_EXTRA = {
     "autogen": ("autogen_agentchat", "autogen_core"),
     "langgraph": ("langchain_core", "langgraph"),
@@ -63,6 +79,15 @@ def load_plugin(group: str, name: str) -> Any:
     if name not in offered:
         raise ConfigError(f"{group} offers {', '.join(offered) or 'nothing'}; got {name!r}. Is its package installed?")
     return load_entry(offered[name])
+
+
+def load_part(name: str) -> Any:
+    """Load the part *name* of `PARTS`, which may need an extra.
+
+    Raises:
+        MissingExtra: if importing it needs a package that is not installed.
+    """
+    return load_entry(EntryPoint(name, PARTS[name], "parts"))
 
 
 def load_entry(entry: EntryPoint) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from blamespan.attribution import Attribution
-from blamespan.plugins import load_plugin
+from blamespan.plugins import load_part
 from blamespan.tracers import DEFAULT_TRACER, Tracer
 
 __all__ = ["Attempt", "Retried", "retry"]
@@ -77,5 +77,5 @@ def retry(
             in this thread.
         MissingExtra: if no framework that could be recorded is installed.
     """
-    run = load_plugin("blamespan.retrying", "bundled")
+    run = load_part("retry")
     return cast(Retried, run(factory, task, budget=budget, check=check, tracer=tracer))

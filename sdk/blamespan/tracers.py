@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan.plugins import load_entry, load_plugin, plugins
+from blamespan.plugins import load_part, load_plugin
 from blamespan.trace import MessageActionTrace
 
 if TYPE_CHECKING:
@@ -74,14 +74,14 @@ def settings_of(tracer: Tracer) -> dict[str, Any]:
 
 
 def tracer_options() -> list[click.Parameter]:
-    """List the flags that installed tracers offer (group `blamespan.tracer_options`): each sets a variable of one.
+    """List the flags of our tracers: each sets a variable of one.
 
-    A package that cannot offer its own, as it is broken or lacks another, is named on the log and costs no command.
+    A tracer that cannot offer its own, as it is broken or lacks a package, is named on the log and costs no command.
     """
-    found: list[click.Parameter] = []
-    for name, entry in plugins("blamespan.tracer_options").items():
+    options: list[click.Parameter] = []
+    for name in ("judge", "network"):
         try:
-            found += load_entry(entry)
+            options += load_part(f"{name}_options")
         except (BlamespanError, ImportError, AttributeError) as error:
             _log.warning("flags of the tracer %r are left out: %s", name, error)
-    return found
+    return options

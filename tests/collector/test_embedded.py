@@ -22,7 +22,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from blamespan import conventions as words
 from blamespan.instrumenting.guard import guard
-from blamespan.plugins import load_plugin
+from blamespan.plugins import load_part
 from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
 from tests.collector.fakes import FirstStepTracer, SlowTracer
@@ -361,6 +361,6 @@ def test_forked_child_exports_its_own_spans_only() -> None:
     assert (by_process.count(child), by_process.count(parent)) == (3, 6)
 
 
-def test_processor_is_offered_as_an_entry_point() -> None:
+def test_processor_is_a_part_that_blamespan_finds() -> None:
     """`instrument(embedded=True)` finds it under its name."""
-    assert load_plugin("blamespan.embedded", "embedded") is embedded_processor
+    assert load_part("embedded_processor") is embedded_processor

@@ -142,10 +142,10 @@ def test_program_without_models_misses_its_fault() -> None:
 def test_without_a_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where neither framework is installed there is nothing to inject into."""
 
-    def missing(entry: object) -> object:
+    def missing(name: str) -> object:
         raise MissingExtra("autogen is not installed")
 
-    monkeypatch.setattr("blamespan.injecting.injection.load_entry", missing)
+    monkeypatch.setattr("blamespan.injecting.injection.load_part", missing)
     injection = Injection([PlannedFault("aegis:FM-3.2")])
 
     with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[autogen\]'"), injection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import pkgutil
 import subprocess
@@ -39,7 +40,7 @@ def test_import_is_light() -> None:
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_packages_do_not_import_each_other(package: str) -> None:
-    """Dependencies point one way; the packages meet through entry points."""
+    """Dependencies point one way; the packages meet through entry points and parts."""
     others = PACKAGES - {package} - MAY_IMPORT.get(package, set())
     done = python(f"""
 import importlib, pkgutil, sys, {package}
@@ -135,6 +136,13 @@ def test_help_lists_every_command() -> None:
         assert f"  {command} " in text
 
 
+@pytest.mark.parametrize("name", sorted(plugins.PARTS))
+def test_every_part_is_where_it_is_said_to_be(name: str) -> None:
+    """What `blamespan` takes from a package that imports it is there, or its extra is named."""
+    with contextlib.suppress(MissingExtra):
+        assert plugins.load_part(name) is not None
+
+
 def test_missing_package_names_its_pip_install() -> None:
     """Who lacks an extra is told which."""
     with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[train\]'"):
@@ -218,11 +226,7 @@ def test_broken_third_party_command_leaves_the_others(monkeypatch: pytest.Monkey
 
 def test_broken_tracer_costs_no_command_its_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is half installed takes its own flags with it, and nobody else's."""
-    offered = {
-        "broken": EntryPoint("broken", "tests.sdk.no_such_module:OPTIONS", "blamespan.tracer_options"),
-        "network": EntryPoint("network", "blamespan_tracer.network.options:OPTIONS", "blamespan.tracer_options"),
-    }
-    monkeypatch.setattr(tracers, "plugins", lambda group: offered)
+    monkeypatch.setitem(plugins.PARTS, "judge_options", "tests.sdk.no_such_module:OPTIONS")
 
     assert "device" in {option.name for option in tracers.tracer_options()}
 

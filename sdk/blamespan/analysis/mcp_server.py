@@ -28,7 +28,7 @@ from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
 from blamespan.otlp.sdk import span_to_sdk
-from blamespan.plugins import load_plugin, require
+from blamespan.plugins import load_part, require
 from blamespan.spans import Span
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
@@ -84,7 +84,7 @@ class StoredRuns:
         """Yield the runs, the last first."""
         ask = cast(
             "Callable[[Path | None], tuple[Path, Iterator[tuple[RecordedRun, Attribution | None]]]]",
-            load_plugin("blamespan.stores", "local"),
+            load_part("stored_runs"),
         )
         _, judged = ask(self._store)
         for run, verdict in itertools.islice(judged, _MOST_SCANNED):
@@ -96,7 +96,7 @@ class StoredRuns:
         Raises:
             UnreadableInput: if there is no such trace.
         """
-        ask = cast("Callable[[str, Path | None], Iterable[ShownRun]]", load_plugin("blamespan.stored_traces", "local"))
+        ask = cast("Callable[[str, Path | None], Iterable[ShownRun]]", load_part("stored_trace"))
         return list(ask(trace_id, self._store))
 
 

@@ -1,6 +1,6 @@
 """Faults on purpose, in a program that runs: `with blamespan.inject("aegis:FM-3.2", agent="reviewer"):`.
 
-Two sides meet here and know nothing of each other. *Hooks* (entry-point group `blamespan.injectors`) stand at
+Two sides meet here and know nothing of each other. *Hooks* (of the integrations, by `load_part`) stand at
 the boundaries of a framework and offer what passes there; *faults* (group `blamespan.faults`) write it anew.
 Hooks are in place only while an injection is active, and stand inside the recording: spans show the faulty text
 as the agent's own and say nothing of its origin. What was done is in `Injection.applied` and the labels file.
@@ -43,7 +43,7 @@ from blamespan.injecting.boundaries import (
 )
 from blamespan.injecting.fault_labels import FaultLabels
 from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.plugins import load_entry, load_plugin, plugins
+from blamespan.plugins import load_part
 
 __all__ = ["PLAN_VARIABLE", "Injection", "active", "inject", "inject_from_environment"]
 
@@ -255,8 +255,8 @@ class Injection:
 
 @cache
 def _writers() -> Callable[[PlannedFault], Interceptor]:
-    """Find what writes faults, once: looking through all installed packages takes longer than a short run."""
-    return cast(Callable[[PlannedFault], Interceptor], load_plugin("blamespan.faults", "bundled"))
+    """Return what writes faults; loaded once."""
+    return cast(Callable[[PlannedFault], Interceptor], load_part("fault_interceptor"))
 
 
 def active() -> tuple[Injection, ...]:
@@ -386,9 +386,9 @@ class _Installed:
 
     def _install(self) -> None:
         missing: list[MissingExtra] = []
-        for entry in plugins("blamespan.injectors").values():
+        for name in ("autogen_injection", "langgraph_injection"):
             try:
-                hooks = cast(Hooks, load_entry(entry)())
+                hooks = cast(Hooks, load_part(name)())
             except MissingExtra as error:
                 missing.append(error)
                 continue

@@ -29,7 +29,7 @@ from blamespan.injecting.injection import inject_from_environment
 from blamespan.instrumenting.exchange import ExchangeableProvider, LentExporter, new_provider
 from blamespan.instrumenting.exporting import AllExporters, PresentExporter
 from blamespan.instrumenting.settings import ContentSettings, Mask, links_checkpoints
-from blamespan.plugins import load_entry, load_plugin, plugins
+from blamespan.plugins import load_entry, load_part, load_plugin, plugins
 from blamespan.tracers import DEFAULT_TRACER
 
 __all__ = ["instrument", "uninstrument"]
@@ -317,7 +317,7 @@ def _processors(
 def _embedded(tracer: str | None, page: bool | None, quiet: bool | None, exporter: SpanExporter) -> SpanProcessor:
     name = tracer if tracer is not None else DEFAULT_TRACER
     load_plugin("blamespan.tracers", name)  # a wrong name or a missing package shows now, not in the background
-    make = cast(Callable[..., SpanProcessor], load_plugin("blamespan.embedded", "embedded"))
+    make = cast(Callable[..., SpanProcessor], load_part("embedded_processor"))
     return make(exporter, tracer_name=name, page=bool(page), quiet=quiet)
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from blamespan.cli import cli
 from blamespan.errors import ConfigError
-from blamespan.plugins import load_plugin
+from blamespan.plugins import load_part
 from blamespan.rebuilding.emit import emit
 from blamespan.tracers import load_tracer
 from blamespan_tracer.llm_judge.options import OPTIONS
@@ -101,7 +101,7 @@ def test_flags_are_other_spellings_of_the_variables(monkeypatch: pytest.MonkeyPa
 
     CliRunner().invoke(command, ["--judge-url", "http://x/v1", "--model", "m", "--no-cache"], catch_exceptions=False)
 
-    assert load_plugin("blamespan.tracer_options", "judge") is OPTIONS
+    assert load_part("judge_options") is OPTIONS
     assert (found[0].endpoint.url, found[0].endpoint.model, found[0].method) == ("http://x/v1", "m", "step-by-step")
     assert found[0].cache is None
     assert not [option for option in OPTIONS if "key" in option.opts[0]]

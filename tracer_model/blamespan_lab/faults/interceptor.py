@@ -44,7 +44,7 @@ _OPERATORS: Mapping[Mechanism, frozenset[str]] = {
 
 
 def interceptor(fault: PlannedFault) -> Interceptor:
-    """Make what writes *fault*. The entry point `bundled` of the group `blamespan.faults`.
+    """Make what writes *fault*. The part `fault_interceptor` of `blamespan`.
 
     Raises:
         ConfigError: if its kind, mechanism, operator or writer is not one; the nearest is named.

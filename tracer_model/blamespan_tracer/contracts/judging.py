@@ -12,7 +12,7 @@ __all__ = ["judge_in_use"]
 
 
 def judge_in_use(trace: MessageActionTrace) -> list[Verdict]:
-    """Check every contract in use on a run; offered as an entry point of the group `blamespan.judges`.
+    """Check every contract in use on a run; the part `contract_judge` of `blamespan`.
 
     Raises:
         ConfigError: if a file that `BLAMESPAN_CONTRACTS` names, or an installed package, offers what is no contract.

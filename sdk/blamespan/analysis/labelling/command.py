@@ -19,13 +19,11 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.labels.people import PersonLabel
-from blamespan.plugins import load_plugin
+from blamespan.plugins import load_part
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 
 __all__ = ["annotate"]
-
-_STORES = "blamespan.stores"
 
 
 @click.command(
@@ -125,7 +123,7 @@ def _from_files(
 
 def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:
     """Open a store of the collector, which gives runs with the verdicts they went out with."""
-    path, runs = load_plugin(_STORES, "local")(store)
+    path, runs = load_part("stored_runs")(store)
     return path, ((run, verdict or tracer.attribute([run.trace])[0]) for run, verdict in runs)
 
 

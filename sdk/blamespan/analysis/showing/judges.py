@@ -1,7 +1,7 @@
-"""What checked rules say of a run, where a package that has rules is installed.
+"""What checked rules say of a run, where the package that has them is installed.
 
-A package offers a judge as an entry point of the group `blamespan.judges`: called with a run, it gives a `Judged` for
-each rule, or for each step that breaks one. So contracts are shown without knowing whose they are.
+The tracer's part `contract_judge` is called with a run. It yields a `Judged` for each rule, or for each step that
+breaks one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from typing import Protocol, cast
 
 from blamespan.analysis.showing.legible import clean
 from blamespan.errors import BlamespanError
-from blamespan.plugins import load_entry, plugins
+from blamespan.plugins import load_part
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["BrokenRule", "Judged", "has_rules", "rules_of"]
 
 _logger = logging.getLogger("blamespan.judges")
 
-_GROUP = "blamespan.judges"
 _AT_ONCE = 1_000, 150_000
 """Steps and characters that are checked in a second at most, however dense in sums and numbers (measured)."""
 _AT_MOST = 50_000, 5_000_000
@@ -77,8 +76,8 @@ class BrokenRule:
 
 
 def has_rules() -> bool:
-    """Tell whether any rules are installed."""
-    return bool(_judges())
+    """Return whether any rules are installed."""
+    return _judge() is not None
 
 
 def rules_of(trace: MessageActionTrace, *, may_take_long: bool = False) -> list[BrokenRule] | None:
@@ -91,18 +90,17 @@ def rules_of(trace: MessageActionTrace, *, may_take_long: bool = False) -> list[
     Returns:
         None where no rules are installed, or the run is too large.
     """
-    judges = _judges()
+    judge = _judge()
     most_steps, most_chars = _AT_MOST if may_take_long else _AT_ONCE
     chars = sum(len(step.content) for step in trace.steps)
-    if not judges or len(trace.steps) > most_steps or chars > most_chars:
+    if judge is None or len(trace.steps) > most_steps or chars > most_chars:
         return None
-    found: list[BrokenRule] = []
-    for judge in judges:
-        try:
-            found += [_broken(one) for one in judge(trace) if one.outcome == "fail" or _is_open(one)]
-        except Exception:  # third-party code
-            _logger.exception("rules could not be checked on trace %s", trace.trace_id)
-    return found
+    rules: list[BrokenRule] = []
+    try:
+        rules += [_broken(judged) for judged in judge(trace) if judged.outcome == "fail" or _is_open(judged)]
+    except Exception:  # contracts of third parties
+        _logger.exception("rules could not be checked on trace %s", trace.trace_id)
+    return rules
 
 
 def _is_open(judged: Judged) -> bool:
@@ -121,11 +119,9 @@ def _broken(judged: Judged) -> BrokenRule:
 
 
 @cache
-def _judges() -> tuple[Callable[[MessageActionTrace], Iterable[Judged]], ...]:
-    found = []
-    for name, entry in plugins(_GROUP).items():
-        try:
-            found.append(cast("Callable[[MessageActionTrace], Iterable[Judged]]", load_entry(entry)))
-        except (BlamespanError, ImportError, AttributeError) as error:
-            _logger.warning("the rules of %r are not shown: %s", name, error)
-    return tuple(found)
+def _judge() -> Callable[[MessageActionTrace], Iterable[Judged]] | None:
+    try:
+        return cast("Callable[[MessageActionTrace], Iterable[Judged]]", load_part("contract_judge"))
+    except (BlamespanError, ImportError, AttributeError) as error:
+        _logger.warning("contracts are not shown: %s", error)
+        return None

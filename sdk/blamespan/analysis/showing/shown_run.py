@@ -1,8 +1,8 @@
 """Which run is shown: one of what files hold, or of a trace that a collector stored.
 
-A package that stores traces offers an entry point of the group `blamespan.stored_traces`: called with a trace id as a
-user wrote it, and a store's file or None for the usual one, it gives the trace's runs, or raises an error that names
-the nearest ids. So this package shows stored runs without knowing how they are stored.
+The collector's part `stored_trace` is called with a trace id as a user wrote it, and a store's file or None for the
+usual one. It returns the trace's runs, or raises an error that names the nearest ids. So this package shows stored runs
+without knowing how they are stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
-from blamespan.plugins import load_plugin
+from blamespan.plugins import load_part
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["SeveralRuns", "ShownRun", "chosen", "found_runs"]
@@ -125,7 +125,5 @@ def _of_file(run: RecordedRun) -> ShownRun:
 
 
 def _stored(said: str, store: Path | None) -> Sequence[ShownRun]:
-    ask = cast(
-        Callable[[str, "Path | None"], Sequence[ShownRun]], load_plugin("blamespan.stored_traces", "local")
-    )  # fmt: skip
-    return ask(said, store)
+    load = cast(Callable[[str, "Path | None"], Sequence[ShownRun]], load_part("stored_trace"))
+    return load(said, store)
