@@ -388,6 +388,40 @@ def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
 
 
+@evaluate.command("pairs")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
+@click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="held-out", show_default=True)
+@click.option("--most", type=click.IntRange(min=1), help="Measure on this many pairs, spread over all.")
+@_TRACER
+@_JSON
+def evaluate_on_pairs(
+    data: Path, side: Literal["all", "train", "held-out"], most: int | None, name: str, *, as_json: bool
+) -> None:
+    """Measure whether the blame follows a mistake that was put into one step, and leaves where its source agrees.
+
+    The tracer is not told how a run ended.
+
+    Example:  blamespan evaluate pairs --data ~/data/edits
+    """
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.edits.generate import read_pairs
+    from blamespan_lab.measuring.clean import hide_outcome
+    from blamespan_lab.measuring.pairs import evaluate_pairs, join_verdicts, runs_of_pairs
+    from blamespan_lab.measuring.tables import print_pairs
+
+    with log_to_stderr("evaluating on pairs"):
+        tracer = _load_tracer(name)
+        pairs = list(read_pairs(data, side))
+        if most is not None and most < len(pairs):
+            pairs = [pairs[index * len(pairs) // most] for index in range(most)]
+        runs = [hide_outcome(run) for run in runs_of_pairs(pairs)]
+        figures = evaluate_pairs(pairs, join_verdicts(pairs, runs, _attribute(tracer, runs)))
+    if as_json:
+        click.echo(json.dumps(figures))
+    else:
+        print_pairs(data.name, tracer.identity.name, figures)
+
+
 @evaluate.command("labels")
 @click.argument("results_or_traces", nargs=-1, required=True, type=_PATH)
 @click.option("--labels", "labels_file", type=_PATH, required=True, metavar="FILE", help="What people said of them.")

@@ -84,10 +84,24 @@ class Conversation:
         inputs: tuple[int, ...] | None = None,
     ) -> int:
         """Add a tool's call by an agent, after *inputs* where they are known; give the step's index."""
+        text = f"{tool}({arguments})"
+        return self.call_as_text(agent, text, call_id=call_id, usage=usage, time_ns=time_ns, inputs=inputs)
+
+    def call_as_text(
+        self,
+        agent: str,
+        content: str,
+        *,
+        call_id: str = "",
+        usage: Usage | None = None,
+        time_ns: int = 0,
+        inputs: tuple[int, ...] | None = None,
+    ) -> int:
+        """Add a tool's call as the agent wrote it, in any form; give the step's index."""
         if self.is_full:
             return len(self._steps) - 1
         heard = self._heard(agent) if inputs is None else inputs
-        index = self._add(agent, "tool_call", f"{tool}({arguments})", heard, usage=usage, time_ns=time_ns)
+        index = self._add(agent, "tool_call", content, heard, usage=usage, time_ns=time_ns)
         self._calls[call_id or f"last of {agent}"] = index
         return index
 

@@ -36,7 +36,7 @@ class Origin:
     """How a run came about that was made on purpose, for training and measuring.
 
     Attributes:
-        purpose: Why it is there: `clean`, `faulty`, `harmless`, `natural` or `several`.
+        purpose: Why it is there: `clean`, `faulty`, `harmless`, `natural`, `several` or `decoy`.
         family: Of the task.
         topology: Of the team.
         framework: That ran it.

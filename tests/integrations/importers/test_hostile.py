@@ -35,6 +35,7 @@ DOCUMENTS: dict[str, list[Any]] = {
     "langsmith": lines_of("langsmith.langgraph-branches.jsonl"),
     "mlflow": [json.loads((FIXTURES / "mlflow.langgraph-branches.json").read_bytes())],
     "phoenix": [{"context.trace_id": "1" * 32, "context.span_id": "2" * 16, "name": "a", "start_time": "2026-01-01"}],
+    "steps": [{"task": "t", "outcome": "failed", "steps": [{"agent": "a", "kind": "message", "content": "x"}]}],
     "tempo": [{"batches": [{"scopeSpans": [{"spans": [{"traceId": "1" * 32, "spanId": "2" * 16}]}]}]}],
     "trail": [trail("openinference.langgraph-branches")],
 }

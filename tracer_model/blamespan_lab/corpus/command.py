@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blamespan.errors import ConfigError
+
 if TYPE_CHECKING:
     from blamespan_lab.corpus.generate import OnBlock
     from blamespan_lab.corpus.probes.report import Report
@@ -27,18 +29,28 @@ _PIPED_WIDTH = 200
 @click.command()
 @click.argument("recipe")
 @click.option("--out", type=_FOLDER, required=True, help="Folder for the corpus: new, empty, or to be gone on with.")
+@click.option("--data", type=_FOLDER, multiple=True, help="For edits: a folder that holds runs to edit; repeatable.")
 @click.option("--processes", type=click.IntRange(min=1), help="How many work at once.  [default: one for each core]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-def generate(recipe: str, out: Path, processes: int | None, *, as_json: bool) -> None:
+def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | None, *, as_json: bool) -> None:
     r"""Make a corpus of labelled runs by RECIPE: the name of a bundled one, or a TOML file.
 
     Interrupted, the same command goes on where it was. The same recipe gives the same files.
 
     \b
     Bundled:  small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
-              heldout (1,000: other words, names, teams)
+              heldout (1,000: other words, names, teams), edits (of runs in --data that succeeded)
     Example:  blamespan generate small --out corpora/small
     """
+    from blamespan_lab.edits.recipe import BUNDLED_EDITS
+    from blamespan_lab.toml_records import peek
+
+    path = BUNDLED_EDITS if recipe == "edits" else Path(recipe)
+    if path.suffix == ".toml" and peek(path, "kind") == "edits":
+        _generate_edits(path, data, out, as_json=as_json)
+        return
+    if data:
+        raise ConfigError(f"expected --data for edits alone, got it with {recipe!r}. Leave it out")
     from blamespan_lab.corpus.generate import generate_corpus
     from blamespan_lab.corpus.recipe import find_recipe
 
@@ -53,6 +65,22 @@ def generate(recipe: str, out: Path, processes: int | None, *, as_json: bool) ->
         click.echo(json.dumps({"out": str(out), **made}))
         return
     _print_made(made, wanted.runs, out)
+
+
+def _generate_edits(recipe: Path, data: tuple[Path, ...], out: Path, *, as_json: bool) -> None:
+    from blamespan_lab.edits.generate import generate_edits
+    from blamespan_lab.edits.recipe import read_edit_recipe
+
+    if not data:
+        raise ConfigError("expected --data DIR with runs to edit, got none. Name the folder of recorded runs")
+    made = generate_edits(read_edit_recipe(recipe), data, out)["made"]
+    if as_json:
+        click.echo(json.dumps({"out": str(out), **made}))
+        return
+    click.echo(f"runs       {made['runs']} in {out}")
+    for name, count in made["tally"].items():
+        click.echo(f"  {name:<22}{count:6}")
+    click.echo(f"next       blamespan evaluate pairs --data {out}")
 
 
 @click.command()

@@ -13,6 +13,7 @@ from blamespan_lab.console import print_table
 from blamespan_lab.measuring.aegis import AegisFigures, Scores
 from blamespan_lab.measuring.generated import GeneratedFigures
 from blamespan_lab.measuring.labels import Among, LabelFigures, Right
+from blamespan_lab.measuring.pairs import PairFigures
 from blamespan_lab.measuring.who_and_when import SubsetFigures
 
 __all__ = ["print_aegis", "print_generated", "print_labels", "print_steps"]
@@ -86,6 +87,27 @@ def print_generated(corpus: str, tracer: str, figures: GeneratedFigures) -> None
         f"quotes what differs from the sound twin in {quotes['right']:.1f} % of {quotes['n']} decisive steps that were "
         f"found; a sentence drawn from them {quotes['drawn']:.1f} %"
     )
+
+
+def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
+    """Print how the blame follows edits, in all and by kind and source."""
+    low, high = figures["step_ci"]
+    rows = [(f"{part} {value}", row) for part, values in figures["by"].items() for value, row in values.items()]
+    print_table(
+        f"{corpus}, {figures['n']} pairs, {tracer}; step within {low:.1f} to {high:.1f} % (95 %), an even guess "
+        f"{figures['chance']:.1f} %",
+        ["", "pairs", "edited step, %", "share gained"],
+        [
+            ["all", str(figures["n"]), f"{figures['step']:.1f}", f"{figures['gain']:+.3f}"],
+            *([name, str(row["n"]), f"{row['step']:.1f}", f"{row['gain']:+.3f}"] for name, row in rows),
+        ],
+    )
+    low, high = figures["gain_ci"]
+    click.echo(f"among the three most blamed {figures['top3']:.1f} %; its agent blamed most {figures['agent']:.1f} %")
+    click.echo(f"share gained by the edit within {low:+.3f} to {high:+.3f} (95 %)")
+    click.echo(f"same step blamed as in the untouched run {figures['same_step']:.1f} %")
+    click.echo(f"decoys blamed there {figures['decoys']:.1f} % of {figures['n_decoys']}")
+    click.echo(f"failed against sound, AUC {figures['auc']:.3f}")
 
 
 def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]) -> None:

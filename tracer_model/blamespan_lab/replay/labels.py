@@ -13,9 +13,9 @@ from blamespan.taxonomy import mode
 __all__ = ["Decisive", "FaultLabel", "Purpose", "RunLabel", "RunOutcome"]
 
 RunOutcome: TypeAlias = Literal["success", "failure"]
-Purpose: TypeAlias = Literal["clean", "faulty", "harmless", "natural", "several"]
+Purpose: TypeAlias = Literal["clean", "faulty", "harmless", "natural", "several", "decoy"]
 """Why a run is kept: nothing went wrong; one fault that made it fail; faults that did no harm; it failed by an agent's
-own mistake; several faults that made it fail."""
+own mistake; several faults that made it fail; the words of a faulty run, and sources that agree with them."""
 
 _RecordT = TypeVar("_RecordT")
 

@@ -1,0 +1,111 @@
+"""Pairs on disk: the same for the same recipe, read back as they were made, measured by one command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from blamespan.cli import cli
+from blamespan.errors import ConfigError
+from blamespan_lab.edits.generate import generate_edits, read_pairs
+from blamespan_lab.edits.recipe import EditData, EditRecipe, HeldOutEdits, read_edit_recipe
+from tests.tracer_model.lab.edits.test_kinds import TEAM
+
+RECIPE = EditRecipe("test", data=EditData(outcomes=("*.jsonl",)), held_out=HeldOutEdits(("date",), ("second",)))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    steps = [{"agent": step.agent, "kind": step.kind, "content": step.content} for step in TEAM.steps]
+    for name in ("first", "second"):
+        rows = [
+            {"id": f"{name} {outcome}", "task": TEAM.task, "outcome": outcome, "steps": steps}
+            for outcome in ("succeeded", "failed")
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_pairs_are_read_back_as_they_were_made(data: Path, tmp_path: Path) -> None:
+    """Only runs that succeeded are edited; every pair has its untouched run, and a copied value its decoy."""
+    made = generate_edits(RECIPE, [data], tmp_path / "out")["made"]
+    pairs = list(read_pairs(tmp_path / "out"))
+
+    assert len(pairs) == made["tally"]["kept: faulty"]
+    assert made["tally"]["kept: clean"] == 2
+    assert {pair.source for pair in pairs} == {"first", "second"}
+    for pair in pairs:
+        assert pair.untouched.trace.outcome == "succeeded"
+        assert pair.edited.trace.outcome == "failed"
+        assert pair.edited.faults is not None
+        assert [fault.step for fault in pair.edited.faults] == [pair.step]
+        assert (pair.decoy is None) == (pair.kind in ("repeat", "early-finish")) or pair.kind == "arithmetic"
+        assert (pair.untouched_step is None) == (pair.kind == "repeat")
+
+
+def test_held_out_is_what_neither_kind_nor_source_taught(data: Path, tmp_path: Path) -> None:
+    """Nothing of the held-out side shares its kind or its source with the side to learn from."""
+    generate_edits(RECIPE, [data], tmp_path / "out")
+    sides = {side: list(read_pairs(tmp_path / "out", side)) for side in ("train", "held-out")}  # type: ignore[arg-type]
+
+    assert {(pair.kind, pair.source) for pair in sides["held-out"]} == {("date", "second")}
+    assert {pair.source for pair in sides["train"]} == {"first"}
+    assert "date" not in {pair.kind for pair in sides["train"]}
+
+
+def test_same_recipe_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    """Pairs depend on the recipe and the files alone."""
+    for name in ("a", "b"):
+        generate_edits(RECIPE, [data], tmp_path / name)
+    files = [sorted((tmp_path / name).rglob("*.*")) for name in ("a", "b")]
+
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_commands_make_and_measure_pairs(data: Path, tmp_path: Path) -> None:
+    """`generate` and `evaluate pairs` print what the functions say; a tracer that reads nothing gains nothing."""
+    recipe = tmp_path / "own.toml"
+    recipe.write_text('kind = "edits"\n[data]\noutcomes = ["*.jsonl"]\n')
+    runner = CliRunner()
+    made = runner.invoke(cli, ["generate", str(recipe), "--data", str(data), "--out", str(tmp_path / "out"), "--json"])
+    assert made.exit_code == 0, made.output
+    measured = runner.invoke(
+        cli, ["evaluate", "pairs", "--data", str(tmp_path / "out"), "--side", "all", "--tracer", "lexical", "--json"]
+    )
+
+    assert measured.exit_code == 0, measured.output
+    figures = json.loads(measured.stdout)
+    assert figures["n"] == json.loads(made.stdout)["tally"]["kept: faulty"]
+    assert {"step", "gain", "decoys", "auc"} <= {*figures}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('kind = "edits"\n', "to name files"),
+        ('kind = "edits"\n[data]\noutcomes = ["a"]\n[held_out]\nkinds = ["dates"]\n', "held_out.kinds among"),
+        ('kind = "edits"\n[data]\noutcome = ["a"]\n', "outcomes"),
+    ],
+)
+def test_wrong_recipe_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
+    """A recipe that would make nothing, or hold out nothing, says so."""
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=message):
+        read_edit_recipe(path)
+
+
+def test_missing_files_and_full_folders_are_refused(data: Path, tmp_path: Path) -> None:
+    """Neither an empty corpus nor a mixed one comes out."""
+    with pytest.raises(ConfigError, match="expected files"):
+        generate_edits(RECIPE, [tmp_path / "elsewhere"], tmp_path / "out")
+    with pytest.raises(ConfigError, match="new or empty"):
+        generate_edits(RECIPE, [data], data)
+    with pytest.raises(ConfigError, match="expected pairs in"):
+        list(read_pairs(data))
