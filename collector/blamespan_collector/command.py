@@ -23,7 +23,7 @@ from blamespan_collector.options import SectionedHelp, folder_of, folder_options
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend
-    from blamespan_collector.service import Ended, Service
+    from blamespan_collector.service.service import Ended, Service
     from blamespan_collector.settings import CollectorSettings
 
 __all__ = ["collect"]
@@ -54,7 +54,7 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
         _check(settings)
         return
     _check_tracer(settings.tracer)
-    from blamespan_collector.service import serve
+    from blamespan_collector.service.service import serve
 
     ended = asyncio.run(serve(settings, lambda service: announce(settings.log_format, _ready(service))))
     announce(settings.log_format, _last_words(ended, settings))
@@ -187,7 +187,7 @@ def _check_tracer(name: str) -> None:
 
 def _check(settings: CollectorSettings) -> None:
     """Try everything that a start tries and print the settings that count; ends with 1 where one fails."""
-    from blamespan_collector.checks import check
+    from blamespan_collector.service.checks import check
 
     for name, value in shown(settings):
         click.echo(f"{name} = {value}")

@@ -39,13 +39,13 @@ from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
-from blamespan_collector.delivering.encoded import encode, pieces
 from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.judging.annotator import Annotator, Verdict, digest_of
 from blamespan_collector.local_runs import LocalRuns, embedded_store, stored_spans
 from blamespan_collector.run_notices import RunNotices, is_quiet, shown_id
 from blamespan_collector.settings import Limits
+from blamespan_collector.wire.raw_spans import encode, pieces
 
 __all__ = ["EmbeddedProcessor", "embedded_processor"]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from blamespan.annotate import is_verdict, without_verdict
 from blamespan.spans import Span
-from blamespan_collector.delivering.encoded import raw_spans, read
+from blamespan_collector.wire.raw_spans import raw_spans, read
 
 __all__ = ["ExportedRuns", "ExportedTrace"]
 

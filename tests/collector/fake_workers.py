@@ -7,7 +7,7 @@ import time
 from multiprocessing.connection import Connection
 
 from blamespan_collector.settings import CollectorSettings
-from blamespan_collector.supervisor import NO_ROOM
+from blamespan_collector.worker.messages import NO_ROOM
 
 LAST_WORDS = {"ready": True, "gauges": {"spans_waiting": 7, "open_traces": 0, "traces_waiting": 0}}
 

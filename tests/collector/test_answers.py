@@ -28,14 +28,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from blamespan_collector.delivering import delivery as delivery_module
 from blamespan_collector.delivering import posting
-from blamespan_collector.delivering.client import Client
+from blamespan_collector.delivering.backend import Client
 from blamespan_collector.delivering.delivery import Delivery, _delay_s
 from blamespan_collector.delivering.evaluation_sinks import LangfuseScores, PhoenixAnnotations
 from blamespan_collector.delivering.forwarder import HttpForwarder, forwarder
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.posting import AttemptLimit
 from blamespan_collector.delivering.sinks import Refused, TryAgain
-from blamespan_collector.worker.state import Outgoing, State
+from blamespan_collector.state.state import State
+from blamespan_collector.wire.outgoing import Outgoing
 from tests.collector.fakes import request, run, until
 from tests.collector.test_evaluation_sinks import told
 from tests.collector.test_forwarder import GrpcBackend, HttpBackend, delivered, grpc_serving, refused, serving

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from blamespan_collector.checks import Checked, check
+from blamespan_collector.service.checks import Checked, check
 from blamespan_collector.settings import Address, CollectorSettings
 from tests.collector.serving import serving_app
 from tests.collector.test_forwarder import GrpcBackend, grpc_serving

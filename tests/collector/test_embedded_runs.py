@@ -236,7 +236,7 @@ def test_several_processes_keep_their_runs_in_one_store(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from blamespan.rebuilding.emit import emit
-        from blamespan_collector.delivering.encoded import encode, request
+        from blamespan_collector.wire.raw_spans import encode, request
         from blamespan.trace import Agent, MessageActionTrace, Step
         from blamespan_collector.local_runs import LocalRuns
         kept = LocalRuns(Path(sys.argv[1]))

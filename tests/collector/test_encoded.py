@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from blamespan.errors import MalformedSpan
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.trace import AttributeValue
-from blamespan_collector.delivering.encoded import encode, pieces, raw_spans, read, request, without_repeats
+from blamespan_collector.wire.raw_spans import encode, pieces, raw_spans, read, request, without_repeats
 from tests.collector.fakes import request as as_request
 from tests.collector.fakes import run
 from tests.collector.test_worker import foreign_request

@@ -20,9 +20,9 @@ from blamespan.errors import ConfigError
 from blamespan.otlp.proto import mapping
 from blamespan.pipeline import attribute_traces
 from blamespan_collector.delivering.evaluation_sinks import EvaluationLogs, LangfuseScores, PhoenixAnnotations
-from blamespan_collector.delivering.evaluations import evaluations, read_evaluations, write_evaluations
 from blamespan_collector.delivering.forwarder import Client
 from blamespan_collector.delivering.sinks import Doubtful, Refused, TryAgain
+from blamespan_collector.wire.evaluations import evaluations, read_evaluations, write_evaluations
 from tests.collector.fakes import FirstStepTracer, run
 from tests.collector.serving import serving_app
 

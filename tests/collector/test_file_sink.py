@@ -17,8 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_from_json
-from blamespan_collector.delivering.file_sink import FileSink
-from blamespan_collector.delivering.json_lines import line
+from blamespan_collector.delivering.file_sink import FileSink, line
 from tests.collector.fakes import request, run
 from tests.collector.test_worker import foreign_request
 

@@ -33,12 +33,13 @@ from starlette.routing import Route
 from blamespan.errors import ConfigError
 from blamespan_collector.delivering import delivery as delivery_module
 from blamespan_collector.delivering import forwarder as module
-from blamespan_collector.delivering.addresses import signal_url
+from blamespan_collector.delivering.backend import signal_url
 from blamespan_collector.delivering.delivery import Delivery
-from blamespan_collector.delivering.encoded import encode, pieces
 from blamespan_collector.delivering.forwarder import Client, forwarder
 from blamespan_collector.delivering.outbox import Outbox
-from blamespan_collector.worker.state import Kind, Outgoing, State
+from blamespan_collector.state.state import State
+from blamespan_collector.wire.outgoing import Kind, Outgoing
+from blamespan_collector.wire.raw_spans import encode, pieces
 from tests.collector.fakes import run, spans_of
 from tests.collector.serving import serving_app
 

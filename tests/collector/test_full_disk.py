@@ -15,7 +15,6 @@ from shutil import disk_usage
 import httpx
 import pytest
 
-from blamespan_collector import supervisor as supervising
 from blamespan_collector.assembling.parts import Released
 from blamespan_collector.journal import (
     JournalFull,
@@ -26,16 +25,18 @@ from blamespan_collector.journal import (
     Position,
     has_room,
 )
+from blamespan_collector.journal.items import pack_position
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
-from blamespan_collector.service import Service
+from blamespan_collector.service import supervisor as supervising
+from blamespan_collector.service.service import Service
 from blamespan_collector.settings import Address, CollectorSettings, Limits
+from blamespan_collector.state.reserve import Reserve
+from blamespan_collector.state.state import Record, State
 from blamespan_collector.store import RunStore
 from blamespan_collector.store.run_writer import RunWriter
+from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.worker import main as working_on
-from blamespan_collector.worker.items import pack_position
-from blamespan_collector.worker.reserve import Reserve
-from blamespan_collector.worker.state import Kind, Outgoing, Record, State
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
 from tests.collector.test_supervisor import supervisor

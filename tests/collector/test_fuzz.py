@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from blamespan_collector.receiving import nesting, request_reader
 from blamespan_collector.receiving.nesting import BoundedReader
-from blamespan_collector.receiving.wire import delimited
+from blamespan_collector.wire.protobuf import delimited
 from tests.collector.fakes import request, run
 from tests.fuzz.mutation import mutate, mutate_json, mutate_spans
 from tests.fuzz.targets import TARGETS, Target

@@ -16,12 +16,12 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from blamespan.errors import MalformedSpan
-from blamespan_collector.metrics import Metrics
 from blamespan_collector.receiving import http_server, otlp_grpc, otlp_http
 from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader, TooLarge
 from blamespan_collector.receiving.signals import SERVICES
-from blamespan_collector.receiving.wire import FieldBudget, NotProtobuf, TooManyFields, delimited, spend
+from blamespan_collector.service.metrics import Metrics
+from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, TooManyFields, delimited, spend
 from tests.collector.fakes import request, run, until
 from tests.collector.receiving import Receiving, receiving
 

@@ -14,8 +14,8 @@ from blamespan.pipeline import AttributedRun
 from blamespan.rebuilding.runs import Run
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Outcome, Step
-from blamespan_collector.metrics import Metrics
 from blamespan_collector.receiving.intake import IntakeCounts
+from blamespan_collector.service.metrics import Metrics
 from blamespan_collector.worker.counts import WorkerCounts
 
 

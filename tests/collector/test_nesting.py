@@ -23,7 +23,7 @@ from blamespan_collector.receiving import nesting
 from blamespan_collector.receiving.nesting import MAX_DEPTH, BoundedReader
 from blamespan_collector.receiving.request_reader import Request, RequestReader
 from blamespan_collector.receiving.signals import SERVICES, Service
-from blamespan_collector.receiving.wire import TooDeep, delimited
+from blamespan_collector.wire.protobuf import TooDeep, delimited
 from tests.collector.fakes import request, run
 from tests.collector.receiving import receiving
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from blamespan_collector import service
+from blamespan_collector.service import service
 from blamespan_collector.settings import Address, CollectorSettings
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 from tests.collector.fakes import request, run

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from blamespan_collector.worker.state import State
+from blamespan_collector.state.state import State
 from tests.collector.fakes import run, spans_of
 from tests.collector.test_forwarder import (
     GrpcBackend,

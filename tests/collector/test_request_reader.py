@@ -14,12 +14,12 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 from blamespan.errors import MalformedSpan
 from blamespan.otlp import request_to_json
-from blamespan_collector.delivering.encoded import raw_spans, without_repeats
 from blamespan_collector.journal import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_COMPLETE
 from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestLimits, RequestReader, TooLarge
 from blamespan_collector.receiving.signals import SERVICES
-from blamespan_collector.receiving.wire import delimited
+from blamespan_collector.wire.protobuf import delimited
+from blamespan_collector.wire.raw_spans import raw_spans, without_repeats
 from tests.collector.fakes import request, run
 
 TRACES = SERVICES[0]

@@ -20,11 +20,10 @@ from google.rpc.status_pb2 import Status
 
 from blamespan.errors import ConfigError
 from blamespan_collector.logs import _JsonLines, _TextLines
-from blamespan_collector.metrics import Metrics
-from blamespan_collector.monitor import monitor_routes
 from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.service.metrics import Metrics, monitor_routes
 from blamespan_collector.settings import Address
 from tests.collector.fakes import request, run
 from tests.collector.receiving import receiving

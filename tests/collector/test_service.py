@@ -18,9 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from blamespan.errors import ConfigError
-from blamespan_collector import supervisor as supervising
-from blamespan_collector.self_tracing import OwnSpans
-from blamespan_collector.service import Service
+from blamespan_collector.service import supervisor as supervising
+from blamespan_collector.service.self_tracing import OwnSpans
+from blamespan_collector.service.service import Service
 from blamespan_collector.settings import Address, CollectorSettings
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until

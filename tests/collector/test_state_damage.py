@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from blamespan import conventions as words
-from blamespan_collector.worker.salvage import suspect
-from blamespan_collector.worker.state import Outgoing, State
+from blamespan_collector.state.salvage import suspect
+from blamespan_collector.state.state import State
+from blamespan_collector.wire.outgoing import Outgoing
 from tests.collector.fakes import run
 from tests.collector.working import MemorySink, down, ids, until, working
 

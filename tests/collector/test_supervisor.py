@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from blamespan_collector import supervisor as supervising
 from blamespan_collector.journal import Position
+from blamespan_collector.service import supervisor as supervising
+from blamespan_collector.service.supervisor import Supervisor
 from blamespan_collector.settings import CollectorSettings
-from blamespan_collector.supervisor import Supervisor, WorkerMessage
+from blamespan_collector.worker.messages import WorkerMessage
 from tests.collector import fake_workers
 from tests.collector.fakes import until
 

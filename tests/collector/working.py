@@ -21,8 +21,8 @@ from blamespan_collector.journal import JournalWriter
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
 from blamespan_collector.settings import CollectorSettings, Limits
+from blamespan_collector.wire.outgoing import Kind
 from blamespan_collector.worker.main import Worker
-from blamespan_collector.worker.state import Kind
 from tests.collector.fakes import SOON, FirstStepTracer, request, spans_of
 
 

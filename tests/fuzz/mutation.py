@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
-from blamespan_collector.receiving.wire import FieldBudget, delimited, split, tag_of
+from blamespan_collector.wire.protobuf import FieldBudget, delimited, split, tag_of
 
 MAX_INPUT_BYTES = 64 * 1024
 _HOSTILE_NUMBERS = (0, 1, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63))

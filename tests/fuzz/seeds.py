@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.otlp import request_from_json, request_to_json
-from blamespan_collector.receiving.wire import delimited, tag_of
+from blamespan_collector.wire.protobuf import delimited, tag_of
 from tests.benchmarks.collector_bodies import whole_traces
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.whole_way import LOGS_FIELD

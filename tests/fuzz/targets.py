@@ -29,13 +29,13 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.tracers import Tracer, load_tracer
-from blamespan_collector.delivering.encoded import raw_spans, read
 from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.receiving.otlp_http import application
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestReader
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
 from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.wire.raw_spans import raw_spans, read
 from tests.fuzz.mutation import mutate, mutate_any, mutate_json, mutate_spans
 from tests.fuzz.whole_way import whole_way
 

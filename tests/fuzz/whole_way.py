@@ -32,24 +32,24 @@ from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
-from blamespan_collector.delivering.encoded import pieces, raw_spans, read
 from blamespan_collector.delivering.evaluation_sinks import _log_request
-from blamespan_collector.delivering.evaluations import read_evaluations
-from blamespan_collector.delivering.json_lines import line
+from blamespan_collector.delivering.file_sink import line
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.journal import NewEntry
 from blamespan_collector.journal.entries import unpack_keys
+from blamespan_collector.journal.items import divided
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.judging.scorer import InFlight, Scorer, Task, outgoing_raw
 from blamespan_collector.page import page_application
 from blamespan_collector.page.report import _reported
 from blamespan_collector.receiving.request_reader import Encoding, RequestReader
 from blamespan_collector.receiving.signals import SERVICES, Service
-from blamespan_collector.receiving.wire import FieldBudget, NotProtobuf, TooManyFields, split, tag_of
 from blamespan_collector.settings import Address, Limits
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
-from blamespan_collector.worker.items import divided
-from blamespan_collector.worker.state import Outgoing
+from blamespan_collector.wire.evaluations import read_evaluations
+from blamespan_collector.wire.outgoing import Outgoing
+from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, TooManyFields, split, tag_of
+from blamespan_collector.wire.raw_spans import pieces, raw_spans, read
 
 __all__ = ["LOGS_FIELD", "WholeWay", "whole_way"]
 

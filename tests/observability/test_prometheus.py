@@ -21,8 +21,8 @@ from typing import Any
 import httpx
 import pytest
 
-from blamespan_collector.metrics import Metrics
 from blamespan_collector.receiving.intake import IntakeCounts
+from blamespan_collector.service.metrics import Metrics
 from blamespan_collector.worker.counts import WorkerCounts
 from tests.collector.test_command import started
 from tests.observability.example import EXAMPLE, queries

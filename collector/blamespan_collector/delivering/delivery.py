@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from blamespan.annotate import cut
 from blamespan.errors import ConfigError
-from blamespan_collector.delivering.encoded import RawSpan, raw_spans, request
 from blamespan_collector.delivering.outbox import Outbox, Row, SetAside
 from blamespan_collector.delivering.sinks import (
     Doubtful,
@@ -27,7 +26,9 @@ from blamespan_collector.delivering.sinks import (
     TryAgain,
     Undelivered,
 )
-from blamespan_collector.worker.state import Kind, StateDamaged
+from blamespan_collector.state.state import StateDamaged
+from blamespan_collector.wire.outgoing import Kind
+from blamespan_collector.wire.raw_spans import RawSpan, raw_spans, request
 
 __all__ = ["Delivery", "LaneCounts"]
 

@@ -18,13 +18,13 @@ from blamespan.errors import ConfigError
 from blamespan.evaluations import Evaluation, as_langfuse_score, as_phoenix_annotation
 from blamespan.otlp.proto import write_attributes
 from blamespan.trace import AttributeValue
-from blamespan_collector.delivering.addresses import public_name, url_parts
-from blamespan_collector.delivering.evaluations import read_evaluations
+from blamespan_collector.delivering.backend import public_name, url_parts
 from blamespan_collector.delivering.forwarder import Client, forwarder, undelivered
 from blamespan_collector.delivering.posting import AttemptLimit, HttpAnswer, Poster
 from blamespan_collector.delivering.sinks import Doubtful, Receipt, Refused, Remote
 from blamespan_collector.settings import Address
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.wire.evaluations import read_evaluations
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = ["EvaluationLogs", "LangfuseScores", "PhoenixAnnotations"]
 

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import errno
 import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import Any
+
+import orjson
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.errors import ConfigError
-from blamespan_collector.delivering.json_lines import line
+from blamespan.otlp.json import request_to_document
 from blamespan_collector.delivering.sinks import Local, Receipt, TryAgain
 from blamespan_collector.threads import in_daemon_thread
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["FileSink"]
+__all__ = ["FileSink", "line"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -173,3 +183,35 @@ class FileSink(Local):
     def _ends_amid_line(self) -> bool:
         size = os.fstat(self._file).st_size
         return size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+
+
+_IDS = ("traceId", "spanId")
+
+
+def line(kind: Kind, payload: bytes) -> bytes:
+    """Write one serialised OTLP export request as a line of OTLP-JSON, with its end."""
+    return orjson.dumps(_document(kind, payload), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _document(kind: Kind, payload: bytes) -> dict[str, Any]:
+    if kind == "traces":
+        return request_to_document(ExportTraceServiceRequest.FromString(payload))
+    request: Message = (ExportLogsServiceRequest if kind == "logs" else ExportMetricsServiceRequest).FromString(payload)
+    document = json_format.MessageToDict(request, use_integers_for_enums=True)
+    for owner in _owners(document):
+        for key in _IDS:
+            if isinstance(owner.get(key), str):
+                owner[key] = binascii.hexlify(base64.b64decode(owner[key])).decode()
+    return document
+
+
+def _owners(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Find the log records and exemplars, which name spans."""
+    todo: list[Any] = [document]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, list):
+            todo += item
+        elif isinstance(item, dict):
+            yield item
+            todo += [value for key, value in item.items() if key not in ("attributes", "body")]

@@ -21,10 +21,16 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from blamespan.annotate import cut
 from blamespan.errors import ConfigError
-from blamespan_collector.delivering.addresses import RULE, public_name, signal_url, url_parts
-from blamespan_collector.delivering.client import MAX_BATCH_BYTES, Client
+from blamespan_collector.delivering.backend import (
+    MAX_BATCH_BYTES,
+    RULE,
+    Client,
+    Renewed,
+    public_name,
+    signal_url,
+    url_parts,
+)
 from blamespan_collector.delivering.posting import AttemptLimit, HttpAnswer, Poster
-from blamespan_collector.delivering.renewed import Renewed
 from blamespan_collector.delivering.sinks import (
     PARTIAL,
     Doubtful,
@@ -37,7 +43,7 @@ from blamespan_collector.delivering.sinks import (
 )
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
 from blamespan_collector.settings import Address
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = ["MAX_BATCH_BYTES", "Client", "GrpcForwarder", "HttpForwarder", "forwarder", "undelivered"]
 

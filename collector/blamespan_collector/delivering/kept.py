@@ -17,7 +17,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = ["TABLES", "Grace", "Kept", "Lane"]
 

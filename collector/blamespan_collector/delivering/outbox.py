@@ -12,7 +12,8 @@ from typing import Literal
 
 from blamespan_collector.delivering.kept import TABLES, Grace, Kept, Lane
 from blamespan_collector.delivering.sinks import Local, Sink
-from blamespan_collector.worker.state import GROWING, Kind, StateDamaged, checksum, connect, enqueued_note
+from blamespan_collector.state.state import GROWING, StateDamaged, checksum, connect, enqueued_note
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = ["Outbox", "Row", "SetAside"]
 

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import httpx
 
-from blamespan_collector.delivering.client import Client
-from blamespan_collector.delivering.renewed import Renewed
+from blamespan_collector.delivering.backend import Client, Renewed
 from blamespan_collector.delivering.sinks import Refused, TryAgain
 
 __all__ = ["ATTEMPT_TIMEOUT_S", "AttemptLimit", "HttpAnswer", "Poster"]

@@ -17,7 +17,8 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan_collector.delivering.kept import TABLES
 from blamespan_collector.delivering.sinks import PARTIAL
 from blamespan_collector.journal import FolderLock, JournalError
-from blamespan_collector.worker.state import Kind, connect
+from blamespan_collector.state.state import connect
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = ["Resend", "is_running", "resend"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from blamespan.errors import BlamespanError
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = [
     "PARTIAL",

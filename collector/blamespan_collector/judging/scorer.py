@@ -18,11 +18,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
 from blamespan.spans import Span, SpanEvent
 from blamespan_collector.assembling.parts import Part
-from blamespan_collector.delivering.encoded import RawSpan, encode, pieces, raw_spans, read, without_repeats
-from blamespan_collector.delivering.evaluations import evaluations, write_evaluations
+from blamespan_collector.journal.items import divided
 from blamespan_collector.judging.annotator import Annotator, Verdict, digest_of
-from blamespan_collector.worker.items import divided
-from blamespan_collector.worker.state import Kind, Outgoing
+from blamespan_collector.wire.evaluations import evaluations, write_evaluations
+from blamespan_collector.wire.outgoing import Kind, Outgoing
+from blamespan_collector.wire.raw_spans import RawSpan, encode, pieces, raw_spans, read, without_repeats
 
 __all__ = ["InFlight", "Scored", "Scorer", "Task", "first_batch", "outgoing_raw", "part_spans"]
 

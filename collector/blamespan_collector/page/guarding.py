@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blamespan_collector.hosts import KnownHosts
+from blamespan_collector.receiving.hosts import KnownHosts
 from blamespan_collector.settings import Address
 
 __all__ = ["POLICY", "Guarded"]

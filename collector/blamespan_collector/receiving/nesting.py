@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
-from blamespan_collector.receiving.wire import FieldBudget, TooDeep, delimited, spend, tag_of
+from blamespan_collector.wire.protobuf import FieldBudget, TooDeep, delimited, spend, tag_of
 
 __all__ = ["MAX_DEPTH", "BoundedReader"]
 

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from blamespan.annotate import cut
 from blamespan.errors import MalformedSpan
-from blamespan_collector.hosts import HostChecked
+from blamespan_collector.receiving.hosts import HostChecked
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.receiving.intake import Busy, Intake
 from blamespan_collector.receiving.request_reader import Encoding, TooLarge

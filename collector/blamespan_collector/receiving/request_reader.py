@@ -31,7 +31,7 @@ from blamespan_collector.receiving.log_messages import message_entries
 from blamespan_collector.receiving.nesting import MAX_DEPTH, BoundedReader
 from blamespan_collector.receiving.request_json import protobuf_of_json
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
-from blamespan_collector.receiving.wire import (
+from blamespan_collector.wire.protobuf import (
     Field,
     FieldBudget,
     NotProtobuf,

@@ -6,7 +6,7 @@ import logging
 
 from blamespan.errors import MalformedSpan
 from blamespan.spans import Span
-from blamespan_collector.delivering.encoded import RawSpan, raw_spans, read
+from blamespan_collector.wire.raw_spans import RawSpan, raw_spans, read
 
 __all__ = ["read_what_can_be"]
 

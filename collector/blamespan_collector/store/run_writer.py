@@ -15,11 +15,11 @@ from typing import Literal
 
 from blamespan.annotate import cut
 from blamespan.spans import Span
-from blamespan_collector.delivering.encoded import RawSpan, request
 from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.rows import COLUMNS, row_of, summary_of
 from blamespan_collector.store.schema import open_to_write
 from blamespan_collector.store.summary import merged, service_of, summarize
+from blamespan_collector.wire.raw_spans import RawSpan, request
 
 __all__ = ["Retention", "RunWriter"]
 

@@ -20,7 +20,7 @@ from blamespan_collector.journal import has_room
 from blamespan_collector.store.run_writer import Retention, RunWriter
 from blamespan_collector.store.schema import StoreError, StoreUnavailable, is_damaged, is_ours, move_aside
 from blamespan_collector.threads import in_daemon_thread
-from blamespan_collector.worker.state import Kind
+from blamespan_collector.wire.outgoing import Kind
 
 __all__ = ["StoreSink"]
 

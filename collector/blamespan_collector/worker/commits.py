@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from blamespan_collector.assembling.parts import Part
 from blamespan_collector.journal import Position
-from blamespan_collector.worker.items import pack_position
-from blamespan_collector.worker.state import Outgoing, Record, State
+from blamespan_collector.journal.items import pack_position
+from blamespan_collector.state.state import Record, State
+from blamespan_collector.wire.outgoing import Outgoing
 
 __all__ = ["PASSED", "Write", "commit", "patiently"]
 

@@ -16,17 +16,18 @@ from dataclasses import replace
 from blamespan.errors import MalformedSpan
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, Released
-from blamespan_collector.delivering.encoded import RawSpan, pieces, raw_spans, without_repeats
 from blamespan_collector.journal import Damage, Entry, JournalReader, Position
+from blamespan_collector.journal.items import divided, item_of, pack_position, unpack_position
 from blamespan_collector.judging.lanes import JudgingLane
 from blamespan_collector.judging.scorer import MAX_ATTEMPTS, Scored, Task, outgoing_raw
 from blamespan_collector.settings import Limits
+from blamespan_collector.state.state import Record, State
+from blamespan_collector.wire.outgoing import Kind, Outgoing
+from blamespan_collector.wire.raw_spans import RawSpan, pieces, raw_spans, without_repeats
 from blamespan_collector.worker.commits import PASSED, Write, commit, patiently
 from blamespan_collector.worker.counts import WorkerCounts
-from blamespan_collector.worker.items import divided, item_of, pack_position, unpack_position
 from blamespan_collector.worker.owed import Owed
 from blamespan_collector.worker.released_memory import ReleasedMemory
-from blamespan_collector.worker.state import Kind, Outgoing, Record, State
 
 __all__ = ["Flow", "Hung"]
 

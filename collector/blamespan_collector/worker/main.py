@@ -4,7 +4,7 @@
                  |              ^
                  +-> scorer ----+   a thread: decode, rebuild, attribute, encode
 
-What it says and is told over its link stands in `supervisor.py`.
+The messages over its link are listed in `messages.py`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from blamespan_collector.judging.processes import TracerProcesses
 from blamespan_collector.judging.scorer import InFlight, Scorer
 from blamespan_collector.local_runs import stored_spans
 from blamespan_collector.settings import CollectorSettings
-from blamespan_collector.supervisor import NO_ROOM
+from blamespan_collector.state.reserve import Reserve
+from blamespan_collector.state.salvage import note_waiting, open_state, suspect
+from blamespan_collector.state.state import StateDamaged
+from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.worker.counts import WorkerCounts
 from blamespan_collector.worker.flow import Flow, Hung
-from blamespan_collector.worker.reserve import Reserve
-from blamespan_collector.worker.salvage import note_waiting, open_state, suspect
+from blamespan_collector.worker.messages import NO_ROOM
 from blamespan_collector.worker.segments import SegmentKeeper
-from blamespan_collector.worker.state import Kind, Outgoing, StateDamaged
 
 __all__ = ["Worker", "run_worker"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from blamespan_collector.assembling.parts import Part, Released
 from blamespan_collector.judging.scorer import Task
-from blamespan_collector.worker.state import State
+from blamespan_collector.state.state import State
 
 __all__ = ["Owed"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from blamespan_collector.assembling.parts import Released
-from blamespan_collector.worker.state import State
+from blamespan_collector.state.state import State
 
 __all__ = ["ReleasedMemory"]
 

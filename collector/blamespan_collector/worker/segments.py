@@ -11,8 +11,8 @@ from pathlib import Path
 from blamespan_collector.journal import JournalReader, Position
 from blamespan_collector.journal.entries import pack_keys
 from blamespan_collector.journal.folder import segment_path
-from blamespan_collector.worker.items import item_of, unpack_position
-from blamespan_collector.worker.state import State
+from blamespan_collector.journal.items import item_of, unpack_position
+from blamespan_collector.state.state import State
 
 __all__ = ["SegmentKeeper"]
 

@@ -14,12 +14,10 @@ from urllib.parse import urlsplit
 from starlette.applications import Starlette
 
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan_collector.hosts import HostChecked, plain_refusal
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.journal import FolderLock, JournalFull, JournalWriter
-from blamespan_collector.metrics import Metrics
-from blamespan_collector.monitor import monitor_routes
 from blamespan_collector.page import page_application
+from blamespan_collector.receiving.hosts import HostChecked, plain_refusal
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.receiving.intake import Intake
 from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
@@ -28,10 +26,12 @@ from blamespan_collector.receiving.renewal import Renewal
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import Tokens
-from blamespan_collector.self_tracing import OwnSpans
+from blamespan_collector.service.metrics import Metrics, monitor_routes
+from blamespan_collector.service.self_tracing import OwnSpans
+from blamespan_collector.service.supervisor import Supervisor
 from blamespan_collector.settings import DEFAULT_PAGE, Address, CannotListen, CollectorSettings
 from blamespan_collector.store import RunStore
-from blamespan_collector.supervisor import Supervisor, WorkerMessage
+from blamespan_collector.worker.messages import WorkerMessage
 
 __all__ = ["Ended", "Service", "WorkerFailed", "serve"]
 

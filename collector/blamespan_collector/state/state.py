@@ -29,12 +29,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from blamespan_collector.assembling.parts import Released
 from blamespan_collector.journal.entries import KEY_BYTES, Content, Entry, unpack_keys
 from blamespan_collector.journal.errors import JournalUnavailable, JournalUnreadable
-from blamespan_collector.worker.items import holds_events, item_of, unpack_position
+from blamespan_collector.journal.items import holds_events, item_of, unpack_position
+from blamespan_collector.wire.outgoing import Outgoing
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -44,8 +45,6 @@ __all__ = [
     "GROWING",
     "PAGE_BYTES",
     "SCHEMA",
-    "Kind",
-    "Outgoing",
     "Record",
     "State",
     "StateDamaged",
@@ -53,9 +52,6 @@ __all__ = [
     "connect",
     "enqueued_note",
 ]
-
-Kind: TypeAlias = Literal["traces", "logs", "metrics", "verdicts"]
-"""What is in an outbox row: an OTLP export request, or the verdicts of one trace as JSON."""
 
 FORMAT = 2
 APPLICATION_ID = 0x62_6C_73_74
@@ -97,21 +93,6 @@ SCHEMA = """
 _CARRIED_SPANS = "carried_spans"
 _SETTLED = "settled"
 """Name of the note that says how many spans `carried` holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """Bytes on their way.
-
-    Attributes:
-        kind: What they are.
-        spans: How many spans, log records or metrics are in them; for verdicts, how many verdicts.
-        payload: An OTLP export request, or JSON.
-    """
-
-    kind: Kind
-    spans: int
-    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from blamespan_collector.journal import JournalUnreadable
-from blamespan_collector.worker.state import State, checksum, connect
+from blamespan_collector.state.state import State, checksum, connect
 
 __all__ = ["note_waiting", "open_state", "suspect"]
 

@@ -23,7 +23,7 @@ from blamespan.otlp import spans_to_proto
 from blamespan.otlp.proto import mapping, read_span, write_attributes
 from blamespan.spans import Attributes, Scope, Span
 from blamespan.trace import AttributeValue
-from blamespan_collector.receiving.wire import FieldBudget, NotProtobuf, delimited, split, tag_of
+from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, delimited, split, tag_of
 
 __all__ = ["RawSpan", "Source", "encode", "pieces", "raw_spans", "read", "request", "without_repeats"]
 

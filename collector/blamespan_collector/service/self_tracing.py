@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from blamespan._version import __version__
-from blamespan_collector.delivering.addresses import signal_url
+from blamespan_collector.delivering.backend import signal_url
 
 __all__ = ["OwnSpans"]
 

@@ -1,4 +1,7 @@
-"""What `/metrics` tells: counts of the intake and of every worker so far, in Prometheus's text format."""
+"""What people and machines look at: `/healthz`, `/readyz`, and `/metrics` in Prometheus's text format.
+
+The counts are those of the intake and of every worker so far.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,12 +21,16 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from blamespan._version import __version__
 from blamespan_collector.receiving.intake import IntakeCounts
-from blamespan_collector.supervisor import WorkerMessage
+from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.worker.messages import WorkerMessage
 
-__all__ = ["Metrics"]
+__all__ = ["Metrics", "monitor_routes"]
 
 _MOST_AGENTS = 100
 """Distinct agents in labels; those that come later are `other`. A label's values are kept for ever by Prometheus."""
@@ -260,3 +267,37 @@ def _numbers(counts: Mapping[Any, Any]) -> Iterator[tuple[str, float]]:
 
 def _with_unit(name: str) -> str:
     return f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name
+
+
+def monitor_routes(metrics: Metrics, not_ready: Callable[[], str | None], tokens: Tokens) -> list[Route]:
+    """Build the routes.
+
+    `/healthz` answers while the process lives, and tells counts. `/readyz` answers 503 where requests would
+    be refused, or where they are taken but nothing can be delivered. Neither asks for a token, as probes have
+    none; `/metrics` does, as it names agents.
+
+    Args:
+        metrics: What is told.
+        not_ready: Why requests would be refused now, or nothing is delivered; None where all is well.
+        tokens: Who may read the metrics.
+    """
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok", **metrics.counts()})
+
+    async def ready(_: Request) -> Response:
+        reason = not_ready()
+        if reason is None:
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "not ready", "reason": reason}, 503)
+
+    async def text(request: Request) -> Response:
+        if not tokens.admits(request.headers.get("authorization")):
+            return Response("expected a bearer token that is known here", 401, {"WWW-Authenticate": "Bearer"})
+        return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return [
+        Route("/healthz", health, methods=["GET"]),
+        Route("/readyz", ready, methods=["GET"]),
+        Route("/metrics", text, methods=["GET"]),
+    ]

@@ -3,20 +3,7 @@
 The worker may die of anything, a tracer in C or the kernel's hunger for memory: what was acknowledged is in
 the journal, and the next worker goes on from there. Meanwhile requests are still taken.
 
-Messages are small dicts. Worker to intake, each second and when something changes:
-
-    {"ready": bool,                     whether it is at work
-     "tracer": str, "to": [str],        who gives the verdicts and where they go, for people
-     "counts": {name: int},             since its start, see `metrics.py`
-     "gauges": {name: float},           as they are now
-     "blame": [[agent, mode, number]],  since its start
-     "runs": [[outcome, verdict, tracer, number]],
-     "histograms": {name: [[labels, [[upper, cumulative number]], sum]]},
-     "died": str,                       what it broke on, as the last thing it says
-     "failed": str,                     why it gives up and another start cannot help
-     "misused": bool}                   whether that is because it was told something wrong
-
-Intake to worker: `{"wake": [segment, row]}` after commits, `{"stop": seconds}` once.
+The messages are listed in `worker/messages.py`.
 """
 
 from __future__ import annotations
@@ -32,22 +19,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from typing import Any, TypeAlias
+from typing import Any
 
 from blamespan.annotate import cut
 from blamespan_collector.journal import Position, has_room
 from blamespan_collector.logs import configure_logs
 from blamespan_collector.settings import CollectorSettings
+from blamespan_collector.worker.messages import NO_ROOM, WorkerMessage
 
-__all__ = ["NO_ROOM", "Supervisor", "WorkerMessage"]
+__all__ = ["Supervisor"]
 
 _logger = logging.getLogger("blamespan.collector")
 
-WorkerMessage: TypeAlias = dict[str, Any]
-"""What the worker said; `Any`, as its parts are of several types and each is checked where it is read."""
-
-NO_ROOM = 75
-"""Exit code of a worker that ended for want of disk: the next one begins as soon as there is some."""
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
 _LOOK_FOR_ROOM_S = 1.0
 _LOOK_FOR_ROOM_AT_MOST_S = 4.0

@@ -18,7 +18,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from blamespan_collector.worker.state import GROWING, PAGE_BYTES, State
+from blamespan_collector.state.state import GROWING, PAGE_BYTES, State
 
 __all__ = ["Reserve"]
 
