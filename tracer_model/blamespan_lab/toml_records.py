@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import math
+import json
 import tomllib
-from collections.abc import Mapping
-from dataclasses import Field, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from blamespan.errors import ConfigError
 
-__all__ = ["POSITIVE", "peek", "read_record"]
+__all__ = ["Count", "Listed", "Number", "PositiveCount", "PositiveNumber", "peek", "read_record"]
 
-POSITIVE: Mapping[str, bool] = {"is_positive": True}
-"""Metadata of a field whose numbers must be above zero; those of other fields may be zero."""
-
+_ItemT = TypeVar("_ItemT")
 _RecordT = TypeVar("_RecordT")
 
-_NAMES = {int: "int {}", float: "numbers {}", bool: "true or false", str: "str"}
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+PositiveCount: TypeAlias = Annotated[int, Field(gt=0)]
+Number: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveNumber: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Listed: TypeAlias = Annotated[tuple[_ItemT, ...], Field(min_length=1)]
 
 
 def read_record(kind: type[_RecordT], path: Path, *, advice: str, example: str) -> _RecordT:
     """Read the TOML file at *path* into *kind*, a dataclass with a field `name` that the file's name fills.
 
-    Fields are whole numbers, numbers, truths, texts, tuples of one of these, and records: a table each. Numbers must
-    not be negative, and lists not be empty.
-
     Args:
-        kind: The record.
+        kind: The record: its types say what a value may be, and its `__post_init__` may refuse the whole.
         path: The file.
         advice: What to do if there is no such file: a sentence.
         example: A file that is right, for the messages.
@@ -38,59 +39,45 @@ def read_record(kind: type[_RecordT], path: Path, *, advice: str, example: str) 
         ConfigError: if it is missing, no TOML, or has a key or a value that does not fit; the nearest key is named.
     """
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"expected a recipe in TOML at {str(path)!r}, got {error}. {advice}") from error
-    return _record(kind, {"name": path.stem, **given}, "", path, example)
+    try:  # as JSON: strict, but a list stands for a tuple and a whole number for a number
+        text = json.dumps({"name": path.stem, **document}, default=repr)
+        return TypeAdapter(kind).validate_json(text, strict=True, extra="forbid")
+    except ValidationError as error:
+        raise _refusal(kind, error, path, example) from error
 
 
 def peek(path: Path, key: str) -> object:
-    """Give what the TOML file at *path* says for *key* at its top; None where it says nothing or cannot be read."""
+    """Return what the TOML file at *path* says for *key* at its top; None where it says nothing or cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8")).get(key)
     except (OSError, ValueError, RecursionError):
         return None  # reading it whole says why
 
 
-def _record(kind: type[_RecordT], given: object, prefix: str, path: Path, example: str) -> _RecordT:
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"{path.name}: expected a table [{prefix.rstrip('.')}], got {given!r}. See {example}")
-    known = {spec.name: spec for spec in fields(cast(Any, kind))}  # a dataclass: its fields say what may be given
-    types = get_type_hints(kind)
-    read: dict[str, Any] = {}
-    for key, value in given.items():
-        if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{path.name}: unknown key {prefix + key!r}. Did you mean {prefix + near!r}?")
-        if is_dataclass(types[key]):
-            read[key] = _record(cast("type[Any]", types[key]), value, f"{prefix}{key}.", path, example)
-        else:
-            read[key] = _checked(value, types[key], known[key], prefix + key, path)
-    return kind(**read)
+def _refusal(kind: type[object], error: ValidationError, path: Path, example: str) -> ConfigError:
+    """Turn the first mismatch into an error that names the file and the key, and what was expected and came."""
+    mismatch = error.errors()[0]
+    keys = [part for part in mismatch["loc"] if isinstance(part, str)]  # a number is an index in a list
+    key, got = ".".join(keys), mismatch["input"]
+    if mismatch["type"] == "value_error":
+        refused = mismatch["ctx"]["error"]
+        return refused if isinstance(refused, ConfigError) else ConfigError(f"{path.name}: {refused}")
+    if mismatch["type"] == "unexpected_keyword_argument":
+        near = get_close_matches(keys[-1], _keys_of(kind, keys[:-1]), n=1, cutoff=0.0)[0]
+        return ConfigError(f"{path.name}: unknown key {key!r}. Did you mean {'.'.join([*keys[:-1], near])!r}?")
+    if mismatch["type"] == "dataclass_type":
+        return ConfigError(f"{path.name}: expected a table [{key}], got {got!r}. See {example}")
+    expected = mismatch["msg"].removeprefix("Input should be ")
+    if mismatch["type"] == "too_short":
+        expected = "a list that is not empty"
+    return ConfigError(f"{path.name}: expected {key} to be {expected}, got {got!r}. Correct the recipe.")
 
 
-def _checked(value: object, kind: Any, spec: Field[Any], key: str, path: Path) -> Any:
-    """Take *value* as the type *kind* of the field *spec*, or refuse it."""
-    bound = "> 0" if spec.metadata.get("is_positive") else ">= 0"
-    item = get_args(kind)[0] if get_args(kind) else None
-    if item is not None and isinstance(value, list) and value:
-        return tuple(_scalar(one, item, bound, key, path) for one in value)
-    if item is not None:
-        raise ConfigError(
-            f"{path.name}: expected {key} as a list that is not empty, got {value!r}. Correct the recipe."
-        )
-    return _scalar(value, kind, bound, key, path)
-
-
-def _scalar(value: object, kind: type, bound: str, key: str, path: Path) -> Any:
-    if kind is float and type(value) is int:
-        value = float(value)
-    is_fit = type(value) is kind
-    if isinstance(value, int | float):
-        is_fit = is_fit and math.isfinite(value) and (value > 0 if bound == "> 0" else value >= 0)
-    if not is_fit:
-        got = int(value) if isinstance(value, float) and value.is_integer() else value
-        raise ConfigError(
-            f"{path.name}: expected {key} as {_NAMES[kind].format(bound)}, got {got!r}. Correct the recipe."
-        )
-    return value
+def _keys_of(kind: type[object], path: Sequence[str]) -> list[str]:
+    """List the keys of the table at *path* of *kind*."""
+    for key in path:
+        kind = get_type_hints(kind)[key]
+    return [field.name for field in fields(cast("Any", kind))]  # a dataclass: its fields say what may be there

@@ -63,7 +63,7 @@ def test_published_figures_are_those_of_the_recipe() -> None:
         ('[data]\ncorpora = ["a"]\nquestion = "pairs"', "expected grpo.reward as 'aegis' for the question 'pairs'"),
         ('[data]\naegis = ["a"]', "AEGIS labels no steps"),
         ('[data]\ncorpora = ["a"]\n[grpo]\nrolouts = 3', "Did you mean 'grpo.rollouts'"),
-        ('[data]\ncorpora = ["a"]\n[grpo]\nsigma = 0', "expected grpo.sigma as numbers > 0, got 0"),
+        ('[data]\ncorpora = ["a"]\n[grpo]\nsigma = 0', "expected grpo.sigma to be greater than 0, got 0"),
         ('[data]\ncorpora = ["a"]\n[scratch]\nwidth = 100\nheads = 3', "expected scratch.width as an even multiple"),
     ],
 )

@@ -16,7 +16,7 @@ from blamespan_lab.faults.catalogue import KINDS, FaultKind
 from blamespan_lab.simulation.agents.team import CASTS
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.simulation.topologies import TOPOLOGIES, Framework
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, read_record
 from blamespan_lab.wordings.choosing import WORDINGS
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _BUNDLED = Path(__file__).parent / "recipes"
+_MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 _FRAMEWORKS: tuple[Framework, ...] = ("autogen", "langgraph")
 
 
@@ -48,11 +49,11 @@ class Shares:
         several: Failed with more than one fault in it.
     """
 
-    clean: int = 30
-    faulty: int = 40
-    harmless: int = 12
-    natural: int = 12
-    several: int = 6
+    clean: Count = 30
+    faulty: Count = 40
+    harmless: Count = 12
+    natural: Count = 12
+    several: Count = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,10 @@ class Teams:
             that a corpus can be held out by its words too.
     """
 
-    families: tuple[str, ...] = tuple(FAMILIES)
-    topologies: tuple[str, ...] = tuple(TOPOLOGIES)
-    frameworks: tuple[str, ...] = _FRAMEWORKS
-    casts: tuple[str, ...] = CASTS
+    families: Listed[str] = tuple(FAMILIES)
+    topologies: Listed[str] = tuple(TOPOLOGIES)
+    frameworks: Listed[str] = _FRAMEWORKS
+    casts: Listed[str] = CASTS
     wordings: str = "all"
 
 
@@ -87,11 +88,11 @@ class Agents:
         paces: Most facts that one message settles.
     """
 
-    mistakes: tuple[float, ...] = (0.02, 0.05, 0.1)
-    background: tuple[float, ...] = (0.0, 0.02)
-    care: tuple[float, ...] = (0.2, 0.5, 0.8)
-    sizes: tuple[int, ...] = field(default=(3, 3, 4, 5, 6, 7, 8, 9, 10, 12), metadata=POSITIVE)
-    paces: tuple[int, ...] = field(default=(1, 1, 2, 2, 3, 4, 6), metadata=POSITIVE)
+    mistakes: Listed[Number] = (0.02, 0.05, 0.1)
+    background: Listed[Number] = (0.0, 0.02)
+    care: Listed[Number] = (0.2, 0.5, 0.8)
+    sizes: Listed[PositiveCount] = (3, 3, 4, 5, 6, 7, 8, 9, 10, 12)
+    paces: Listed[PositiveCount] = (1, 1, 2, 2, 3, 4, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,12 @@ class Faults:
         writer: `operators`, or `model`: an LLM behind the endpoint of `BLAMESPAN_MANIPULATOR_URL`.
     """
 
-    kinds: tuple[str, ...] = tuple(KINDS)
-    mechanisms: tuple[str, ...] = get_args(Mechanism)
-    operators: tuple[str, ...] = tuple(
+    kinds: Listed[str] = tuple(KINDS)
+    mechanisms: Listed[str] = _MECHANISMS
+    operators: Listed[str] = tuple(
         sorted({name for kind in KINDS.values() for names in kind.writers.values() for name in names})
     )
-    several: tuple[int, ...] = field(default=(2, 3), metadata=POSITIVE)
+    several: Listed[PositiveCount] = (2, 3)
     writer: str = "operators"
 
     def ways(self) -> list[tuple[FaultKind, Mechanism, str]]:
@@ -139,11 +140,11 @@ class Balance:
         block: Runs made together, and kept when work is interrupted.
     """
 
-    surplus_percent: int = 50
-    attempts: int = field(default=16, metadata=POSITIVE)
-    twins_percent: int = 100
-    places: int = field(default=5, metadata=POSITIVE)
-    block: int = field(default=60, metadata=POSITIVE)
+    surplus_percent: Count = 50
+    attempts: PositiveCount = 16
+    twins_percent: Count = 100
+    places: PositiveCount = 5
+    block: PositiveCount = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,9 @@ class HeldOut:
         topologies: Of teams.
     """
 
-    percent: int = 10
-    families: tuple[str, ...] = ()
-    topologies: tuple[str, ...] = ()
+    percent: Count = 10
+    families: Listed[str] = ()
+    topologies: Listed[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,8 @@ class CorpusRecipe:
     """
 
     name: str
-    runs: int = field(default=5_000, metadata=POSITIVE)
-    seed: int = 0
+    runs: PositiveCount = 5_000
+    seed: Count = 0
     shares: Shares = field(default_factory=Shares)
     teams: Teams = field(default_factory=Teams)
     agents: Agents = field(default_factory=Agents)
@@ -226,7 +227,7 @@ class CorpusRecipe:
             ("teams.casts", self.teams.casts, CASTS),
             ("teams.wordings", (self.teams.wordings,), WORDINGS),
             ("faults.kinds", self.faults.kinds, KINDS),
-            ("faults.mechanisms", self.faults.mechanisms, get_args(Mechanism)),
+            ("faults.mechanisms", self.faults.mechanisms, _MECHANISMS),
             ("faults.operators", self.faults.operators, Faults().operators),
             ("faults.writer", (self.faults.writer,), ("operators", "model")),
             ("held_out.families", self.held_out.families, FAMILIES),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from blamespan.errors import ConfigError
 from blamespan_lab.edits.kinds import KINDS
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, PositiveCount, read_record
 
 __all__ = ["BUNDLED_EDITS", "EditData", "EditRecipe", "HeldOutEdits", "read_edit_recipe"]
 
@@ -26,10 +26,10 @@ class EditData:
         outcomes: JSON lines of task, outcome and steps.
     """
 
-    transcripts: tuple[str, ...] = ()
-    tau_bench: tuple[str, ...] = ()
-    mistakes: tuple[str, ...] = ()
-    outcomes: tuple[str, ...] = ()
+    transcripts: Listed[str] = ()
+    tau_bench: Listed[str] = ()
+    mistakes: Listed[str] = ()
+    outcomes: Listed[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class HeldOutEdits:
         sources: Patterns of the names of files.
     """
 
-    kinds: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    kinds: Listed[str] = ()
+    sources: Listed[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class EditRecipe:
 
     name: str
     kind: str = "edits"
-    seed: int = 0
-    most_per_run: int = field(default=24, metadata=POSITIVE)
-    most_per_kind: int = field(default=3, metadata=POSITIVE)
+    seed: Count = 0
+    most_per_run: PositiveCount = 24
+    most_per_kind: PositiveCount = 3
     data: EditData = field(default_factory=EditData)
     held_out: HeldOutEdits = field(default_factory=HeldOutEdits)
 

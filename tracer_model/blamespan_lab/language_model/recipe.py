@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from blamespan.errors import ConfigError
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 from blamespan_tracer.causal.prompts import QUESTIONS, Question
 
 __all__ = ["CausalData", "CausalRecipe", "Grpo", "Lora", "Scratch", "Sft", "read_causal_recipe"]
@@ -34,36 +34,36 @@ class CausalData:
         context: Tokens of prompt and reply; runs that do not fit are cut, and left out where that is not enough.
     """
 
-    corpora: tuple[str, ...] = ()
-    aegis: tuple[str, ...] = ()
+    corpora: Listed[str] = ()
+    aegis: Listed[str] = ()
     question: str = "step"
     is_brief: bool = False
     contracts: bool = False
-    held_out_percent: int = 12
-    most_runs: int = 0
-    sound_percent: int = 30
-    context: int = field(default=8_192, metadata=POSITIVE)
+    held_out_percent: Count = 12
+    most_runs: Count = 0
+    sound_percent: Count = 30
+    context: PositiveCount = 8_192
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
     """A Qwen3 built from nothing, with a tokenizer learnt from the training runs; used where no `base` is named."""
 
-    vocabulary: int = field(default=4_096, metadata=POSITIVE)
-    width: int = field(default=128, metadata=POSITIVE)
-    layers: int = field(default=4, metadata=POSITIVE)
-    heads: int = field(default=4, metadata=POSITIVE)
-    kv_heads: int = field(default=2, metadata=POSITIVE)
-    inner_width: int = field(default=384, metadata=POSITIVE)
+    vocabulary: PositiveCount = 4_096
+    width: PositiveCount = 128
+    layers: PositiveCount = 4
+    heads: PositiveCount = 4
+    kv_heads: PositiveCount = 2
+    inner_width: PositiveCount = 384
 
 
 @dataclass(frozen=True, slots=True)
 class Lora:
     """A PEFT adapter on every linear layer; a rank of 0 trains the whole model."""
 
-    rank: int = 0
-    alpha: int = field(default=32, metadata=POSITIVE)
-    dropout: float = 0.0
+    rank: Count = 0
+    alpha: PositiveCount = 32
+    dropout: Number = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class Sft:
         thought: What stands in the thought that is taught: `none`, or what the `label` says in words.
     """
 
-    epochs: int = field(default=2, metadata=POSITIVE)
-    steps: int = 0
-    learning_rate: float = field(default=3e-6, metadata=POSITIVE)
-    batch_runs: int = field(default=64, metadata=POSITIVE)
-    device_runs: int = field(default=1, metadata=POSITIVE)
+    epochs: PositiveCount = 2
+    steps: Count = 0
+    learning_rate: PositiveNumber = 3e-6
+    batch_runs: PositiveCount = 64
+    device_runs: PositiveCount = 1
     thought: str = "none"
 
 
@@ -109,18 +109,18 @@ class Grpo:
     """
 
     reward: str = "agentracer"
-    sigma: float = field(default=1.0, metadata=POSITIVE)
-    step_weight: float = 0.5
-    steps: int = field(default=300, metadata=POSITIVE)
-    learning_rate: float = field(default=1e-6, metadata=POSITIVE)
-    batch_runs: int = field(default=32, metadata=POSITIVE)
-    rollouts: int = field(default=8, metadata=POSITIVE)
-    updates: int = field(default=2, metadata=POSITIVE)
-    device_replies: int = field(default=4, metadata=POSITIVE)
-    max_new_tokens: int = field(default=1_024, metadata=POSITIVE)
-    temperature: float = field(default=1.0, metadata=POSITIVE)
-    kl: float = 0.0
-    clip: float = field(default=0.2, metadata=POSITIVE)
+    sigma: PositiveNumber = 1.0
+    step_weight: Number = 0.5
+    steps: PositiveCount = 300
+    learning_rate: PositiveNumber = 1e-6
+    batch_runs: PositiveCount = 32
+    rollouts: PositiveCount = 8
+    updates: PositiveCount = 2
+    device_replies: PositiveCount = 4
+    max_new_tokens: PositiveCount = 1_024
+    temperature: PositiveNumber = 1.0
+    kl: Number = 0.0
+    clip: PositiveNumber = 0.2
     is_tightening: bool = True
 
 
@@ -142,13 +142,13 @@ class CausalRecipe:
 
     name: str
     model: str = "causal"
-    seed: int = 0
+    seed: Count = 0
     base: str = ""
-    stages: tuple[str, ...] = _STAGES
-    save_every: int = field(default=50, metadata=POSITIVE)
+    stages: Listed[str] = _STAGES
+    save_every: PositiveCount = 50
     checkpointing: bool = True
-    max_false_alarms: float = 5.0
-    coverage: float = 90.0
+    max_false_alarms: Number = 5.0
+    coverage: Number = 90.0
     data: CausalData = field(default_factory=CausalData)
     scratch: Scratch = field(default_factory=Scratch)
     lora: Lora = field(default_factory=Lora)

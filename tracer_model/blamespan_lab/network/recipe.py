@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blamespan_lab.network.schedule import Schedule
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
 __all__ = ["NetworkData", "NetworkRecipe", "NetworkSize", "read_network_recipe"]
 
@@ -31,26 +31,26 @@ class NetworkData:
         held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 
-    corpora: tuple[str, ...] = ("default",)
+    corpora: Listed[str] = ("default",)
     agents: str = ""
-    agents_most: int = 0
-    agents_penalty: float = field(default=0.1, metadata=POSITIVE)
-    outcomes: tuple[str, ...] = ()
-    mistakes: tuple[str, ...] = ()
-    mistakes_most: int = 0
-    transcripts: tuple[str, ...] = ()
-    held_out_percent: int = 12
+    agents_most: Count = 0
+    agents_penalty: PositiveNumber = 0.1
+    outcomes: Listed[str] = ()
+    mistakes: Listed[str] = ()
+    mistakes_most: Count = 0
+    transcripts: Listed[str] = ()
+    held_out_percent: Count = 12
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkSize:
     """How large the network is; see `blamespan_tracer.network.model.Shape`."""
 
-    bag_width: int = field(default=32, metadata=POSITIVE)
-    sentence_width: int = 64
-    width: int = field(default=96, metadata=POSITIVE)
-    n_heads: int = field(default=4, metadata=POSITIVE)
-    n_layers: int = field(default=2, metadata=POSITIVE)
+    bag_width: PositiveCount = 32
+    sentence_width: Count = 64
+    width: PositiveCount = 96
+    n_heads: PositiveCount = 4
+    n_layers: PositiveCount = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class NetworkRecipe:
 
     name: str
     model: str = "network"
-    seed: int = 0
+    seed: Count = 0
     data: NetworkData = field(default_factory=NetworkData)
     size: NetworkSize = field(default_factory=NetworkSize)
     schedule: Schedule = field(default_factory=Schedule)
-    members: int = field(default=1, metadata=POSITIVE)
-    max_false_alarms: float = 5.0
-    coverage: float = 90.0
+    members: PositiveCount = 1
+    max_false_alarms: Number = 5.0
+    coverage: Number = 90.0
 
 
 def read_network_recipe(path: Path) -> NetworkRecipe:

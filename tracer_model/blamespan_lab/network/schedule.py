@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blamespan_lab.toml_records import Count, Number
+
 __all__ = ["Schedule"]
 
 
@@ -33,22 +35,22 @@ class Schedule:
         contrast: this; 0 leaves the clean twins out.
     """
 
-    epochs: int = 12
-    reward_epochs: int = 0
-    rate: float = 1e-3
-    reward_rate: float = 1e-4
-    decay: float = 0.05
-    most_runs: int = 48
-    dropout: float = 0.1
-    feature_dropout: float = 0.1
-    edge_dropout: float = 0.0
-    word_keep: float = 0.7
-    meaning_noise: float = 0.0
-    sigma: float = 0.4
-    margin: float = 2.0
-    agent: float = 0.5
-    fault: float = 0.5
-    modes: float = 0.3
-    mode: float = 0.6
-    culprit: float = 0.3
-    contrast: float = 0.3
+    epochs: Count = 12
+    reward_epochs: Count = 0
+    rate: Number = 1e-3
+    reward_rate: Number = 1e-4
+    decay: Number = 0.05
+    most_runs: Count = 48
+    dropout: Number = 0.1
+    feature_dropout: Number = 0.1
+    edge_dropout: Number = 0.0
+    word_keep: Number = 0.7
+    meaning_noise: Number = 0.0
+    sigma: Number = 0.4
+    margin: Number = 2.0
+    agent: Number = 0.5
+    fault: Number = 0.5
+    modes: Number = 0.3
+    mode: Number = 0.6
+    culprit: Number = 0.3
+    contrast: Number = 0.3

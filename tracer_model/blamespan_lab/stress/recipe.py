@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -11,11 +11,12 @@ from typing import Literal, cast, get_args
 from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import Mechanism
 from blamespan_lab.faults.catalogue import KINDS
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
 __all__ = ["StressRecipe", "bundled_recipes", "find_recipe"]
 
 _BUNDLED = Path(__file__).parent / "recipes"
+_MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 _WRITERS = ("operators", "model")
 
 
@@ -41,21 +42,21 @@ class StressRecipe:
     """
 
     name: str
-    seed: int = 0
-    runs: int = field(default=4, metadata=POSITIVE)
-    budget: int = field(default=400, metadata=POSITIVE)
-    tasks: int = field(default=24, metadata=POSITIVE)
-    kinds: tuple[str, ...] = tuple(KINDS)
-    mechanisms: tuple[str, ...] = get_args(Mechanism)
-    agents: tuple[str, ...] = ()
-    probability: float = 0.0
+    seed: Count = 0
+    runs: PositiveCount = 4
+    budget: PositiveCount = 400
+    tasks: PositiveCount = 24
+    kinds: Listed[str] = tuple(KINDS)
+    mechanisms: Listed[str] = _MECHANISMS
+    agents: Listed[str] = ()
+    probability: Number = 0.0
     writer: str = "operators"
-    timeout_s: float = field(default=120.0, metadata=POSITIVE)
+    timeout_s: PositiveNumber = 120.0
 
     def __post_init__(self) -> None:
         for key, given, known in (
             ("kinds", self.kinds, tuple(KINDS)),
-            ("mechanisms", self.mechanisms, get_args(Mechanism)),
+            ("mechanisms", self.mechanisms, _MECHANISMS),
             ("writer", (self.writer,), _WRITERS),
         ):
             for name in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, PositiveNumber, read_record
 
 __all__ = ["DataRecipe", "FitRecipe", "Recipe", "read_recipe"]
 
@@ -21,8 +21,8 @@ class DataRecipe:
     """
 
     train: str = "train.jsonl.xz"
-    held_out_percent: int = 15
-    min_agents: int = 20
+    held_out_percent: Count = 15
+    min_agents: Count = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class FitRecipe:
         iterations: Most L-BFGS iterations per fit; the problem is convex.
     """
 
-    penalties: tuple[float, ...] = field(default=(0.4,), metadata=POSITIVE)
-    iterations: int = 40
+    penalties: Listed[PositiveNumber] = (0.4,)
+    iterations: Count = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Recipe:
     """
 
     name: str
-    seed: int = 0
+    seed: Count = 0
     data: DataRecipe = field(default_factory=DataRecipe)
     fit: FitRecipe = field(default_factory=FitRecipe)
 

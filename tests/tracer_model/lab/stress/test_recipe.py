@@ -33,7 +33,7 @@ def test_default_puts_in_every_kind_by_each_of_its_mechanisms() -> None:
     ("text", "said"),
     [
         ("bugdet = 3", "unknown key 'bugdet'. Did you mean 'budget'?"),
-        ("budget = 0", "expected budget as int > 0, got 0"),
+        ("budget = 0", "expected budget to be greater than 0, got 0"),
         ("kinds = ['aegis:FM-3.22']", "unknown name 'aegis:FM-3.22' in kinds. Did you mean 'aegis:FM-3.2'?"),
         ("mechanisms = ['promt']", "unknown name 'promt' in mechanisms. Did you mean 'prompt'?"),
         ("writer = 'modell'", "unknown name 'modell' in writer. Did you mean 'model'?"),
@@ -42,7 +42,7 @@ def test_default_puts_in_every_kind_by_each_of_its_mechanisms() -> None:
             "kinds = ['blamespan:X4']\nmechanisms = ['prompt']",
             "expected kinds that can be written by one of ('prompt',)",
         ),
-        ("kinds = []", "expected kinds as a list that is not empty"),
+        ("kinds = []", "expected kinds to be a list that is not empty"),
         ("= 3", "expected a recipe in TOML"),
     ],
 )

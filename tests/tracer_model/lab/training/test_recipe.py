@@ -36,10 +36,10 @@ def test_recipe_is_named_after_its_file_and_filled_with_defaults(tmp_path: Path)
     [
         ("sede = 1", "unknown key 'sede'. Did you mean 'seed'"),
         ("[data]\nheld_out = 3", "unknown key 'data.held_out'. Did you mean 'data.held_out_percent'"),
-        ("[fit]\niterations = true", "expected fit.iterations as int"),
+        ("[fit]\niterations = true", "expected fit.iterations to be a valid integer, got True"),
         ("[fit]\niterations = -1", "got -1"),
         ("[fit]\npenalties = []", "expected fit.penalties"),
-        ("[fit]\npenalties = [0]", "numbers > 0, got 0"),
+        ("[fit]\npenalties = [0]", "expected fit.penalties to be greater than 0, got 0"),
         ("[fit]\npenalties = 0.3", "got 0.3"),
         ("data = 3", "expected a table [data], got 3"),
         ("seed = ", "expected a recipe in TOML"),

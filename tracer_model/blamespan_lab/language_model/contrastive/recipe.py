@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blamespan.errors import ConfigError
-from blamespan_lab.toml_records import POSITIVE, read_record
+from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
 __all__ = ["ContrastiveData", "ContrastiveRecipe", "ContrastiveTraining", "TinyEncoder", "read_contrastive_recipe"]
 
@@ -23,21 +23,21 @@ class ContrastiveData:
         turn_tokens: Tokens of a turn that are read, the first ones.
     """
 
-    corpora: tuple[str, ...] = ()
-    aegis: tuple[str, ...] = ()
-    held_out_percent: int = 12
-    most_turns: int = field(default=48, metadata=POSITIVE)
-    turn_tokens: int = field(default=128, metadata=POSITIVE)
+    corpora: Listed[str] = ()
+    aegis: Listed[str] = ()
+    held_out_percent: Count = 12
+    most_turns: PositiveCount = 48
+    turn_tokens: PositiveCount = 128
 
 
 @dataclass(frozen=True, slots=True)
 class TinyEncoder:
     """A BERT built from nothing, with a tokenizer learnt from the training runs; used where no `base` is named."""
 
-    vocabulary: int = field(default=2_048, metadata=POSITIVE)
-    width: int = field(default=64, metadata=POSITIVE)
-    layers: int = field(default=2, metadata=POSITIVE)
-    heads: int = field(default=4, metadata=POSITIVE)
+    vocabulary: PositiveCount = 2_048
+    width: PositiveCount = 64
+    layers: PositiveCount = 2
+    heads: PositiveCount = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class ContrastiveTraining:
         temperature: Of the contrast.
     """
 
-    updates: int = field(default=1_000, metadata=POSITIVE)
-    batch_runs: int = field(default=128, metadata=POSITIVE)
-    device_runs: int = field(default=32, metadata=POSITIVE)
-    learning_rate: float = field(default=1e-4, metadata=POSITIVE)
-    decay: float = 0.01
-    contrast: float = 0.4
-    hierarchy: float = 0.6
-    temperature: float = field(default=0.07, metadata=POSITIVE)
+    updates: PositiveCount = 1_000
+    batch_runs: PositiveCount = 128
+    device_runs: PositiveCount = 32
+    learning_rate: PositiveNumber = 1e-4
+    decay: Number = 0.01
+    contrast: Number = 0.4
+    hierarchy: Number = 0.6
+    temperature: PositiveNumber = 0.07
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ContrastiveRecipe:
 
     name: str
     model: str = "contrastive"
-    seed: int = 0
+    seed: Count = 0
     base: str = ""
     data: ContrastiveData = field(default_factory=ContrastiveData)
     scratch: TinyEncoder = field(default_factory=TinyEncoder)
