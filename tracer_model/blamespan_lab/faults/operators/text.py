@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
 from typing import TypeAlias
 
+from blamespan_lab.data_files import read_data_file
 from blamespan_lab.faults.operators.edits import amid, keeping_mark, one_of, slip, with_sentence, without
 from blamespan_lab.faults.wording import Found, names, numbers, sentences, with_replaced
 from blamespan_lab.wordings import choose, say
@@ -65,7 +67,7 @@ def change_unit(utterance: Utterance, rng: Random) -> str | None:
     if not hits:
         return None
     unit = rng.choice(hits)
-    others = [other for family in _UNITS if unit.text in family for other in family if other != unit.text]
+    others = [other for family in _REPLACEMENTS.units if unit.text in family for other in family if other != unit.text]
     return with_replaced(utterance.text, [(unit, rng.choice(others))])
 
 
@@ -91,12 +93,12 @@ def _word_before(text: str, name: Found) -> str:
 
 def flip_negation(utterance: Utterance, rng: Random) -> str | None:
     """Turn a statement into its opposite."""
-    return one_of(utterance.text, _NEGATIONS, rng)
+    return one_of(utterance.text, _REPLACEMENTS.negations, rng)
 
 
 def flip_comparison(utterance: Utterance, rng: Random) -> str | None:
     """Turn a comparison or an order round: more for less, before for after."""
-    return one_of(utterance.text, _COMPARISONS, rng)
+    return one_of(utterance.text, _REPLACEMENTS.comparisons, rng)
 
 
 def drop_constraint(utterance: Utterance, rng: Random) -> str | None:
@@ -287,72 +289,25 @@ def misread_result(utterance: Utterance, rng: Random) -> str | None:
 
 
 _QUOTES = '`"'
-_UNITS: tuple[tuple[str, ...], ...] = (
-    ("minutes", "hours", "seconds", "days"),
-    ("kilometres", "miles", "metres"),
-    ("km", "m", "cm"),
-    ("kilograms", "grams", "pounds"),
-    ("kg", "g"),
-    ("euros", "dollars", "cents", "thousand euros"),
-    ("percent", "percentage points"),
-    ("dozen", "hundred"),
-    ("weeks", "months", "years"),
-    ("litres", "millilitres", "gallons"),
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacements:
+    units: tuple[tuple[str, ...], ...]
+    negations: Mapping[str, str]
+    comparisons: Mapping[str, str]
+
+
+_REPLACEMENTS = read_data_file(_Replacements, Path(__file__).with_suffix(".toml"))
+_UNIT = re.compile(
+    r"(?<=\d )(?:" + "|".join(sorted({u for f in _REPLACEMENTS.units for u in f}, key=len, reverse=True)) + r")\b"
 )
-_UNIT = re.compile(r"(?<=\d )(?:" + "|".join(sorted({u for f in _UNITS for u in f}, key=len, reverse=True)) + r")\b")
 _CONSTRAINT = re.compile(
     r"\b(?:must|only|at most|at least|no more than|no less than|exactly|never|"
     r"not allowed|without|require[sd]?|should|before|unless)\b",
     re.IGNORECASE,
 )
 _DONE = re.compile(r"\b(?:APPROVED|TERMINATE|DONE|FINAL|final answer|all done|complete[d]?)\b")
-
-_NEGATIONS = MappingProxyType(
-    {
-        " is not ": " is ",
-        " is ": " is not ",
-        " are not ": " are ",
-        " are ": " are not ",
-        " must not ": " must ",
-        " must ": " must not ",
-        " cannot ": " can ",
-        " can ": " cannot ",
-        " does not ": " does ",
-        " has no ": " has a ",
-        " includes ": " excludes ",
-        " including ": " excluding ",
-        " with ": " without ",
-        " all ": " none of the ",
-        " increases ": " decreases ",
-        " valid": " invalid",
-        "correct": "incorrect",
-    }
-)
-_COMPARISONS = MappingProxyType(
-    {
-        " more than ": " less than ",
-        " less than ": " more than ",
-        " at least ": " at most ",
-        " at most ": " at least ",
-        " before ": " after ",
-        " after ": " before ",
-        " higher ": " lower ",
-        " lower ": " higher ",
-        " larger ": " smaller ",
-        " smaller ": " larger ",
-        " earlier ": " later ",
-        " later ": " earlier ",
-        " first ": " last ",
-        " last ": " first ",
-        " highest ": " lowest ",
-        " lowest ": " highest ",
-        " most ": " fewest ",
-        " minimum ": " maximum ",
-        " maximum ": " minimum ",
-        " ascending": " descending",
-        " descending": " ascending",
-    }
-)
 
 TEXT_OPERATORS: Mapping[str, TextOperator] = MappingProxyType(
     {

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.random_stream import Dice
 from blamespan_lab.simulation.statements.writing import about, sentence
 from blamespan_lab.wordings import choose, say
@@ -22,82 +23,25 @@ __all__ = ["CASTS", "DUTIES", "TERSE", "Member", "Role", "Voice", "cast_of", "in
 Role: TypeAlias = Literal["planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge"]
 """What an agent does. A team's code is written by its solver and tried by its verifier."""
 
-_ROLE_NAMES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
-    {
-        "planner": ("planner", "strategist", "coordinator"),
-        "researcher": ("researcher", "retriever", "librarian"),
-        "solver": ("solver", "analyst", "worker"),
-        "verifier": ("verifier", "critic", "reviewer"),
-        "reporter": ("reporter", "writer", "summariser"),
-        "orchestrator": ("orchestrator", "manager", "lead"),
-        "debater": ("debater", "panelist", "expert"),
-        "judge": ("judge", "moderator", "aggregator"),
-    }
-)
-_PEOPLE = (
-    "Alice",
-    "Boris",
-    "Chen",
-    "Dalia",
-    "Emil",
-    "Farah",
-    "Goran",
-    "Hana",
-    "Ivo",
-    "Jana",
-    "Karim",
-    "Lena",
-    "Milo",
-    "Nadia",
-)
-_SIGNS = (
-    "alpha",
-    "bravo",
-    "charlie",
-    "delta",
-    "echo",
-    "foxtrot",
-    "golf",
-    "hotel",
-    "india",
-    "juliett",
-    "kilo",
-    "lima",
-    "mike",
-)
-_PLACES = (
-    "north_desk",
-    "south_desk",
-    "east_desk",
-    "west_desk",
-    "front_desk",
-    "back_desk",
-    "upper_desk",
-    "lower_desk",
-    "side_desk",
-)
+
+@dataclass(frozen=True, slots=True)
+class _TeamWords:
+    """Names and duties; `titles` has three names for each role, the plain one first."""
+
+    people: tuple[str, ...]
+    signs: tuple[str, ...]
+    desks: tuple[str, ...]
+    titles: Mapping[Role, tuple[str, str, str]]
+    duties: Mapping[Role, tuple[str, ...]]
+
+
+_WORDS = read_data_file(_TeamWords, Path(__file__).with_suffix(".toml"))
 
 CASTS: tuple[str, ...] = ("roles", "titles", "people", "neutral", "signs", "desks")
 """Kinds of names. In all but the first two a name says nothing of what its bearer does, and `people` wear the names of
 other runs' people, in another order."""
 
-DUTIES: Mapping[Role, tuple[str, ...]] = MappingProxyType(
-    {
-        "planner": ("You plan: [say|set out] in which order [things|the parts] are to be found and worked out.",),
-        "researcher": (
-            "You look things up with your tools and report what you found, [no more and no less|as it stands].",
-        ),
-        "solver": ("You work out the answer from what is known, [step by step|one thing after the other].",),
-        "verifier": (
-            "You check what the others say: work it out again or look it up again, and object where it is wrong.",
-            "You verify the [results|figures] of the others [yourself|on your own], and correct what does not hold.",
-        ),
-        "reporter": ("You give the final answer [to the question|], from what the others found.",),
-        "orchestrator": ("You lead the team: [say|decide] who is next and what they are to do.",),
-        "debater": ("You work out the answer yourself, then weigh it against the others'.",),
-        "judge": ("You weigh the answers of the others and give the one that stands.",),
-    }
-)
+DUTIES: Mapping[Role, tuple[str, ...]] = _WORDS.duties
 """What each role is told. A verifier reads its duty: one that is not told to check, or to trust, checks nothing."""
 
 
@@ -112,12 +56,12 @@ class Member:
 def cast_of(roles: Sequence[Role], cast: str, rng: Random) -> tuple[Member, ...]:
     """Give each of *roles* a name of the kind *cast*; each name once."""
     if cast in ("roles", "titles"):
-        wanted = [_ROLE_NAMES[role][0 if cast == "roles" else rng.randint(1, 2)] for role in roles]
+        wanted = [_WORDS.titles[role][0 if cast == "roles" else rng.randint(1, 2)] for role in roles]
         names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]
     elif cast == "neutral":
         names = [f"Agent_{number}" for number in rng.sample(range(1, len(roles) + 1), k=len(roles))]
     else:
-        pool = {"people": _PEOPLE, "signs": _SIGNS, "desks": _PLACES}[cast]
+        pool = {"people": _WORDS.people, "signs": _WORDS.signs, "desks": _WORDS.desks}[cast]
         drawn = rng.sample(pool, k=min(len(roles), len(pool)))
         wanted = [drawn[place % len(drawn)] for place in range(len(roles))]  # a large team: some bear a number
         names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
+
+from blamespan_lab.data_files import read_data_file
 
 __all__ = ["TEMPLATES", "CodeTemplate", "Requirement", "run_own", "write_code"]
 
 _ARGUMENTS = ("values", "numbers", "items")
+
+_WriteBody: TypeAlias = Callable[[Mapping[str, str | float], str], Sequence[str]]
+_DrawExample: TypeAlias = Callable[[Random], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,20 @@ class CodeTemplate:
     name: str
     opening: str
     requirements: tuple[Requirement, ...]
-    write: Callable[[Mapping[str, str | float], str], Sequence[str]]
-    example: Callable[[Random], object]
+    write: _WriteBody
+    example: _DrawExample
+
+
+@dataclass(frozen=True, slots=True)
+class _TemplateRow:
+    name: str
+    opening: str
+    requirements: tuple[Requirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _TemplateBank:
+    templates: tuple[_TemplateRow, ...]
 
 
 def write_code(operation: str, known: Mapping[str, object]) -> str:
@@ -135,57 +153,16 @@ def _text(rng: Random) -> object:
     return ", ".join(words + words[:1])
 
 
-TEMPLATES: Mapping[str, CodeTemplate] = MappingProxyType(
-    {
-        template.name: template
-        for template in (
-            CodeTemplate(
-                "aggregate",
-                "We need a Python function `{name}` that turns a list of whole numbers into one number.",
-                (
-                    Requirement("negatives", "negative numbers", ("kept", "skipped")),
-                    Requirement("duplicates", "repeated numbers", ("counted each time", "counted once")),
-                    Requirement("zeros", "zeros", ("left in", "left out")),
-                    Requirement("cap", "cap on each number", (0.0, 8.0, 12.0, 15.0, 20.0)),
-                    Requirement("empty", "result for an empty list", (0.0, -1.0, 1.0, 100.0)),
-                    Requirement("rest", "remaining numbers", ("added", "multiplied", "compared for the largest")),
-                    Requirement("factor", "factor on the result", (1.0, 2.0, 3.0, 5.0, 10.0)),
-                ),
-                _aggregate,
-                _numbers,
-            ),
-            CodeTemplate(
-                "arrange",
-                "We need a Python function `{name}` that gives a list of whole numbers back in another form.",
-                (
-                    Requirement("negatives", "negative numbers", ("kept", "dropped", "made positive")),
-                    Requirement("duplicates", "repeated numbers", ("allowed", "removed")),
-                    Requirement("evens", "even numbers", ("kept", "dropped", "halved")),
-                    Requirement("order", "results", ("ascending", "descending")),
-                    Requirement("shift", "amount added to each number", (0.0, 1.0, 7.0, 10.0)),
-                    Requirement("length", "largest length of the result", (0.0, 2.0, 3.0, 4.0)),
-                ),
-                _arrange,
-                _numbers,
-            ),
-            CodeTemplate(
-                "tidy",
-                "We need a Python function `{name}` that tidies up a line of text.",
-                (
-                    Requirement("parts", "pieces", ("split at blanks", "split at commas")),
-                    Requirement("empty", "empty pieces", ("left in", "dropped")),
-                    Requirement("letters", "letters", ("left as they are", "written small", "written large")),
-                    Requirement("duplicates", "repeated pieces", ("left as they come", "removed")),
-                    Requirement("longest", "number of letters kept per piece", (0.0, 2.0, 3.0, 4.0)),
-                    Requirement("order", "surviving pieces", ("left in order", "sorted", "reversed")),
-                    Requirement(
-                        "words", "final pieces", ("joined by a blank", "joined by a dash", "joined by a slash")
-                    ),
-                ),
-                _tidy,
-                _text,
-            ),
-        )
-    }
+_WRITERS: Mapping[str, tuple[_WriteBody, _DrawExample]] = MappingProxyType(
+    {"aggregate": (_aggregate, _numbers), "arrange": (_arrange, _numbers), "tidy": (_tidy, _text)}
 )
+"""By template: what writes the body, and what draws an example."""
+
+
+def _read_templates() -> dict[str, CodeTemplate]:
+    rows = read_data_file(_TemplateBank, Path(__file__).with_suffix(".toml")).templates
+    return {row.name: CodeTemplate(row.name, row.opening, row.requirements, *_WRITERS[row.name]) for row in rows}
+
+
+TEMPLATES: Mapping[str, CodeTemplate] = MappingProxyType(_read_templates())
 """Every kind of function by its name."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from pathlib import Path
 
+from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.statements.facts import Fact, Limit, Value
 
 __all__ = ["Token", "tokens_in", "written"]
@@ -21,16 +22,19 @@ _COUNTED = re.compile(
 _NAME = re.compile(
     r"`(?P<code>[^`\n]{1,60})`|[\"'](?P<quote>[A-Z][^\"'\n]{0,60})[\"']|(?P<bare>\b[A-Z][\w-]*(?:[ -][A-Z0-9][\w-]*)*)"
 )
-_NO_NAME = frozenset(
-    """
-    I It That This The We They He She So Thus Hence Therefore Not As And But According From By In For Per Yes No If
-    APPROVED TERMINATE DONE FINAL ANSWER FINISH NEXT Let My Our All Next Then Now Done Checked Correct Agreed Note
-    Answer What Which Who Where When How Please Find Report Work Look Plan Looking With
-    Search Searching Everything Everyone Everybody Nothing Something Once Since Before After That These Those There Here
-    Correction Result Regarding Concerning Given Based Having To On At Up Also Both Each Any Still Waiting Thanks
-    """.split()  # noqa: SIM905  # read as words
-)
-"""Words with a capital that open a sentence or end a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueWords:
+    """Units with what they measure and their size, words that multiply an amount, and words that are no name."""
+
+    not_names: str
+    units: Mapping[str, tuple[str, float]]
+    multiples: Mapping[str, float]
+
+
+_WORDS = read_data_file(_ValueWords, Path(__file__).with_suffix(".toml"))
+_NOT_NAMES = frozenset(_WORDS.not_names.split())
 _AT_MOST = re.compile(
     r"\b(?:at most|no more than|not more than|not exceed|not above|up to|below|maximum|max|under|within|"
     r"or less|or fewer)\b",
@@ -40,39 +44,10 @@ _AT_LEAST = re.compile(
     r"\b(?:at least|no less than|no fewer than|not less than|not below|from|above|minimum|min|over|or more)\b",
     re.IGNORECASE,
 )
-_SCALE: Mapping[str, tuple[str, float]] = MappingProxyType(
-    {
-        "seconds": ("time", 1.0),
-        "minutes": ("time", 60.0),
-        "hours": ("time", 3600.0),
-        "days": ("time", 86_400.0),
-        "weeks": ("time", 604_800.0),
-        "months": ("months", 1.0),
-        "years": ("months", 12.0),
-        "cm": ("length", 0.01),
-        "m": ("length", 1.0),
-        "metres": ("length", 1.0),
-        "km": ("length", 1000.0),
-        "kilometres": ("length", 1000.0),
-        "miles": ("length", 1609.344),
-        "g": ("mass", 1.0),
-        "grams": ("mass", 1.0),
-        "kg": ("mass", 1000.0),
-        "kilograms": ("mass", 1000.0),
-        "pounds": ("mass", 453.59237),
-        "cents": ("euro", 0.01),
-        "euros": ("euro", 1.0),
-        "thousand euros": ("euro", 1000.0),
-        "dollars": ("dollar", 1.0),
-        "millilitres": ("volume", 0.001),
-        "litres": ("volume", 1.0),
-        "gallons": ("volume", 3.785411784),
-        "percent": ("percent", 1.0),
-    }
-)
-_TIMES: Mapping[str, float] = MappingProxyType({"thousand": 1e3, "hundred": 100.0, "dozen": 12.0, "million": 1e6})
 _UNIT = re.compile(
-    r"\s?(?:(?P<percent>%)|(?P<unit>" + "|".join(sorted([*_SCALE, *_TIMES], key=len, reverse=True)) + r")\b)",
+    r"\s?(?:(?P<percent>%)|(?P<unit>"
+    + "|".join(sorted([*_WORDS.units, *_WORDS.multiples], key=len, reverse=True))
+    + r")\b)",
     re.IGNORECASE,
 )
 
@@ -130,12 +105,12 @@ def _factor(stated: str, meant: str) -> float | None:
     """Give what to multiply by, or None where the unit stated measures something else."""
     if not stated or stated == meant:
         return 1.0
-    if stated in _TIMES:
-        return _TIMES[stated]
-    kind, size = _SCALE[stated]
-    if meant not in _SCALE:
+    if stated in _WORDS.multiples:
+        return _WORDS.multiples[stated]
+    kind, size = _WORDS.units[stated]
+    if meant not in _WORDS.units:
         return 1.0 if stated != "percent" else None
-    meant_kind, meant_size = _SCALE[meant]
+    meant_kind, meant_size = _WORDS.units[meant]
     return size / meant_size if kind == meant_kind else None
 
 
@@ -165,9 +140,9 @@ def _names(text: str) -> Iterator[Token]:
     for match in _NAME.finditer(text):
         name = match["code"] or match["quote"] or match["bare"]
         if match["bare"]:
-            while name and name.split()[0] in _NO_NAME:  # "So Maria Keller"
+            while name and name.split()[0] in _NOT_NAMES:  # "So Maria Keller"
                 name = name.partition(" ")[2]
-            end = next((at for at, word in enumerate(name.split()) if word in _NO_NAME), None)  # "Elm Court DONE"
+            end = next((at for at, word in enumerate(name.split()) if word in _NOT_NAMES), None)  # "Elm Court DONE"
             start = match.end() - len(name)
             name = " ".join(name.split()[:end])
         else:

@@ -29,11 +29,11 @@ def code_task(rng: Random, size: int) -> Task:
     for need in rng.sample(template.requirements, k=max(3, min(size, len(template.requirements)))):
         value = rng.choice(need.values)
         if isinstance(value, str):
-            build.given(
+            build.add_given(
                 need.key, need.phrase, value, kind="choice", choices=tuple(v for v in need.values if isinstance(v, str))
             )
         else:
-            build.given(need.key, need.phrase, value)
+            build.add_given(need.key, need.phrase, value)
         inputs.append(need.key)
     operation = f"implement:{template.name}:{name}:{style}"
     build.facts["function"] = _function_fact(name)

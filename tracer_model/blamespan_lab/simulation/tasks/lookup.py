@@ -5,8 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
+from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.statements.facts import Lookup
 from blamespan_lab.simulation.statements.writing import laid_out, state
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
@@ -14,15 +17,16 @@ from blamespan_lab.simulation.tasks.tools import search_tool
 
 __all__ = ["lookup"]
 
-_CITIES = ("Lyon", "Porto", "Gdansk", "Bergen", "Graz", "Turin", "Leeds", "Ghent", "Malmo", "Brno")
-_GOODS = (
-    ("lamp", "lamps"),
-    ("kettle", "kettles"),
-    ("desk", "desks"),
-    ("clock", "clocks"),
-    ("radio", "radios"),
-    ("mirror", "mirrors"),
-)
+
+@dataclass(frozen=True, slots=True)
+class _ShopWords:
+    opening: str
+    requests: tuple[str, ...]
+    cities: tuple[str, ...]
+    goods: tuple[tuple[str, str], ...]
+
+
+_WORDS = read_data_file(_ShopWords, Path(__file__).with_suffix(".toml"))
 _MAX_ROWS = 20
 _MAX_SQL_CHARS = 1_000
 
@@ -30,28 +34,27 @@ _MAX_SQL_CHARS = 1_000
 def lookup(rng: Random, size: int) -> Task:
     """Make a look-up task that is about *size* facts deep."""
     build = Builder("lookup", rng)
-    cities, goods = rng.sample(_CITIES, k=5), rng.sample(_GOODS, k=4)
+    cities, goods = rng.sample(_WORDS.cities, k=5), rng.sample(_WORDS.goods, k=4)
     stock = {(good, city): rng.randint(4, 180) for good, _ in goods for city in cities}
     prices = {good: rng.randint(3, 140) for good, _ in goods}
     fees = {city: rng.randint(6, 90) for city in cities}
     values = [_value_of_stock(build, goods[n % 4], cities[n % 5], stock, prices) for n in range(max(1, size // 4))]
-    last = values[0] if len(values) == 1 else build.derived("total", "value of all that stock", "sum", values, "euros")
+    last = (
+        values[0] if len(values) == 1 else build.add_derived("total", "value of all that stock", "sum", values, "euros")
+    )
     if size >= 4 or rng.random() < 0.6:
         city = cities[0]
-        fee = build.found("fee", f"delivery fee for {city}", float(fees[city]), _asked(f"delivery fee {city}"), "euros")
-        last = build.derived("net", "value after the delivery fee", "difference", (last, fee), "euros")
+        fee = build.add_lookup(
+            "fee", f"delivery fee for {city}", float(fees[city]), _asked(f"delivery fee {city}"), "euros"
+        )
+        last = build.add_derived("net", "value after the delivery fee", "difference", (last, fee), "euros")
     if size % 2 and size > 4:
         rate = float(rng.choice((2, 3, 5, 6, 8, 10)))
-        tax = build.found("rate", "insurance rate", rate, _asked("insurance rate"), "percent")
-        last = build.derived("cover", "insurance premium", "percent", (tax, last), "euros")
-    opening = (
-        "[Our warehouses|The branches of a shop] keep [stock and prices|figures] in a database and fees in documents."
-    )
-    request = rng.choice(("What is the {}?", "Please report the {}.", "Find out the {}.")).format(
-        build.facts[last].phrase
-    )
+        tax = build.add_lookup("rate", "insurance rate", rate, _asked("insurance rate"), "percent")
+        last = build.add_derived("cover", "insurance premium", "percent", (tax, last), "euros")
+    request = rng.choice(_WORDS.requests).format(build.facts[last].phrase)
     documents = _documents(build.rng, fees, cities, float(build.truth.get("rate", 4.0)))  # type: ignore[arg-type]
-    return build.task(last, opening, request, tools=(_database(stock, prices), search_tool(documents)))
+    return build.task(last, _WORDS.opening, request, tools=(_database(stock, prices), search_tool(documents)))
 
 
 def _value_of_stock(
@@ -59,7 +62,7 @@ def _value_of_stock(
 ) -> str:
     one, many = good
     key = f"{one}_{city}"
-    found = build.found(
+    found = build.add_lookup(
         f"stock_{key}",
         f"stock of {many} in {city}",
         float(stock[one, city]),
@@ -67,14 +70,14 @@ def _value_of_stock(
     )
     price = f"price_{one}"
     if price not in build.facts:
-        build.found(
+        build.add_lookup(
             price,
             f"price of a {one}",
             float(prices[one]),
             _selected("price", "prices", product=one),
             "euros",
         )
-    return build.derived(f"value_{key}", f"value of the {many} in {city}", "product", (found, price), "euros")
+    return build.add_derived(f"value_{key}", f"value of the {many} in {city}", "product", (found, price), "euros")
 
 
 def _selected(column: str, table: str, **where: str) -> Lookup:
@@ -92,12 +95,12 @@ def _documents(rng: Random, fees: Mapping[str, int], cities: Sequence[str], rate
     facts = Builder("lookup", rng)
     written: dict[str, str] = {}
     for city in cities:
-        key = facts.given(f"fee_{city}", f"delivery fee for {city}", float(fees[city]), "euros")
+        key = facts.add_given(f"fee_{city}", f"delivery fee for {city}", float(fees[city]), "euros")
         hours = f"Goods for {city} leave at {rng.randint(6, 18)}:00. Up to {rng.randint(2, 9)} pallets go per trip."
         written[f"delivery-{city.lower()}"] = (
             laid_out([state(facts.facts[key], facts.truth[key], rng, is_impersonal=True)], rng) + " " + hours
         )
-    key = facts.given("insurance", "insurance rate", rate, "percent")
+    key = facts.add_given("insurance", "insurance rate", rate, "percent")
     written["insurance"] = (
         laid_out([state(facts.facts[key], rate, rng, is_impersonal=True)], rng) + " It holds for every branch."
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
+from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.statements.facts import Fact, Lookup, Value
 from blamespan_lab.simulation.statements.writing import sentence, state
 from blamespan_lab.simulation.tasks.task import Builder, Task
@@ -12,41 +14,25 @@ from blamespan_lab.simulation.tasks.tools import search_tool
 
 __all__ = ["multi_hop"]
 
-_PRODUCTS = (
-    "Orion Kettle",
-    "Vega Lamp",
-    "Lyra Radio",
-    "Draco Bicycle",
-    "Corvus Camera",
-    "Pavo Stove",
-    "Cetus Clock",
-    "Norma Piano",
-)
-_MAKERS = (
-    "Brightline",
-    "Northwind",
-    "Halden Works",
-    "Castor Brothers",
-    "Ostrava Metal",
-    "Silverbrook",
-    "Tamar Union",
-    "Quarry Lane",
-)
-_FIRST = ("Maria", "Ole", "Ines", "Pavel", "Greta", "Tomas", "Ada", "Luis", "Signe", "Viktor")
-_LAST = ("Keller", "Dahl", "Moreau", "Novak", "Lindqvist", "Ferreira", "Brandt", "Okafor", "Rossi", "Haugen")
-_TOWNS = ("Varlow", "Estbury", "Kirnau", "Molde Bay", "Santoro", "Brevik", "Ulmstadt", "Carrow")
-_RIVERS = ("Tarn", "Osk", "Mirel", "Drune", "Avel", "Leth", "Sorn", "Wyre")
-_FILLERS = (
-    "It has been written about in several magazines.",
-    "A small museum tells its story.",
-    "The archive in the capital holds more on it.",
-    "Visitors ask for it often.",
-    "Early records were lost in a fire.",
-)
+
+@dataclass(frozen=True, slots=True)
+class _WorldWords:
+    opening: str
+    requests: tuple[str, ...]
+    products: tuple[str, ...]
+    makers: tuple[str, ...]
+    first_names: tuple[str, ...]
+    last_names: tuple[str, ...]
+    towns: tuple[str, ...]
+    rivers: tuple[str, ...]
+    fillers: tuple[str, ...]
+
+
+_WORDS = read_data_file(_WorldWords, Path(__file__).with_suffix(".toml"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _ProductHistory:
     """A product and what leads on from it."""
 
     product: str
@@ -63,16 +49,11 @@ def multi_hop(rng: Random, size: int) -> Task:
     lines = _world(rng)
     build = Builder("multi_hop", rng)
     last = _chain(build, lines[0], min(4, max(3, size)), "") if size <= 4 else _two_chains(build, lines[:2], size)
-    opening = (
-        "[The articles at hand|Our articles|The documents] tell of products, their makers and the people behind them."
-    )
-    request = rng.choice(("What is the {}?", "Please find the {}.", "Find out the {}.")).format(
-        build.facts[last].phrase
-    )
-    return build.task(last, opening, request, tools=(search_tool(_corpus(build.rng, lines)),))
+    request = rng.choice(_WORDS.requests).format(build.facts[last].phrase)
+    return build.task(last, _WORDS.opening, request, tools=(search_tool(_corpus(build.rng, lines)),))
 
 
-def _chain(build: Builder, line: _Line, hops: int, mark: str) -> str:
+def _chain(build: Builder, line: _ProductHistory, hops: int, mark: str) -> str:
     """Add the first *hops* links of a line; gives the key of the last."""
     product = line.product
     maker, founder, town, river = (f"{name}{mark}" for name in ("maker", "founder", "town", "river"))
@@ -95,7 +76,7 @@ def _chain(build: Builder, line: _Line, hops: int, mark: str) -> str:
     return _find(build, river, phrase, f"river through {{{town}}}", f"river {{{town}}}", line.river)
 
 
-def _two_chains(build: Builder, lines: list[_Line], size: int) -> str:
+def _two_chains(build: Builder, lines: list[_ProductHistory], size: int) -> str:
     """Compare two founders or two companies by year."""
     years = []
     build.measure = "year"
@@ -111,31 +92,36 @@ def _two_chains(build: Builder, lines: list[_Line], size: int) -> str:
             phrase, name = f"founding year of the {of}", f"founding year of {{maker{number}}}"
             query, value = f"founding year {{maker{number}}}", line.founded
         lookup = Lookup("search_documents", {"query": query})
-        years.append(build.found(f"year{number}", phrase, value, lookup, by_name=name, label=line.product))
+        years.append(build.add_lookup(f"year{number}", phrase, value, lookup, by_name=name, label=line.product))
     if size >= 7 and build.rng.random() < 0.5:
-        later = build.derived("later", "later of the two years", "larger", years)
-        earlier = build.derived("earlier", "earlier of the two years", "smaller", years)
-        return build.derived("gap", "number of years between the two", "difference", (later, earlier))
-    return build.derived("named", "product to be named", build.rng.choice(("lowest", "highest")), years, kind="name")
+        later = build.add_derived("later", "later of the two years", "larger", years)
+        earlier = build.add_derived("earlier", "earlier of the two years", "smaller", years)
+        return build.add_derived("gap", "number of years between the two", "difference", (later, earlier))
+    return build.add_derived(
+        "named", "product to be named", build.rng.choice(("lowest", "highest")), years, kind="name"
+    )
 
 
 def _find(build: Builder, key: str, phrase: str, by_name: str, query: str, value: Value) -> str:
     lookup = Lookup("search_documents", {"query": query})
-    return build.found(key, phrase, value, lookup, kind="name", by_name=by_name)
+    return build.add_lookup(key, phrase, value, lookup, kind="name", by_name=by_name)
 
 
-def _world(rng: Random) -> list[_Line]:
-    people = [f"{first} {last}" for first, last in zip(rng.sample(_FIRST, 8), rng.sample(_LAST, 8), strict=True)]
-    columns = (_PRODUCTS, _MAKERS, people, _TOWNS, _RIVERS)
+def _world(rng: Random) -> list[_ProductHistory]:
+    people = [
+        f"{first} {last}"
+        for first, last in zip(rng.sample(_WORDS.first_names, 8), rng.sample(_WORDS.last_names, 8), strict=True)
+    ]
+    columns = (_WORDS.products, _WORDS.makers, people, _WORDS.towns, _WORDS.rivers)
     shuffled = [rng.sample(list(column), k=8) for column in columns]
     years = rng.sample(range(1830, 1960), k=8)
     return [
-        _Line(product, maker, founder, town, river, float(born), float(born + rng.randint(22, 50)))
+        _ProductHistory(product, maker, founder, town, river, float(born), float(born + rng.randint(22, 50)))
         for product, maker, founder, town, river, born in zip(*shuffled, years, strict=True)
     ]
 
 
-def _corpus(rng: Random, lines: list[_Line]) -> dict[str, str]:
+def _corpus(rng: Random, lines: list[_ProductHistory]) -> dict[str, str]:
     documents: dict[str, str] = {}
     for line in lines:
         documents[line.product] = _article(rng, (f"maker of the {line.product}", line.maker))
@@ -155,6 +141,6 @@ def _article(rng: Random, *stated: tuple[str, Value]) -> str:
         state(Fact("it", phrase, "name" if isinstance(value, str) else "amount"), value, rng, is_impersonal=True)
         for phrase, value in stated
     ]
-    texts.append(rng.choice(_FILLERS))
+    texts.append(rng.choice(_WORDS.fillers))
     rng.shuffle(texts)
     return " ".join(sentence(text) for text in texts)

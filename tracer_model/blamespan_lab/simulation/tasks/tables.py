@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
+from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.statements.facts import Lookup
 from blamespan_lab.simulation.statements.values import written
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
@@ -13,33 +16,26 @@ from blamespan_lab.simulation.tasks.tools import CALCULATOR
 
 __all__ = ["table_task"]
 
-_TABLES = (
-    (
-        "orders",
-        "region",
-        ("North", "South", "East", "West"),
-        "month",
-        ("January", "February", "March"),
-        ("units", "returns"),
-    ),
-    (
-        "visits",
-        "museum",
-        ("Harbour", "Castle", "Garden", "Railway"),
-        "day",
-        ("Friday", "Saturday", "Sunday"),
-        ("guests", "tickets"),
-    ),
-    (
-        "trials",
-        "field",
-        ("Alder", "Birch", "Cedar", "Dogwood"),
-        "season",
-        ("spring", "summer", "autumn"),
-        ("plants", "losses"),
-    ),
-    ("calls", "team", ("Red", "Blue", "Green", "Amber"), "shift", ("early", "late", "night"), ("answered", "missed")),
-)
+
+@dataclass(frozen=True, slots=True)
+class _TableWords:
+    """A table's name, its two grouping columns with their values, and its two columns of numbers."""
+
+    name: str
+    group: str
+    groups: tuple[str, ...]
+    time: str
+    times: tuple[str, ...]
+    columns: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _TableBank:
+    requests: tuple[str, ...]
+    tables: tuple[_TableWords, ...]
+
+
+_TABLES = read_data_file(_TableBank, Path(__file__).with_suffix(".toml"))
 _FUNCTIONS: Mapping[str, Callable[[Sequence[float]], float]] = MappingProxyType(
     {
         "sum": lambda v: sum(v),
@@ -54,82 +50,87 @@ _FUNCTIONS: Mapping[str, Callable[[Sequence[float]], float]] = MappingProxyType(
 def table_task(rng: Random, size: int) -> Task:
     """Make a table task that is about *size* facts deep."""
     build = Builder("tables", rng)
-    name, group, groups, time, times, columns = rng.choice(_TABLES)
+    words = rng.choice(_TABLES.tables)
+    first, second = words.columns
     rows = [
-        {group: one, time: when, columns[0]: float(rng.randint(20, 400)), columns[1]: float(rng.randint(1, 19))}
-        for one in groups
-        for when in times
+        {words.group: group, words.time: time, first: float(rng.randint(20, 400)), second: float(rng.randint(1, 19))}
+        for group in words.groups
+        for time in words.times
         for _ in range(rng.randint(1, 3))
     ]
     rng.shuffle(rows)
-    table = _Table(build, name, group, time, rows)
-    last = (
-        _compared(table, groups, times, columns, size)
-        if rng.random() < 0.4
-        else _combined(table, groups, times, columns, size)
+    table = _Table(build, words, rows)
+    target = _compare_groups(table, size) if rng.random() < 0.4 else _combine_sums(table, size)
+    opening = (
+        f"[The table|A table] `{words.name}` has the columns `{words.group}`, `{words.time}`, `{first}` and `{second}`."
     )
-    opening = f"[The table|A table] `{name}` has the columns `{group}`, `{time}`, `{columns[0]}` and `{columns[1]}`."
-    request = rng.choice(("What is the {}?", "Report the {}.", "Please find the {}.")).format(build.facts[last].phrase)
-    tools = (_aggregate(rows), CALCULATOR) if rng.random() < 0.4 else (_aggregate(rows),)
-    return build.task(last, opening, request, tools=tools)
+    request = rng.choice(_TABLES.requests).format(build.facts[target].phrase)
+    tools = (_make_tool(rows), CALCULATOR) if rng.random() < 0.4 else (_make_tool(rows),)
+    return build.task(target, opening, request, tools=tools)
 
 
+@dataclass(frozen=True, slots=True)
 class _Table:
     """The rows of a task, and facts about them."""
 
-    def __init__(self, build: Builder, name: str, group: str, time: str, rows: Sequence[Mapping[str, object]]) -> None:
-        self.build, self.name, self.group, self.time, self.rows = build, name, group, time, rows
+    build: Builder
+    words: _TableWords
+    rows: Sequence[Mapping[str, object]]
 
-    def found(self, function: str, column: str, one: str, when: str = "") -> str:
-        words = {"sum": "total", "max": "highest count", "mean": "mean"}[function]
-        phrase = f"{words} of {column} for {one}" + (f" in {when}" if when else "")
-        where = f"{self.group} = {one}" + (f" and {self.time} = {when}" if when else "")
-        value = float(_aggregated(self.rows, function, column, where))
-        key = f"{function}_{column}_{one}_{when}"
+    def add_aggregate(self, function: str, column: str, group: str, time: str = "") -> str:
+        """Add the aggregate of a column over a group's rows as a fact, and return its key."""
+        name = {"sum": "total", "max": "highest count", "mean": "mean"}[function]
+        phrase = f"{name} of {column} for {group}" + (f" in {time}" if time else "")
+        where = f"{self.words.group} = {group}" + (f" and {self.words.time} = {time}" if time else "")
+        value = float(_aggregate(self.rows, function, column, where))
+        key = f"{function}_{column}_{group}_{time}"
         lookup = Lookup("aggregate", {"function": function, "column": column, "where": where}, "value")
-        return self.build.found(key, phrase, round(value, 2), lookup)
+        return self.build.add_lookup(key, phrase, round(value, 2), lookup)
 
 
-def _combined(table: _Table, groups: Sequence[str], times: Sequence[str], columns: Sequence[str], size: int) -> str:
+def _combine_sums(table: _Table, size: int) -> str:
     """Ask for a share or a difference: (a + b + ...) less returns, set against another group."""
-    build = table.build
-    one, other = build.rng.sample(list(groups), k=2)
-    parts = [table.found("sum", columns[0], one, when) for when in list(times)[: max(2, min(3, size - 2))]]
-    total = build.derived("total", f"sum of {columns[0]} for {one}", "sum", parts)
+    build, words = table.build, table.words
+    gains, losses = words.columns
+    group, other = build.rng.sample(list(words.groups), k=2)
+    parts = [table.add_aggregate("sum", gains, group, time) for time in words.times[: max(2, min(3, size - 2))]]
+    target = build.add_derived("total", f"sum of {gains} for {group}", "sum", parts)
     if size <= 3:
-        return total
-    lost = table.found("sum", columns[1], one)
-    last = build.derived("net", f"net result for {one}", "difference", (total, lost))
+        return target
+    lost = table.add_aggregate("sum", losses, group)
+    target = build.add_derived("net", f"net result for {group}", "difference", (target, lost))
     if size >= 6:
-        whole = table.found("sum", columns[0], other)
-        less = table.found("sum", columns[1], other)
-        net = build.derived("net_other", f"net result for {other}", "difference", (whole, less))
+        whole = table.add_aggregate("sum", gains, other)
+        less = table.add_aggregate("sum", losses, other)
+        net = build.add_derived("net_other", f"net result for {other}", "difference", (whole, less))
         operation = build.rng.choice(("sum", "larger", "smaller", "quotient"))
-        phrase = {"sum": "joint net result", "quotient": f"net result of {one} per net unit of {other}"}.get(
+        phrase = {"sum": "joint net result", "quotient": f"net result of {group} per net unit of {other}"}.get(
             operation, f"{operation} net result"
         )
-        last = build.derived("both", phrase, operation, (last, net))
+        target = build.add_derived("both", phrase, operation, (target, net))
     if size >= 8:
-        peak = table.found("max", columns[0], other)
-        last = build.derived("peaked", "net result with the best single row", "sum", (last, peak))
-    return last
+        peak = table.add_aggregate("max", gains, other)
+        target = build.add_derived("peaked", "net result with the best single row", "sum", (target, peak))
+    return target
 
 
-def _compared(table: _Table, groups: Sequence[str], times: Sequence[str], columns: Sequence[str], size: int) -> str:
+def _compare_groups(table: _Table, size: int) -> str:
     """Ask which group is best by a figure."""
-    build = table.build
-    when = build.rng.choice(list(times))
+    build, words = table.build, table.words
+    gains, losses = words.columns
+    time = build.rng.choice(list(words.times))
     build.measure = "balance"
     balances = []
-    for one in list(groups)[: max(2, min(4, size // 2))]:
-        more, less = table.found("sum", columns[0], one, when), table.found("sum", columns[1], one, when)
-        balances.append(build.derived(f"balance_{one}", f"balance of {one}", "difference", (more, less), label=one))
-    return build.derived(
-        "best", f"{table.group} to be named", build.rng.choice(("lowest", "highest")), balances, kind="name"
+    for group in words.groups[: max(2, min(4, size // 2))]:
+        more, less = table.add_aggregate("sum", gains, group, time), table.add_aggregate("sum", losses, group, time)
+        key, phrase = f"balance_{group}", f"balance of {group}"
+        balances.append(build.add_derived(key, phrase, "difference", (more, less), label=group))
+    return build.add_derived(
+        "best", f"{words.group} to be named", build.rng.choice(("lowest", "highest")), balances, kind="name"
     )
 
 
-def _aggregate(rows: Sequence[Mapping[str, object]]) -> Tool:
+def _make_tool(rows: Sequence[Mapping[str, object]]) -> Tool:
     return Tool(
         "aggregate",
         "Aggregate a column of the table over the rows that match.",
@@ -138,12 +139,12 @@ def _aggregate(rows: Sequence[Mapping[str, object]]) -> Tool:
             "column": "its name",
             "where": "e.g. region = North and month = May",
         },
-        lambda function, column, where: written(float(_aggregated(rows, function, column, where))),
+        lambda function, column, where: written(float(_aggregate(rows, function, column, where))),
     )
 
 
-def _aggregated(rows: Sequence[Mapping[str, object]], function: str, column: str, where: str) -> float:
-    """Aggregate.
+def _aggregate(rows: Sequence[Mapping[str, object]], function: str, column: str, where: str) -> float:
+    """Aggregate a column over the rows that *where* selects.
 
     Raises:
         ValueError: if there is no such function, column or row.
@@ -155,8 +156,8 @@ def _aggregated(rows: Sequence[Mapping[str, object]], function: str, column: str
     wanted = [tuple(side.strip() for side in part.split("=", 1)) for part in where.split(" and ") if part.strip()]
     if any(len(pair) != 2 or pair[0] not in rows[0] for pair in wanted):
         raise ValueError(f"expected conditions like 'region = North', got {where!r}. The columns are {sorted(rows[0])}")
-    kept = [row for row in rows if all(str(row[pair[0]]).casefold() == pair[1].casefold() for pair in wanted)]
-    if not kept:
+    matches = [row for row in rows if all(str(row[pair[0]]).casefold() == pair[1].casefold() for pair in wanted)]
+    if not matches:
         raise ValueError(f"no row matches {where!r}. Check the values")
-    values = [value for row in kept if isinstance(value := row[column], float)]
+    values = [value for row in matches if isinstance(value := row[column], float)]
     return float(_FUNCTIONS[function](values))

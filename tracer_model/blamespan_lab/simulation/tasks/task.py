@@ -96,15 +96,15 @@ class Builder:
     measure: str = ""
     _given: list[str] = field(default_factory=list)
 
-    def given(
+    def add_given(
         self, key: str, phrase: str, value: Value, unit: str = "", kind: FactKind = "amount", **more: object
     ) -> str:
-        """Add a fact that the question states; gives its key."""
+        """Add a fact that the question states, and return its key."""
         self._add(Fact(key, phrase, kind, unit, **more), value)  # type: ignore[arg-type]  # fields of Fact
         self._given.append(key)
         return key
 
-    def found(
+    def add_lookup(
         self,
         key: str,
         phrase: str,
@@ -114,11 +114,11 @@ class Builder:
         kind: FactKind = "amount",
         **more: object,
     ) -> str:
-        """Add a fact that a tool gives; gives its key."""
+        """Add a fact that a tool gives, and return its key."""
         self._add(Fact(key, phrase, kind, unit, lookup=lookup, **more), value)  # type: ignore[arg-type]  # fields of Fact
         return key
 
-    def derived(
+    def add_derived(
         self,
         key: str,
         phrase: str,
@@ -130,7 +130,7 @@ class Builder:
         is_implied: bool = False,
         **more: object,
     ) -> str:
-        """Add a fact that follows from *inputs*; gives its key."""
+        """Add a fact that follows from *inputs*, and return its key."""
         rule = Rule(key, operation, tuple(inputs))
         self.facts[key] = Fact(key, phrase, kind, unit, **more)  # type: ignore[arg-type]  # fields of Fact
         value = evaluate(rule, self.truth, self.facts)

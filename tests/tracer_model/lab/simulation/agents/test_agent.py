@@ -23,11 +23,11 @@ from blamespan_lab.wordings.banks import FAULTS
 def _task() -> Task:
     """Two amounts are multiplied, a third is taken away."""
     build = Builder("word_problems", Dice("test").rng("words"))
-    count = build.given("count", "number of lamps", 12.0)
-    price = build.given("price", "price of one lamp", 30.0, "euros")
-    cut = build.given("cut", "discount in all", 60.0, "euros")
-    total = build.derived("total", "cost of the lamps", "product", (count, price), "euros")
-    last = build.derived("last", "cost after the discount", "difference", (total, cut), "euros")
+    count = build.add_given("count", "number of lamps", 12.0)
+    price = build.add_given("price", "price of one lamp", 30.0, "euros")
+    cut = build.add_given("cut", "discount in all", 60.0, "euros")
+    total = build.add_derived("total", "cost of the lamps", "product", (count, price), "euros")
+    last = build.add_derived("last", "cost after the discount", "difference", (total, cut), "euros")
     return build.task(last, "A shop orders lamps.", "What is the cost after the discount?")
 
 
@@ -214,9 +214,11 @@ def test_what_is_claimed_without_a_source_is_said_at_once(role: Role) -> None:
     """An agent that makes up a value calls nothing in the same decision, where it would not show: it states it."""
     build = Builder("tables", Dice("test").rng("words"))
     lookup = Lookup("aggregate", {"column": "units"}, answer="value")
-    units = build.found("units", "total of units", 250.0, lookup)
-    returns = build.found("returns", "total of returns", 30.0, lookup)
-    task = build.task(build.derived("net", "net result", "difference", (units, returns)), "A table.", "The net result?")
+    units = build.add_lookup("units", "total of units", 250.0, lookup)
+    returns = build.add_lookup("returns", "total of returns", 30.0, lookup)
+    task = build.task(
+        build.add_derived("net", "net result", "difference", (units, returns)), "A table.", "The net result?"
+    )
     character = _character(role, task=task, mistakes=1.0)
 
     reply = answered(Moment(character, 0, [Heard("task", task.question)], [ToolSpec("aggregate", "", ("column",))]))
