@@ -210,7 +210,7 @@ class AgentTurn(Speaking):
         return is_others or message_id in self._received or self._span.has_said(message_id)
 
     def _is_of_one_within(self, message: object) -> bool:
-        """Tell whether its answer is that of an agent which it asked: a message is one agent's step."""
+        """Return whether its answer is that of an agent which it asked: a message is one agent's step."""
         message_id = text_attribute(message, "id")
         return message_id not in self._received and self._span.has_said(message_id)
 

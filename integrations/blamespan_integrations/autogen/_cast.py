@@ -90,7 +90,7 @@ class Cast:
         return self._known(team, None)
 
     def knows(self, plain: str) -> bool:
-        """Tell whether the program has given that name to somebody here."""
+        """Return whether the program has given that name to somebody here."""
         return plain in self.roles
 
     def hearers(self, team: object, depth: int = 0) -> dict[str, tuple[str, ...]]:

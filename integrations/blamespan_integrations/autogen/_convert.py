@@ -68,7 +68,7 @@ _PROVIDERS = {
 
 
 def agent_role(agent: object) -> AgentRole:
-    """Tell whether a participant asks, only executes what others wrote, or decides."""
+    """Return whether a participant asks, only executes what others wrote, or decides."""
     if isinstance(agent, UserProxyAgent):
         return "user"
     if isinstance(agent, CodeExecutorAgent) and getattr(agent, "_model_client", None) is None:

@@ -159,7 +159,7 @@ class attached:  # noqa: N801 - reads as a statement: `with attached(context):`
 
 
 def is_any(kind: type, of: tuple[type, ...]) -> bool:
-    """Tell whether objects of *kind* are of any class *of* these, as `isinstance` does at far higher cost.
+    """Return whether objects of *kind* are of any class *of* these, as `isinstance` does at far higher cost.
 
     AutoGen's are abstract or pydantic's, and this is asked for every item of every stream.
     """

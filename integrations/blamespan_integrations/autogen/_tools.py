@@ -162,7 +162,7 @@ class _Layered(Called):
         raise NotImplementedError
 
     def leads_to(self, layer: Layer, owner: object) -> bool:
-        """Tell whether going to *layer* from here is the same call: deeper, or the tool's own super()."""
+        """Return whether going to *layer* from here is the same call: deeper, or the tool's own super()."""
         return self.is_open and (layer > self._layer or (layer == self._layer and owner is self.owner))
 
     def see(self, item: Any) -> None:

@@ -10,7 +10,7 @@ from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.evaluations import Evaluation, evaluations_of
 from blamespan.importing.recorded import RecordedRun
 
-__all__ = ["BatchWriter", "Result", "evaluations_of_result"]
+__all__ = ["BatchWriter", "Result", "list_evaluations"]
 
 Result = tuple[RecordedRun, Attribution]
 
@@ -72,8 +72,8 @@ class BatchWriter:
         self._on_failure(NotWritten(f"{result[0].source}: the verdict was not written: {error}"))
 
 
-def evaluations_of_result(result: Result) -> list[Evaluation]:
-    """Tell a verdict as evaluations of spans, and of the trace where the run has no span of its own."""
+def list_evaluations(result: Result) -> list[Evaluation]:
+    """Return a verdict as evaluations of spans, and of the trace where the run has no span of its own."""
     run, verdict = result
     service = run.trace.resource.get("service.name")
     return evaluations_of(

@@ -17,11 +17,10 @@ from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import RUN_WORDS, Selection
 from blamespan.spans import Span
 from blamespan_integrations.backends._api import BackendApi, BackendError, read_headers
-from blamespan_integrations.backends._traces import TraceReader, not_writable
-from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
-from blamespan_integrations.importers._grouping import Told
-from blamespan_integrations.importers._json_values import json_objects_of
-from blamespan_integrations.importers.jaeger import told_by_chunk, told_by_trace
+from blamespan_integrations.backends._traces import DAY_NS, SECOND_NS, TraceReader, find_in_range, not_writable
+from blamespan_integrations.importers._records import json_objects_of
+from blamespan_integrations.importers._span_files import SpanItem
+from blamespan_integrations.importers.jaeger import read_chunk, read_ui_trace
 
 __all__ = ["JaegerBackend"]
 
@@ -57,8 +56,8 @@ class JaegerBackend:
             address.name,
             api,
             selection,
-            found=lambda: _found(versions, wanted, selection, address.name),
-            told=lambda trace_id: versions.spoken.trace(trace_id),
+            find=lambda: _find_traces(versions, wanted, selection, address.name),
+            fetch=lambda trace_id: versions.spoken.trace(trace_id),
             asked=asked,
         )
 
@@ -76,7 +75,7 @@ class _Version(Protocol):
         """Ask for at most so many traces that began in a range: when each began, and its id."""
         ...
 
-    def trace(self, trace_id: str) -> Iterator[Told]:
+    def trace(self, trace_id: str) -> Iterator[SpanItem]:
         """Ask for the spans of a trace."""
         ...
 
@@ -135,14 +134,14 @@ class _Versions:
         return sorted(named)
 
 
-def _found(versions: _Versions, service: str, selection: Selection, name: str) -> Iterator[str | UnreadableInput]:
+def _find_traces(versions: _Versions, service: str, selection: Selection, name: str) -> Iterator[str | UnreadableInput]:
     version = versions.spoken
     tags = {key: value for key, value in selection.filters.items() if key not in (*RUN_WORDS, _SERVICE)}
-    for one in [service] if service else versions.services:
-        yield from found_in_range(
-            lambda start_ns, end_ns, limit, one=one: version.search(one, tags, (start_ns, end_ns), limit),  # type: ignore[misc]
+    for wanted in [service] if service else versions.services:
+        yield from find_in_range(
+            lambda start_ns, end_ns, limit, wanted=wanted: version.search(wanted, tags, (start_ns, end_ns), limit),  # type: ignore[misc]
             selection,
-            name=f"{name} service {one}",
+            name=f"{name} service {wanted}",
             at_once=_AT_ONCE,
             finest_ns=_FINEST_NS,
             widest_ns=_WIDEST_NS,
@@ -159,7 +158,7 @@ class _V3:
         self, service: str, tags: Mapping[str, str], range_ns: tuple[int, int], limit: int
     ) -> list[tuple[int, str]]:
         """Ask under the names of today's API and of those before it."""
-        said: dict[str, str | int] = {
+        params: dict[str, str | int] = {
             "query.serviceName": service,
             "query.service_name": service,
             "query.startTimeMin": _time(range_ns[0]),
@@ -171,19 +170,19 @@ class _V3:
             "query.num_traces": limit,
         }
         if tags:
-            said["query.attributes"] = json.dumps(tags)
+            params["query.attributes"] = json.dumps(tags)
         try:
-            body = self._api.get(_TRACES_V3, list(said.items()))
+            body = self._api.get(_TRACES_V3, list(params.items()))
         except BackendError as error:
             if error.status == _NOT_FOUND:  # how Jaeger says that there are none
                 return []
             raise
-        return _starts(_told_by(body, _TRACES_V3))
+        return _starts(_read_chunks(body, _TRACES_V3))
 
-    def trace(self, trace_id: str) -> Iterator[Told]:
+    def trace(self, trace_id: str) -> Iterator[SpanItem]:
         """Ask for the spans of a trace."""
         path = f"{_TRACES_V3}/{quote(trace_id, safe='')}"
-        return _told_by(self._api.get(path), path)
+        return _read_chunks(self._api.get(path), path)
 
 
 class _V1:
@@ -196,50 +195,50 @@ class _V1:
         self, service: str, tags: Mapping[str, str], range_ns: tuple[int, int], limit: int
     ) -> list[tuple[int, str]]:
         """Ask for traces of a service."""
-        said: dict[str, str | int] = {
+        params: dict[str, str | int] = {
             "service": service,
             "start": range_ns[0] // _NS_PER_US,
             "end": range_ns[1] // _NS_PER_US,
             "limit": limit,
         }
         if tags:
-            said["tags"] = json.dumps(tags)
-        return _starts(self._told(_TRACES_V1, list(said.items())))
+            params["tags"] = json.dumps(tags)
+        return _starts(self._fetch(_TRACES_V1, list(params.items())))
 
-    def trace(self, trace_id: str) -> Iterator[Told]:
+    def trace(self, trace_id: str) -> Iterator[SpanItem]:
         """Ask for the spans of a trace."""
         path = f"{_TRACES_V1}/{quote(trace_id, safe='')}"
-        told = list(self._told(path))
-        if not told:
+        items = list(self._fetch(path))
+        if not items:
             raise UnreadableInput(f"{path}: expected a trace, got none.")
-        yield from told
+        yield from items
 
-    def _told(self, path: str, options: list[tuple[str, str | int]] | None = None) -> Iterator[Told]:
+    def _fetch(self, path: str, options: list[tuple[str, str | int]] | None = None) -> Iterator[SpanItem]:
         answer = self._api.get_object(path, options or [])
         traces = answer.get("data") or []
         if not isinstance(traces, list) or (answer.get("errors") and not traces):
             raise UnreadableInput(f"{path}: expected traces, got {str(answer)[:120]!r}.")
         for number, trace in enumerate(traces):
-            yield from told_by_trace(trace, f"{path} trace {number}")
+            yield from read_ui_trace(trace, f"{path} trace {number}")
 
 
-def _starts(told: Iterator[Told]) -> list[tuple[int, str]]:
+def _starts(items: Iterator[SpanItem]) -> list[tuple[int, str]]:
     """List the traces of an answer: when each began, and its id."""
     starts: dict[str, int] = {}
-    for one in told:
-        if isinstance(one, Span):  # what is wrong with the others is told when their traces are read
-            starts[one.trace_id] = min(one.start_ns, starts.get(one.trace_id, one.start_ns))
+    for item in items:
+        if isinstance(item, Span):  # what is wrong with the others is said when their traces are read
+            starts[item.trace_id] = min(item.start_ns, starts.get(item.trace_id, item.start_ns))
     return [(start_ns, trace_id) for trace_id, start_ns in starts.items()]
 
 
-def _told_by(body: bytes, place: str) -> Iterator[Told]:
-    for found in json_objects_of(body, place, "a chunk of Jaeger's answer"):
-        if isinstance(found, UnreadableInput):
-            raise found
-        if "error" in found.value:
-            raise UnreadableInput(f"{found.place}: expected spans, got the error {str(found.value['error'])[:120]!r}.")
-        if found.value:
-            yield from told_by_chunk(found.value, found.place)
+def _read_chunks(body: bytes, location: str) -> Iterator[SpanItem]:
+    for item in json_objects_of(body, location, "a chunk of Jaeger's answer"):
+        if isinstance(item, UnreadableInput):
+            raise item
+        if "error" in item.value:
+            raise UnreadableInput(f"{item.location}: expected spans, got the error {str(item.value['error'])[:120]!r}.")
+        if item.value:
+            yield from read_chunk(item.value, item.location)
 
 
 def _time(time_ns: int) -> str:

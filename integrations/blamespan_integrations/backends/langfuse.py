@@ -15,8 +15,8 @@ from blamespan.importing.selection import Selection
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends._api import AnswerTooLarge, BackendApi, objects_in, read_headers, text_in
 from blamespan_integrations.backends._traces import TraceReader
-from blamespan_integrations.backends._writing import BatchWriter, Result, evaluations_of_result
-from blamespan_integrations.importers._grouping import Told, told_by_records
+from blamespan_integrations.backends._writing import BatchWriter, Result, list_evaluations
+from blamespan_integrations.importers._span_files import SpanItem, read_records
 from blamespan_integrations.importers.langfuse import (
     OBSERVATION_ID,
     TRACE_ID,
@@ -51,8 +51,8 @@ class LangfuseBackend:
             address.name,
             api,
             selection,
-            found=lambda: _found(api, selection),
-            told=lambda trace_id: _told(api, trace_id),
+            find=lambda: _find_traces(api, selection),
+            fetch=lambda trace_id: _fetch_trace(api, trace_id),
             asked=_OWN_FILTERS,
         )
 
@@ -71,7 +71,7 @@ def _api(address: Address) -> BackendApi:
     )
 
 
-def _found(api: BackendApi, selection: Selection) -> Iterator[str | UnreadableInput]:
+def _find_traces(api: BackendApi, selection: Selection) -> Iterator[str | UnreadableInput]:
     """Read the numbered pages of traces; one that cannot be had is named, and the next ones are read."""
     options: list[tuple[str, str | int]] = [("orderBy", "timestamp.asc")]
     if selection.since:
@@ -111,25 +111,25 @@ def _page(api: BackendApi, options: Sequence[tuple[str, str | int]], number: int
         return first + second, -(-pages // 2)
     traces = list(objects_in(answer, "data", _TRACES))
     meta = answer.get("meta")
-    told = meta.get("totalPages") if isinstance(meta, Mapping) else None
+    n_pages = meta.get("totalPages") if isinstance(meta, Mapping) else None
     is_full = len(traces) >= size
     return (
         [trace_id for trace in traces if (trace_id := text_in(trace, "id"))],
-        told if isinstance(told, int) else number + is_full,
+        n_pages if isinstance(n_pages, int) else number + is_full,
     )
 
 
-def _told(api: BackendApi, trace_id: str) -> Iterator[Told]:
+def _fetch_trace(api: BackendApi, trace_id: str) -> Iterator[SpanItem]:
     path = f"{_TRACES}/{quote(trace_id, safe='')}"
-    return told_by_records(observations_in(path, api.get_object(path)), spans_of_observation)
+    return read_records(observations_in(path, api.get_object(path)), spans_of_observation)
 
 
 def _score(api: BackendApi, results: Sequence[Result]) -> None:
     """Send one request for each score; an abstention is none."""
     for result in results:
-        for one in evaluations_of_result(result):
-            if one.score is not None:
-                score = _in_own_ids(as_langfuse_score(one), one.span_id, result[0].trace)
+        for evaluation in list_evaluations(result):
+            if evaluation.score is not None:
+                score = _in_own_ids(as_langfuse_score(evaluation), evaluation.span_id, result[0].trace)
                 api.post(_SCORES, json.dumps(score).encode(), "application/json")
 
 

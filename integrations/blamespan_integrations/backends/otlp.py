@@ -66,11 +66,11 @@ def span_of_verdict(run: RecordedRun, verdict: Attribution) -> Span:
     """
     spans = emit(run.trace)
     top = replace(spans[0], span_id=run.root_id) if run.root_id else None
-    made = verdict_span(Run(top, (*((top,) if top else ()), *spans[1:])), verdict)
-    said = {
-        key: value for key, value in made.attributes.items() if key != words.BLAME_SPAN_NAME
+    span = verdict_span(Run(top, (*((top,) if top else ()), *spans[1:])), verdict)
+    attributes = {
+        key: value for key, value in span.attributes.items() if key != words.BLAME_SPAN_NAME
     }  # a run keeps no names
-    return replace(made, span_id=_id_of(run, verdict), attributes=said)
+    return replace(span, span_id=_id_of(run, verdict), attributes=attributes)
 
 
 def _id_of(run: RecordedRun, verdict: Attribution) -> str:
@@ -91,11 +91,11 @@ def _send(api: BackendApi, results: Sequence[Result]) -> None:
     body = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)).SerializeToString()
     answer = api.post(_PATH, body, "application/x-protobuf")
     try:
-        said = ExportTraceServiceResponse.FromString(answer).partial_success
+        response = ExportTraceServiceResponse.FromString(answer).partial_success
     except DecodeError:
         return  # what was said beside "yes" is not for us
-    if said.rejected_spans:
+    if response.rejected_spans:
         raise BackendError(
-            f"{_PATH}: expected {len(spans)} spans to be taken, got {said.rejected_spans} rejected "
-            f"({said.error_message[:120]!r})."
+            f"{_PATH}: expected {len(spans)} spans to be taken, got {response.rejected_spans} rejected "
+            f"({response.error_message[:120]!r})."
         )

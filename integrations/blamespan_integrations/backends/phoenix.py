@@ -14,8 +14,8 @@ from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import Selection
 from blamespan_integrations.backends._api import BackendApi, Params, objects_in, read_headers, text_in
 from blamespan_integrations.backends._traces import TraceReader
-from blamespan_integrations.backends._writing import BatchWriter, Result, evaluations_of_result
-from blamespan_integrations.importers._grouping import Told, told_by_records
+from blamespan_integrations.backends._writing import BatchWriter, Result, list_evaluations
+from blamespan_integrations.importers._span_files import SpanItem, read_records
 from blamespan_integrations.importers.phoenix import spans_of_row
 
 __all__ = ["PhoenixBackend"]
@@ -43,8 +43,8 @@ class PhoenixBackend:
             address.name,
             api,
             selection,
-            found=lambda: _found(api, at, selection),
-            told=lambda trace_id: _told(api, at, trace_id),
+            find=lambda: _find_traces(api, at, selection),
+            fetch=lambda trace_id: _fetch_trace(api, at, trace_id),
         )
 
     def writer(self, address: Address, on_failure: Callable[[NotWritten], None]) -> Writer:
@@ -59,7 +59,7 @@ def _api(base: str) -> BackendApi:
     return BackendApi("Phoenix", base, headers=headers, keys=_KEY)
 
 
-def _found(api: BackendApi, project: str, selection: Selection) -> Iterator[str | UnreadableInput]:
+def _find_traces(api: BackendApi, project: str, selection: Selection) -> Iterator[str | UnreadableInput]:
     options: list[tuple[str, str | int]] = [("limit", _TRACES_A_PAGE), ("sort", "start_time"), ("order", "asc")]
     if selection.since:
         options.append(("start_time", selection.since.isoformat()))
@@ -70,10 +70,10 @@ def _found(api: BackendApi, project: str, selection: Selection) -> Iterator[str 
         yield trace_id or UnreadableInput(f"{project}/traces: expected a trace with its id, got {str(trace)[:60]!r}.")
 
 
-def _told(api: BackendApi, project: str, trace_id: str) -> Iterator[Told]:
+def _fetch_trace(api: BackendApi, project: str, trace_id: str) -> Iterator[SpanItem]:
     path = f"{project}/spans"
     rows = _pages(api, path, [("limit", _SPANS_A_PAGE), ("trace_id", trace_id)])
-    return told_by_records(((f"{path} span {number}", dict(row)) for number, row in enumerate(rows)), spans_of_row)
+    return read_records(((f"{path} span {number}", dict(row)) for number, row in enumerate(rows)), spans_of_row)
 
 
 def _pages(api: BackendApi, path: str, options: Params) -> Iterator[Mapping[str, Any]]:
@@ -83,23 +83,23 @@ def _pages(api: BackendApi, path: str, options: Params) -> Iterator[Mapping[str,
         UnreadableInput: where a page cannot be had, or comes again.
     """
     cursor: str | None = None
-    seen: set[str] = set()
+    cursors: set[str] = set()
     while True:
         page = api.get_object(path, [*options, *([("cursor", cursor)] if cursor else [])])
         yield from objects_in(page, "data", path)
         cursor = text_in(page, "next_cursor")
         if cursor is None:
             return
-        if cursor in seen:
+        if cursor in cursors:
             raise UnreadableInput(f"{path}: expected another page, got the same again.")
-        seen.add(cursor)
+        cursors.add(cursor)
 
 
 def _annotate(api: BackendApi, results: Sequence[Result]) -> None:
     """Annotate spans, and traces where a run has no span of its own; Phoenix takes all of a request or nothing."""
-    told = [as_phoenix_annotation(one) for result in results for one in evaluations_of_result(result)]
+    annotations = [as_phoenix_annotation(evaluation) for result in results for evaluation in list_evaluations(result)]
     for path, kind in ((_ANNOTATIONS, "span_id"), (_TRACE_ANNOTATIONS, "trace_id")):
-        data = [one for one in told if kind in one]
+        data = [annotation for annotation in annotations if kind in annotation]
         if data:  # without `sync` Phoenix answers before it looks whether the spans are there
             body = json.dumps({"data": data}).encode("utf-8", "replace")
             api.post(path, body, "application/json", [("sync", "true")])

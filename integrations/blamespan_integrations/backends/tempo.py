@@ -12,11 +12,10 @@ from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import RUN_WORDS, Selection
 from blamespan_integrations.backends._api import BackendApi, BackendError, objects_in, read_headers, text_in
-from blamespan_integrations.backends._traces import TraceReader, not_writable
-from blamespan_integrations.backends._windows import DAY_NS, SECOND_NS, found_in_range
-from blamespan_integrations.importers._grouping import Told
+from blamespan_integrations.backends._traces import DAY_NS, SECOND_NS, TraceReader, find_in_range, not_writable
+from blamespan_integrations.importers._span_files import SpanItem
 from blamespan_integrations.importers._span_values import trace_id_of
-from blamespan_integrations.importers.tempo import told_by_tempo
+from blamespan_integrations.importers.tempo import read_tempo_answer
 
 __all__ = ["TempoBackend", "traceql"]
 
@@ -44,7 +43,7 @@ class TempoBackend:
             address.name,
             api,
             selection,
-            found=lambda: found_in_range(
+            find=lambda: find_in_range(
                 lambda start_ns, end_ns, limit: _search(api, query, (start_ns, end_ns), limit),
                 selection,
                 name=address.name,
@@ -52,7 +51,7 @@ class TempoBackend:
                 finest_ns=SECOND_NS,
                 widest_ns=DAY_NS,
             ),
-            told=lambda trace_id: _told(api, trace_id),
+            fetch=lambda trace_id: _fetch_trace(api, trace_id),
             asked=asked,
         )
 
@@ -67,12 +66,12 @@ def traceql(filters: Mapping[str, str]) -> str:
 
 
 def _condition(key: str, value: str) -> str:
-    name = f".{key}" if _PLAIN.fullmatch(key) else f".{_quoted(key)}"
-    text = f"{name} = {_quoted(value)}"
+    name = f".{key}" if _PLAIN.fullmatch(key) else f".{_quote(key)}"
+    text = f"{name} = {_quote(value)}"
     return f"{text} || {name} = {value}" if _LITERAL.fullmatch(value) else text
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -81,27 +80,27 @@ def _search(api: BackendApi, query: str, range_ns: tuple[int, int], limit: int) 
     answer = api.get_object(_SEARCH, [("q", query), ("start", start_s), ("end", end_s), ("limit", limit)])
     if "traces" not in answer and "metrics" in answer:
         return []  # how some versions say that there are none
-    return [_found(trace) for trace in objects_in(answer, "traces", _SEARCH)]
+    return [_read_match(trace) for trace in objects_in(answer, "traces", _SEARCH)]
 
 
-def _found(trace: Mapping[str, Any]) -> tuple[int, str]:
+def _read_match(trace: Mapping[str, Any]) -> tuple[int, str]:
     """Read a trace's start and id, which Tempo writes without zeros at its front."""
     start = str(trace.get("startTimeUnixNano", "0"))
     return int(start) if start.isdecimal() else 0, trace_id_of(text_in(trace, "traceID"), _SEARCH)
 
 
-def _told(api: BackendApi, trace_id: str) -> Iterator[Told]:
-    place = f"/api/v2/traces/{quote(trace_id, safe='')}"
+def _fetch_trace(api: BackendApi, trace_id: str) -> Iterator[SpanItem]:
+    path = f"/api/v2/traces/{quote(trace_id, safe='')}"
     try:
-        answer = api.get_object(place)
+        answer = api.get_object(path)
     except BackendError as error:
         if error.status != _NOT_FOUND:
             raise
-        place = place.replace("/v2", "")  # Tempo before 2.7
-        answer = api.get_object(place)
+        path = path.replace("/v2", "")  # Tempo before 2.7
+        answer = api.get_object(path)
     if answer.get("status") in _PARTIAL:
         yield UnreadableInput(
-            f"{place}: expected a whole trace, got part of one ({str(answer.get('message', ''))[:120]!r}). "
+            f"{path}: expected a whole trace, got part of one ({str(answer.get('message', ''))[:120]!r}). "
             "Tempo's max_bytes_per_trace may be below it."
         )
-    yield from told_by_tempo(answer, place)
+    yield from read_tempo_answer(answer, path)

@@ -7,7 +7,7 @@ from typing import Any
 
 from blamespan.dialects import Reading
 from blamespan_integrations.dialects._messages import messages_in, state_of, task_of
-from blamespan_integrations.dialects._values import as_text, number, parsed
+from blamespan_integrations.dialects._values import as_text, number, parse_structure
 
 __all__ = ["chain", "tool"]
 
@@ -22,7 +22,7 @@ def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: objec
         outputs: What it gave back, likewise.
     """
     node = _text_or_none(metadata.get("langgraph_node"))
-    asked, said = messages_in(inputs), messages_in(outputs)
+    asked, output_messages = messages_in(inputs), messages_in(outputs)
     return Reading(
         role="chain",
         name=name,
@@ -31,8 +31,8 @@ def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: objec
         place=_place(metadata, node),
         superstep=number(metadata.get("langgraph_step")),
         inputs=asked or task_of(inputs),
-        outputs=said,
-        text=None if said else state_of(outputs),
+        outputs=output_messages,
+        text=None if output_messages else state_of(outputs),
     )
 
 
@@ -40,7 +40,7 @@ def tool(name: str, metadata: Mapping[str, Any], arguments: object, result: obje
     """Read a tool's call; its answer may be a tool message, which then tells the call's id."""
     answers = [part for message in messages_in(result) for part in message.parts]
     answer = next((part for part in answers if part.get("type") == "tool_call_response"), None)
-    known = call_id if isinstance(call_id, str) else answer.get("id") if answer else None
+    known_id = call_id if isinstance(call_id, str) else answer.get("id") if answer else None
     shown = answer["response"] if answer else None if result is None else _unwrapped_result(result)
     return Reading(
         role="tool",
@@ -48,12 +48,12 @@ def tool(name: str, metadata: Mapping[str, Any], arguments: object, result: obje
         node=_text_or_none(metadata.get("langgraph_node")),
         arguments=None if arguments is None else as_text(arguments),
         result=None if shown is None else as_text(shown),
-        call_id=known if isinstance(known, str) else None,
+        call_id=known_id if isinstance(known_id, str) else None,
     )
 
 
 def _unwrapped_result(result: object) -> object:
-    read = parsed(result)
+    read = parse_structure(result)
     if isinstance(read, Mapping) and read.keys() & {"output"} and len(read) <= 2:
         return read["output"]
     return read if isinstance(read, str) else result

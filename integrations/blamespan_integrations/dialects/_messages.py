@@ -12,7 +12,7 @@ from typing import Any
 
 from blamespan.rebuilding.messages import Message, Part
 from blamespan.rebuilding.state_text import state_text, task_lines
-from blamespan_integrations.dialects._values import as_text, parsed
+from blamespan_integrations.dialects._values import as_text, parse_structure
 
 __all__ = ["indexed_messages", "messages_in", "rest_of_state", "state_of", "task_of"]
 
@@ -37,12 +37,12 @@ _MAX_MESSAGES = 5_000
 
 def messages_in(value: object) -> list[Message]:
     """Find the messages in a value or its JSON text; empty where there are none."""
-    found: list[Message] = []
-    for message in _found(parsed(value), 0):
-        found.append(message)
-        if len(found) >= _MAX_MESSAGES:
+    messages: list[Message] = []
+    for message in _iter_messages(parse_structure(value), 0):
+        messages.append(message)
+        if len(messages) >= _MAX_MESSAGES:
             break
-    return found
+    return messages
 
 
 def rest_of_state(value: object) -> str | None:
@@ -70,7 +70,7 @@ def task_of(value: object) -> list[Message]:
 
 def _rest(value: object) -> Any:
     """Take what is no message out of what a node or an agent was given or gave back."""
-    read = parsed(value)
+    read = parse_structure(value)
     if isinstance(read, Mapping):
         for key in ("outputs", "output", "inputs", "input"):
             if key in read and len(read) <= 3:
@@ -79,7 +79,7 @@ def _rest(value: object) -> Any:
     if isinstance(read, Mapping):
         read = {key: item for key, item in read.items() if key != "messages"} or None
     if read is None:
-        return value if isinstance(value, str) and value and parsed(value) is None else None
+        return value if isinstance(value, str) and value and parse_structure(value) is None else None
     return read
 
 
@@ -123,7 +123,7 @@ def _indexed_calls(fields: Mapping[str, Any]) -> Iterator[Part]:
             yield _call(call.get("id"), call["name"], call.get("arguments"))
 
 
-def _found(value: Any, depth: int) -> Iterator[Message]:
+def _iter_messages(value: Any, depth: int) -> Iterator[Message]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, Mapping):
@@ -133,14 +133,14 @@ def _found(value: Any, depth: int) -> Iterator[Message]:
             return
         for key in _HOLDERS:
             if key in value:
-                yield from _found(value[key], depth + 1)
+                yield from _iter_messages(value[key], depth + 1)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
         for item in value:
-            yield from _found(item, depth + 1)
+            yield from _iter_messages(item, depth + 1)
 
 
 def _message(item: Mapping[str, Any]) -> Message | None:
-    fields, kind = _unwrapped(item)
+    fields, kind = _unwrap(item)
     role = _ROLES.get(str(fields.get("role") or kind).lower())
     if "parts" in fields:
         return _genai(role, fields)
@@ -157,7 +157,7 @@ def _message(item: Mapping[str, Any]) -> Message | None:
     return Message(role, (*_texts(fields.get("content")), *_calls(fields)), _name(fields))
 
 
-def _unwrapped(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+def _unwrap(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """Take a message out of what LangChain wraps it in when it writes it down."""
     if item.get("type") == "constructor" and isinstance(item.get("kwargs"), Mapping):
         path = item.get("id")
@@ -173,8 +173,8 @@ def _genai(role: str | None, fields: Mapping[str, Any]) -> Message | None:
     parts = fields["parts"]
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         return None
-    kept = tuple(_with_response(part) for part in parts if isinstance(part, Mapping))
-    return Message(role or "assistant", kept, _name(fields))
+    ours = tuple(_with_response(part) for part in parts if isinstance(part, Mapping))
+    return Message(role or "assistant", ours, _name(fields))
 
 
 def _with_response(part: Mapping[str, Any]) -> Part:
@@ -224,15 +224,15 @@ def _calls(fields: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _call(id_: object, name: str, arguments: object) -> Part:
-    found: dict[str, Any] = {"type": "tool_call", "name": name, "arguments": "" if arguments is None else arguments}
-    return found | ({"id": id_} if isinstance(id_, str) else {})
+    part: dict[str, Any] = {"type": "tool_call", "name": name, "arguments": "" if arguments is None else arguments}
+    return part | ({"id": id_} if isinstance(id_, str) else {})
 
 
 def _answer(id_: object, name: object, content: object) -> Part:
     text = "\n".join(part["content"] for part in _texts(content)) if isinstance(content, Sequence) else as_text(content)
-    found: dict[str, Any] = {"type": "tool_call_response", "response": text}
-    found |= {"id": id_} if isinstance(id_, str) else {}
-    return found | ({"name": name} if isinstance(name, str) else {})
+    part: dict[str, Any] = {"type": "tool_call_response", "response": text}
+    part |= {"id": id_} if isinstance(id_, str) else {}
+    return part | ({"name": name} if isinstance(name, str) else {})
 
 
 def _name(fields: Mapping[str, Any]) -> str | None:

@@ -10,13 +10,13 @@ from blamespan.json_text import parse_json
 from blamespan.spans import Span
 from blamespan.trace import Usage
 
-__all__ = ["as_text", "names", "number", "parsed", "tokens"]
+__all__ = ["as_text", "names", "number", "parse_structure", "tokens"]
 
 _MAX_JSON_CHARACTERS = 4_000_000
 """Longer texts are left as they are: no instrumentation writes them, and reading one would hold up all others."""
 
 
-def parsed(value: object) -> Any:
+def parse_structure(value: object) -> Any:
     """Read JSON text; None where it is none. A value that is structured already comes back as it is.
 
     `Any`, as JSON is: what holds its parts checks each.
@@ -40,10 +40,10 @@ def as_text(value: object) -> str:
 
 def names(value: object) -> tuple[str, ...]:
     """Read a list of names; empty where it is none."""
-    found = parsed(value)
-    if not isinstance(found, Sequence) or isinstance(found, str):
+    items = parse_structure(value)
+    if not isinstance(items, Sequence) or isinstance(items, str):
         return ()
-    return tuple(name for name in found if isinstance(name, str) and name)
+    return tuple(name for name in items if isinstance(name, str) and name)
 
 
 def number(value: object) -> int | None:

@@ -19,7 +19,7 @@ from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import genai
 from blamespan_integrations.dialects._messages import messages_in
-from blamespan_integrations.dialects._values import number, parsed
+from blamespan_integrations.dialects._values import number, parse_structure
 
 __all__ = ["AutoGenDialect"]
 
@@ -46,28 +46,28 @@ class AutoGenDialect:
 
 
 def _delivery(span: Span) -> Reading | None:
-    message = parsed(span.attributes.get("message"))
+    message = parse_structure(span.attributes.get("message"))
     if not isinstance(message, Mapping):
         return None
     response = message.get("response")
     if isinstance(response, Mapping):
-        said = response.get("chat_message")
-        return _said(span, said, [span.text("recipient_agent_type") or ""])
+        message_json = response.get("chat_message")
+        return _read_delivery(span, message_json, [span.text("recipient_agent_type") or ""])
     if "message" in message:
-        return _said(span, message["message"], [])
-    given = messages_in(message.get("messages"))
-    return Reading(role="delivery", inputs=given) if given else None
+        return _read_delivery(span, message["message"], [])
+    inputs = messages_in(message.get("messages"))
+    return Reading(role="delivery", inputs=inputs) if inputs else None
 
 
-def _said(span: Span, message: Any, recipients: list[str]) -> Reading:
-    told: list[Message] = messages_in([message])
+def _read_delivery(span: Span, message: Any, recipients: list[str]) -> Reading:
+    outputs: list[Message] = messages_in([message])
     target = message.get("target") if isinstance(message, Mapping) and message.get("type") == "HandoffMessage" else None
-    heard = [target] if isinstance(target, str) else [_TEAM_ID.sub("", name) for name in recipients if name]
+    addressees = [target] if isinstance(target, str) else [_TEAM_ID.sub("", name) for name in recipients if name]
     return Reading(
         role="delivery",
         kind="handoff" if isinstance(target, str) else None,
-        outputs=told,
-        recipients=tuple(heard),
+        outputs=outputs,
+        recipients=tuple(addressees),
         causes=tuple(link.span_id for link in span.links),
         usage=_usage(message),
     )

@@ -15,7 +15,7 @@ from blamespan.dialects import Reading
 from blamespan.rebuilding.messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
-from blamespan_integrations.dialects._values import as_text, parsed, tokens
+from blamespan_integrations.dialects._values import as_text, parse_structure, tokens
 
 __all__ = ["GenAiDialect", "agent", "inputs_of", "model", "outputs_of", "tool"]
 
@@ -116,7 +116,7 @@ def inputs_of(span: Span) -> list[Message]:
         _by_key(span, words.INPUT_MESSAGES)
         or indexed_messages(span.attributes, "gen_ai.prompt")
         or messages_in(span.attributes.get("gen_ai.prompt"))
-        or [message for event in span.events for message in _asked(event)]
+        or [message for event in span.events for message in _read_prompt_event(event)]
     )
 
 
@@ -126,7 +126,7 @@ def outputs_of(span: Span) -> list[Message]:
         _by_key(span, words.OUTPUT_MESSAGES)
         or indexed_messages(span.attributes, "gen_ai.completion")
         or messages_in(span.attributes.get("gen_ai.completion"))
-        or [message for event in span.events for message in _answered(event)]
+        or [message for event in span.events for message in _read_choice_event(event)]
     )
 
 
@@ -134,25 +134,25 @@ def _by_key(span: Span, key: str) -> list[Message]:
     for attributes in (span.attributes, *(event.attributes for event in span.events)):
         if key in attributes:
             value = attributes[key]
-            found = messages_in(value)
-            if not found and isinstance(value, str) and value.strip("[] \n"):
+            messages = messages_in(value)
+            if not messages and isinstance(value, str) and value.strip("[] \n"):
                 role = "user" if key == words.INPUT_MESSAGES else "assistant"
                 return [Message(role, ({"type": "text", "content": value},))]  # cut off or foreign: nothing is lost
-            return found
+            return messages
     return []
 
 
-def _asked(event: SpanEvent) -> Iterator[Message]:
+def _read_prompt_event(event: SpanEvent) -> Iterator[Message]:
     if event.name in _ROLE_EVENTS:
         yield from _of_event({"role": _ROLE_EVENTS[event.name], **_body(event)})
     elif event.name == "gen_ai.content.prompt":
         yield from _of_content(event.attributes.get("gen_ai.prompt"), "user")
 
 
-def _answered(event: SpanEvent) -> Iterator[Message]:
+def _read_choice_event(event: SpanEvent) -> Iterator[Message]:
     if event.name == "gen_ai.choice":
         body = _body(event)
-        message = parsed(body.get("message"))
+        message = parse_structure(body.get("message"))
         yield from _of_event({"role": "assistant", **(message if isinstance(message, Mapping) else body)})
     elif event.name == "gen_ai.content.completion":
         yield from _of_content(event.attributes.get("gen_ai.completion"), "assistant")
@@ -161,15 +161,15 @@ def _answered(event: SpanEvent) -> Iterator[Message]:
 def _body(event: SpanEvent) -> dict[str, Any]:
     """Read the fields of an event: its attributes, or JSON in one of them."""
     for key in ("gen_ai.event.content", "event_body", "body"):
-        body = parsed(event.attributes.get(key))
+        body = parse_structure(event.attributes.get(key))
         if isinstance(body, Mapping):
             return dict(body)
-    return {key.removeprefix("gen_ai."): parsed_or_same(value) for key, value in event.attributes.items()}
+    return {key.removeprefix("gen_ai."): parse_or_keep(value) for key, value in event.attributes.items()}
 
 
-def parsed_or_same(value: object) -> Any:
+def parse_or_keep(value: object) -> Any:
     """Read JSON where a value is some, else give the value."""
-    read = parsed(value)
+    read = parse_structure(value)
     return value if read is None else read
 
 
@@ -179,5 +179,5 @@ def _of_event(fields: Mapping[str, Any]) -> list[Message]:
 
 
 def _of_content(value: object, role: str) -> list[Message]:
-    found = messages_in(value)
-    return found or ([Message(role, ({"type": "text", "content": as_text(value)},))] if value else [])
+    messages = messages_in(value)
+    return messages or ([Message(role, ({"type": "text", "content": as_text(value)},))] if value else [])

@@ -10,7 +10,7 @@ from typing import Any
 from blamespan.dialects import Reading
 from blamespan.spans import Span
 from blamespan_integrations.dialects import _langgraph, genai
-from blamespan_integrations.dialects._values import parsed
+from blamespan_integrations.dialects._values import parse_structure
 
 __all__ = ["LangSmithDialect"]
 
@@ -27,14 +27,14 @@ class LangSmithDialect:
     def read(self, span: Span) -> Reading | None:
         """Read one span by its kind."""
         kind = span.text("langsmith.span.kind")
-        given, gave = span.attributes.get("gen_ai.prompt"), span.attributes.get("gen_ai.completion")
+        inputs, outputs = span.attributes.get("gen_ai.prompt"), span.attributes.get("gen_ai.completion")
         if kind == "llm":
             return genai.model(span)
         if kind == "tool":
             name = span.text("gen_ai.tool.name") or span.name
-            return _langgraph.tool(name, _metadata(span), _arguments(given), gave)
+            return _langgraph.tool(name, _metadata(span), _arguments(inputs), outputs)
         if kind in ("chain", "prompt", "parser"):
-            return _langgraph.chain(span.name, _metadata(span), given, gave)
+            return _langgraph.chain(span.name, _metadata(span), inputs, outputs)
         return None
 
 
@@ -42,7 +42,7 @@ def _metadata(span: Span) -> dict[str, Any]:
     return {key[len(_METADATA) :]: value for key, value in span.attributes.items() if key.startswith(_METADATA)}
 
 
-def _arguments(given: object) -> object:
+def _arguments(inputs: object) -> object:
     """Read a tool's arguments: alone, or under `input`. As a value, so that they are written as the program's are."""
-    read = parsed(given)
-    return read["input"] if isinstance(read, dict) and set(read) == {"input"} else given if read is None else read
+    read = parse_structure(inputs)
+    return read["input"] if isinstance(read, dict) and set(read) == {"input"} else inputs if read is None else read

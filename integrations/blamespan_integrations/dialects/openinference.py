@@ -17,7 +17,7 @@ from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import _langgraph
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in, rest_of_state
-from blamespan_integrations.dialects._values import as_text, names, parsed, tokens
+from blamespan_integrations.dialects._values import as_text, names, parse_structure, tokens
 
 __all__ = ["OpenInferenceDialect"]
 
@@ -39,7 +39,7 @@ class OpenInferenceDialect:
             return _model(span)
         if kind == "TOOL":
             return _tool(span)
-        metadata = parsed(span.attributes.get("metadata"))
+        metadata = parse_structure(span.attributes.get("metadata"))
         if isinstance(metadata, Mapping) and kind in ("CHAIN", "AGENT"):
             return _chain(span, metadata)
         if kind == "AGENT":
@@ -73,40 +73,40 @@ def _chain(span: Span, metadata: Mapping[str, Any]) -> Reading:
 def _tool(span: Span) -> Reading | None:
     if "tool.name" not in span.attributes and span.name.startswith("handoff to "):
         return None  # OpenAI Agents: the call of the tool that hands over says the same
-    given = span.attributes.get("input.value")
+    raw_input = span.attributes.get("input.value")
     result = span.attributes.get("output.value")
-    read = parsed(given)
+    read = parse_structure(raw_input)
     if isinstance(read, Mapping) and "kwargs" not in read and "input_str" not in read:
-        arguments: str | None = as_text(given)
+        arguments: str | None = as_text(raw_input)
     else:
-        arguments = _written_arguments(span, given)
-    metadata = parsed(span.attributes.get("metadata"))
+        arguments = _written_arguments(span, raw_input)
+    metadata = parse_structure(span.attributes.get("metadata"))
     name = span.text("tool.name") or span.name
     return _langgraph.tool(
         name, metadata if isinstance(metadata, Mapping) else {}, arguments, result, span.attributes.get("tool_call.id")
     )
 
 
-def _written_arguments(span: Span, given: object) -> str | None:
+def _written_arguments(span: Span, raw_input: object) -> str | None:
     """Read arguments from elsewhere: of AutoGen they are the tool's `tool.parameters`."""
-    parameters = parsed(span.attributes.get("tool.parameters"))
+    parameters = parse_structure(span.attributes.get("tool.parameters"))
     if isinstance(parameters, Mapping) and "properties" not in parameters:
         return as_text(span.attributes["tool.parameters"])
-    return None if given is None else as_text(given)
+    return None if raw_input is None else as_text(raw_input)
 
 
 def _agent(span: Span) -> Reading:
     output = span.attributes.get("output.value")
-    said = _crew_output(output) or messages_in(output)
+    messages = _crew_output(output) or messages_in(output)
     name = span.text("agent.name") or span.text("graph.node.id") or span.name
     if "agent.name" not in span.attributes and "graph.node.id" not in span.attributes:
         return Reading(role="run", name=name)  # OpenAI Agents: the whole workflow
     return Reading(
         role="agent",
         name=name,
-        inputs=_given(span.attributes.get("input.value")),
-        outputs=said,
-        text=None if said else rest_of_state(output),
+        inputs=_read_input(span.attributes.get("input.value")),
+        outputs=messages,
+        text=None if messages else rest_of_state(output),
         usage=_usage(span),
     )
 
@@ -117,22 +117,22 @@ def _run(span: Span) -> Reading:
     return Reading(
         role="run" if participants else "chain",
         name=span.name.partition(".")[0].partition("_")[0] if participants else span.name,
-        inputs=_given(attributes.get("input.value")) or _crew_task(attributes.get("crew_tasks")),
+        inputs=_read_input(attributes.get("input.value")) or _crew_task(attributes.get("crew_tasks")),
         outputs=messages_in(attributes.get("output.value")) if participants else (),
         participants=participants,
     )
 
 
-def _given(value: object) -> list[Message]:
+def _read_input(value: object) -> list[Message]:
     """Read what an agent or team was given: messages, a task, or the text of message objects."""
-    read = parsed(value)
+    read = parse_structure(value)
     if isinstance(read, Mapping) and isinstance(read.get("task"), str):
         return [Message.of_text("user", read["task"])]
     if isinstance(read, Mapping) and isinstance(read.get("messages"), list):
         texts = [match for item in read["messages"] if isinstance(item, str) for match in _REPR.findall(item[:100_000])]
         if texts:
             return [
-                Message.of_text("user" if source == "user" else "assistant", _unquoted(text), name=source)
+                Message.of_text("user" if source == "user" else "assistant", _unquote(text), name=source)
                 for source, text in texts
             ]
     return messages_in(read)
@@ -142,7 +142,7 @@ _REPR = re.compile(r"source='([^']*)' .{0,400}?content=('(?:[^'\\]|\\.)*'|\"(?:[
 """An AutoGen message as Python writes it down."""
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     body = text[1:-1]
     if "\\" not in body:
         return body
@@ -154,20 +154,20 @@ def _unquoted(text: str) -> str:
 
 def _crew_output(value: object) -> list[Message]:
     """Read what CrewAI's agent gave back: a task's output, whose text stands under `raw`."""
-    read = parsed(value)
+    read = parse_structure(value)
     if isinstance(read, Mapping) and isinstance(read.get("raw"), str) and "expected_output" in read:
         return [Message.of_text("assistant", read["raw"])]
     return []
 
 
 def _crew_agents(value: object) -> tuple[str, ...]:
-    read = parsed(value)
+    read = parse_structure(value)
     roles = [item.get("role") for item in read if isinstance(item, Mapping)] if isinstance(read, list) else []
     return tuple(role.strip() for role in roles if isinstance(role, str))
 
 
 def _crew_task(value: object) -> list[Message]:
-    read = parsed(value)
+    read = parse_structure(value)
     first = read[0] if isinstance(read, list) and read and isinstance(read[0], Mapping) else {}
     task = first.get("description")
     return [Message.of_text("user", task)] if isinstance(task, str) else []

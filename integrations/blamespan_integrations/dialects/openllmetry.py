@@ -13,7 +13,7 @@ from blamespan import conventions as words
 from blamespan.dialects import Reading
 from blamespan.spans import Span
 from blamespan_integrations.dialects import _langgraph, genai
-from blamespan_integrations.dialects._values import as_text, parsed
+from blamespan_integrations.dialects._values import as_text, parse_structure
 
 __all__ = ["OpenLLMetryDialect"]
 
@@ -47,15 +47,17 @@ class OpenLLMetryDialect:
 
 def _metadata(span: Span) -> Mapping[str, Any]:
     """Read LangChain's metadata: of older releases it stands within what the span was given."""
-    found = {key[len(_METADATA) :]: value for key, value in span.attributes.items() if key.startswith(_METADATA)}
-    given = None if found else parsed(span.attributes.get("traceloop.entity.input"))
-    within = given.get("metadata") if isinstance(given, Mapping) else None
-    return within if isinstance(within, Mapping) else found
+    metadata = {key[len(_METADATA) :]: value for key, value in span.attributes.items() if key.startswith(_METADATA)}
+    entity_input = None if metadata else parse_structure(span.attributes.get("traceloop.entity.input"))
+    within = entity_input.get("metadata") if isinstance(entity_input, Mapping) else None
+    return within if isinstance(within, Mapping) else metadata
 
 
 def _chain(span: Span) -> Reading:
     name = span.text("traceloop.entity.name") or span.name
-    return _langgraph.chain(name, _metadata(span), _given(span, "input", "inputs"), _given(span, "output", "outputs"))
+    return _langgraph.chain(
+        name, _metadata(span), _read_value(span, "input", "inputs"), _read_value(span, "output", "outputs")
+    )
 
 
 def _agent(span: Span) -> Reading:
@@ -68,21 +70,21 @@ def _agent(span: Span) -> Reading:
 
 
 def _tool(span: Span) -> Reading:
-    given = _given(span, "input", "inputs")
-    if isinstance(given, Mapping) and "input_str" in given:
-        given = _python(given["input_str"])
+    entity_input = _read_value(span, "input", "inputs")
+    if isinstance(entity_input, Mapping) and "input_str" in entity_input:
+        entity_input = _python(entity_input["input_str"])
     name = span.text("traceloop.entity.name") or span.text(words.TOOL_NAME) or span.name
-    result = _given(span, "output", "output")
+    result = _read_value(span, "output", "output")
     call_id = span.text(words.TOOL_CALL_ID)
-    return _langgraph.tool(name, _metadata(span), given, result, call_id)
+    return _langgraph.tool(name, _metadata(span), entity_input, result, call_id)
 
 
-def _given(span: Span, which: str, key: str) -> Any:
+def _read_value(span: Span, which: str, key: str) -> Any:
     """Read what a span was given or gave; `Any`, as it may be whatever a program passes around."""
     value = span.attributes.get(f"traceloop.entity.{which}", span.attributes.get(f"gen_ai.task.{which}"))
     if value is None:
         value = span.attributes.get(words.TOOL_ARGUMENTS if which == "input" else words.TOOL_RESULT)
-    read = parsed(value)
+    read = parse_structure(value)
     if isinstance(read, Mapping) and key in read:
         return read[key]
     return value if read is None else read

@@ -35,16 +35,16 @@ _EXECUTED = "exitcode: "
 
 
 def is_chat_message(value: object) -> bool:
-    """Tell whether a value is a message or event of AgentChat."""
+    """Return whether a value is a message or event of AgentChat."""
     return isinstance(value, Mapping) and isinstance(value.get("source"), str) and "type" in value
 
 
 def is_history_message(value: object) -> bool:
-    """Tell whether a value is a message of AutoGen 0.2, or of whoever writes them alike."""
+    """Return whether a value is a message of AutoGen 0.2, or of whoever writes them alike."""
     return isinstance(value, Mapping) and isinstance(value.get("role"), str) and "content" in value
 
 
-def add_chat_message(said: Conversation, message: Mapping[str, Any], place: str) -> None:
+def add_chat_message(conversation: Conversation, message: Mapping[str, Any], location: str) -> None:
     """Add a message or event of AgentChat; what the user says before anybody else is the task.
 
     Raises:
@@ -52,40 +52,44 @@ def add_chat_message(said: Conversation, message: Mapping[str, Any], place: str)
     """
     source, kind, content = str(message["source"]), str(message.get("type")), message.get("content")
     created = message.get("created_at")
-    time_ns = nanoseconds(created, place) if created else 0
+    time_ns = nanoseconds(created, location) if created else 0
     usage = _usage(message.get("models_usage"))
     is_user = source.casefold() in _USERS
     if kind in _SILENT:
         return
-    if is_user and not len(said):
-        said.tasks.append(_text(content))
+    if is_user and not len(conversation):
+        conversation.tasks.append(_text(content))
     elif kind == "ToolCallRequestEvent" and isinstance(content, list):
-        _add_calls(said, source, content, usage, time_ns)
+        _add_calls(conversation, source, content, usage, time_ns)
     elif kind == "ToolCallExecutionEvent" and isinstance(content, list):
         for answer in content:
             if isinstance(answer, Mapping):
                 text, call_id = as_text(answer.get("content")), str(answer.get("call_id") or "")
-                said.answer(source, text, call_id=call_id, time_ns=time_ns, is_error=answer.get("is_error") is True)
+                conversation.answer(
+                    source, text, call_id=call_id, time_ns=time_ns, is_error=answer.get("is_error") is True
+                )
     elif kind == "CodeExecutionEvent":
         result = message.get("result")
         output = result if isinstance(result, Mapping) else {}
-        said.execute(source, as_text(output.get("output")), time_ns=time_ns, is_error=bool(output.get("exit_code")))
+        conversation.execute(
+            source, as_text(output.get("output")), time_ns=time_ns, is_error=bool(output.get("exit_code"))
+        )
     else:
-        said.join(source, "user" if is_user else "agent")
+        conversation.join(source, "user" if is_user else "agent")
         target = message.get("target")
         recipients = (target,) if kind == "HandoffMessage" and isinstance(target, str) else ()
         step_kind = _KINDS.get(kind, "message")
-        said.say(source, _text(content), kind=step_kind, recipients=recipients, usage=usage, time_ns=time_ns)
+        conversation.say(source, _text(content), kind=step_kind, recipients=recipients, usage=usage, time_ns=time_ns)
 
 
-def add_history_message(said: Conversation, message: Mapping[str, Any]) -> None:
+def add_history_message(conversation: Conversation, message: Mapping[str, Any]) -> None:
     """Add a message of AutoGen 0.2; its first, of the user, is the task."""
     role, content = str(message["role"]), _text(message.get("content"))
     name = message.get("name")
     speaker = name if isinstance(name, str) and name else role
     folded = speaker.casefold()
-    if not len(said) and not said.tasks and (folded in _USERS or role == "user"):
-        said.tasks.append(content)
+    if not len(conversation) and not conversation.tasks and (folded in _USERS or role == "user"):
+        conversation.tasks.append(content)
         return
     if role == "system":
         return
@@ -95,31 +99,33 @@ def add_history_message(said: Conversation, message: Mapping[str, Any]) -> None:
         for answer in listed:
             call_id = str(answer.get("tool_call_id") or "") if isinstance(answer, Mapping) else ""
             if isinstance(answer, Mapping) and (call_id or not name):
-                said.answer(speaker, _text(answer.get("content")), call_id=call_id)
+                conversation.answer(speaker, _text(answer.get("content")), call_id=call_id)
             else:
-                said.execute(speaker, content)
+                conversation.execute(speaker, content)
         return
     if folded in _EXECUTORS or content.startswith(_EXECUTED):
-        said.execute(speaker, content, is_error=content.startswith(_EXECUTED) and not content.startswith("exitcode: 0"))
+        conversation.execute(
+            speaker, content, is_error=content.startswith(_EXECUTED) and not content.startswith("exitcode: 0")
+        )
         return
-    said.join(speaker, "user" if folded in _USERS else "agent")
+    conversation.join(speaker, "user" if folded in _USERS else "agent")
     calls = message.get("tool_calls")
     if content or not calls:
-        said.say(speaker, content)
+        conversation.say(speaker, content)
     if isinstance(calls, list):
         functions = [{**call["function"], "id": call.get("id")} for call in calls if _has_function(call)]
-        _add_calls(said, speaker, functions, None, 0)
+        _add_calls(conversation, speaker, functions, None, 0)
 
 
 def _has_function(call: object) -> bool:
     return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping)
 
 
-def _add_calls(said: Conversation, agent: str, calls: list[Any], usage: Usage | None, time_ns: int) -> None:
+def _add_calls(conversation: Conversation, agent: str, calls: list[Any], usage: Usage | None, time_ns: int) -> None:
     for call in calls:
         if isinstance(call, Mapping):
             name, arguments = str(call.get("name") or ""), as_text(call.get("arguments"))
-            said.call(agent, name, arguments, call_id=str(call.get("id") or ""), usage=usage, time_ns=time_ns)
+            conversation.call(agent, name, arguments, call_id=str(call.get("id") or ""), usage=usage, time_ns=time_ns)
             usage = None  # one model call asked for all of them
 
 
@@ -131,24 +137,24 @@ def _text(content: object) -> str:
     return "\n".join(as_text(part) for part in parts)
 
 
-def _usage(given: object) -> Usage | None:
-    if not isinstance(given, Mapping):
+def _usage(usage: object) -> Usage | None:
+    if not isinstance(usage, Mapping):
         return None
-    return Usage(number(given.get("prompt_tokens")) or 0, number(given.get("completion_tokens")) or 0)
+    return Usage(number(usage.get("prompt_tokens")) or 0, number(usage.get("completion_tokens")) or 0)
 
 
-def check_messages(messages: object, place: str) -> list[Mapping[str, Any]]:
+def check_messages(messages: object, location: str) -> list[Mapping[str, Any]]:
     """Take a list of messages.
 
     Raises:
         UnreadableInput: if it is none, or one of them is none.
     """
     if not isinstance(messages, list):
-        raise UnreadableInput(f"{place}: expected a list of messages, got {str(messages)[:60]!r}.")
-    for place_in_list, message in enumerate(messages):
+        raise UnreadableInput(f"{location}: expected a list of messages, got {str(messages)[:60]!r}.")
+    for index, message in enumerate(messages):
         if not is_chat_message(message) and not is_history_message(message):
             raise UnreadableInput(
-                f"{place}: expected a message with 'source' and 'type', or 'role' and 'content', at place "
-                f"{place_in_list}, got {str(message)[:60]!r}. Correct it or remove it."
+                f"{location}: expected a message with 'source' and 'type', or 'role' and 'content', at place "
+                f"{index}, got {str(message)[:60]!r}. Correct it or remove it."
             )
     return messages

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from blamespan.errors import UnreadableInput
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, StepStatus, Usage
-from blamespan_integrations.importers._records import span_id, trace_id
+from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
 __all__ = ["MAX_STEPS", "Conversation"]
 
@@ -43,7 +43,7 @@ class Conversation:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether it holds more than a run may; nothing is added from then on."""
+        """Return whether it holds more than a run may; nothing is added from then on."""
         return len(self._steps) > MAX_STEPS
 
     def join(self, name: str, role: AgentRole = "agent") -> None:
@@ -65,8 +65,10 @@ class Conversation:
         """Add what an agent said to all, after *inputs* where they are known; give the step's index."""
         if self.is_full:
             return len(self._steps) - 1
-        heard = self._heard(agent) if inputs is None else inputs
-        index = self._add(agent, kind, content, heard, recipients=recipients, usage=usage, time_ns=time_ns, error=error)
+        step_inputs = self._recent_inputs(agent) if inputs is None else inputs
+        index = self._add(
+            agent, kind, content, step_inputs, recipients=recipients, usage=usage, time_ns=time_ns, error=error
+        )
         self._spoken.append(index)
         self._heard_until[agent] = len(self._spoken)
         self._answers.pop(agent, None)
@@ -100,8 +102,8 @@ class Conversation:
         """Add a tool's call as the agent wrote it, in any form; give the step's index."""
         if self.is_full:
             return len(self._steps) - 1
-        heard = self._heard(agent) if inputs is None else inputs
-        index = self._add(agent, "tool_call", content, heard, usage=usage, time_ns=time_ns)
+        step_inputs = self._recent_inputs(agent) if inputs is None else inputs
+        index = self._add(agent, "tool_call", content, step_inputs, usage=usage, time_ns=time_ns)
         self._calls[call_id or f"last of {agent}"] = index
         return index
 
@@ -144,16 +146,16 @@ class Conversation:
             raise UnreadableInput(
                 f"{self.source}: expected at most {MAX_STEPS} steps in a run, got more. Split the file."
             )
-        found = trace_id(*identity, *self.tasks, *(f"{step.agent}\n{step.content}" for step in self._steps))
+        trace_id = derive_trace_id(*identity, *self.tasks, *(f"{step.agent}\n{step.content}" for step in self._steps))
         return MessageActionTrace(
-            trace_id=found,
+            trace_id=trace_id,
             task="\n".join(self.tasks),
-            steps=tuple(replace(step, span_id=span_id(found, step.index)) for step in self._steps),
+            steps=tuple(replace(step, span_id=derive_span_id(trace_id, step.index)) for step in self._steps),
             agents=tuple(Agent(name, role) for name, role in self._roles.items()),
             outcome=self.outcome,
         )
 
-    def _heard(self, agent: str) -> tuple[int, ...]:
+    def _recent_inputs(self, agent: str) -> tuple[int, ...]:
         start = max(self._heard_until[agent], len(self._spoken) - 2 * _MAX_HEARD)
         others = [index for index in self._spoken[start:] if self._steps[index].agent != agent]
         return tuple(sorted({*others, *self._answers.get(agent, ())})[-_MAX_HEARD:])

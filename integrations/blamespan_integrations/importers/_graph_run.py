@@ -22,18 +22,18 @@ class GraphRun:
     """
 
     def __init__(self, source: str) -> None:
-        self.said = Conversation(source)
+        self.conversation = Conversation(source)
         self._before: tuple[int, ...] = ()
         self._now: list[int] = []
 
-    def ask(self, given: object) -> None:
+    def ask(self, value: object) -> None:
         """Take what the graph was given as the task, unless there is one."""
-        if self.said.tasks:
+        if self.conversation.tasks:
             return
-        asked = [message for message in messages_in(given) if message.role == "user"] or task_of(given)
+        asked = [message for message in messages_in(value) if message.role == "user"] or task_of(value)
         task = "\n".join([as_text(part.get("content")) for message in asked for part in message.parts])
         if task:
-            self.said.tasks.append(task)
+            self.conversation.tasks.append(task)
 
     def begin_round(self) -> None:
         """Let the nodes that come next build on those that came last."""
@@ -48,36 +48,36 @@ class GraphRun:
             for index in self._message(node, message, update, after, time_ns):
                 last, after = index, (index,)
         if error:
-            self.said.outcome = "failed"
-            last = self.said.say(
+            self.conversation.outcome = "failed"
+            last = self.conversation.say(
                 node, error, error=error.partition("(")[0][:80] or "error", inputs=after, time_ns=time_ns
             )
         elif last is None and (rest := state_of(update)):
-            last = self.said.say(node, rest, inputs=after, time_ns=time_ns)
-        if last is not None and not self.said.is_full:
+            last = self.conversation.say(node, rest, inputs=after, time_ns=time_ns)
+        if last is not None and not self.conversation.is_full:
             self._now.append(last)
 
     def _message(self, node: str, message: Message, update: object, after: tuple[int, ...], time_ns: int) -> list[int]:
-        found: list[int] = []
+        indices: list[int] = []
         if message.role not in ("assistant", "tool"):
-            return found
+            return indices
         agent, usage = message.name or node, _usage(update, message)
         for part in message.parts:
             kind, call_id = part.get("type"), as_text(part.get("id"))
-            inputs = (found[-1],) if found else after
+            inputs = (indices[-1],) if indices else after
             if kind == "tool_call":
                 name, arguments = as_text(part.get("name")), as_text(part.get("arguments"))
-                index = self.said.call(
+                index = self.conversation.call(
                     agent, name, arguments, call_id=call_id, usage=usage, time_ns=time_ns, inputs=inputs
                 )
             elif kind == "tool_call_response":
-                index = self.said.answer(node, as_text(part.get("response")), call_id=call_id, time_ns=time_ns)
+                index = self.conversation.answer(node, as_text(part.get("response")), call_id=call_id, time_ns=time_ns)
             else:
                 text = as_text(part.get("content"))
-                index = self.said.say(agent, text, usage=usage, time_ns=time_ns, inputs=inputs)
-            found.append(index)
+                index = self.conversation.say(agent, text, usage=usage, time_ns=time_ns, inputs=inputs)
+            indices.append(index)
             usage = None
-        return found
+        return indices
 
 
 def named_updates(writes: object) -> object:
@@ -93,10 +93,10 @@ def _is_pair(item: object) -> bool:
 
 def _usage(update: object, message: Message) -> Usage | None:
     """Find the tokens of the one message that a node gave back; of several it cannot be told whose they are."""
-    told = _usages(update, 0) if message.role == "assistant" else []
-    if len(told) != 1:
+    usages = _usages(update, 0) if message.role == "assistant" else []
+    if len(usages) != 1:
         return None
-    return Usage(number(told[0].get("input_tokens")) or 0, number(told[0].get("output_tokens")) or 0)
+    return Usage(number(usages[0].get("input_tokens")) or 0, number(usages[0].get("output_tokens")) or 0)
 
 
 def _usages(value: Any, depth: int) -> list[Mapping[str, Any]]:
@@ -106,5 +106,5 @@ def _usages(value: Any, depth: int) -> list[Mapping[str, Any]]:
         usage = value.get("usage_metadata")
         if isinstance(usage, Mapping):
             return [usage]
-        return [found for item in value.values() for found in _usages(item, depth + 1)]
-    return [found for item in value for found in _usages(item, depth + 1)] if isinstance(value, list) else []
+        return [indices for item in value.values() for indices in _usages(item, depth + 1)]
+    return [indices for item in value for indices in _usages(item, depth + 1)] if isinstance(value, list) else []

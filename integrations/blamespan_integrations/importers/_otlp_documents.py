@@ -11,10 +11,10 @@ from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
 from blamespan.otlp.json import request_from_document
 from blamespan.otlp.logs import logs_from_document, message_events
 from blamespan.otlp.proto import spans_from_proto
-from blamespan_integrations.importers._grouping import Told
+from blamespan_integrations.importers._span_files import SpanItem
 from blamespan_integrations.importers._span_values import span_id_of, trace_id_of
 
-__all__ = ["told_by_document", "told_by_groups", "told_by_otlp"]
+__all__ = ["read_otlp_document", "read_span_document", "read_span_groups"]
 
 _GROUPS = ("resourceSpans", "resource_spans", "batches")
 _SCOPED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
@@ -29,12 +29,12 @@ _IDS = {
 }
 
 
-def told_by_otlp(document: object, place: str) -> Iterator[Told]:
+def read_otlp_document(document: object, location: str) -> Iterator[SpanItem]:
     """Yield what one OTLP-JSON document tells: spans, or events of log records. Metrics tell nothing of a run.
 
     Args:
         document: The document, parsed; it may be changed.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
     """
     keys = document.keys() if isinstance(document, dict) else ()
     if "resourceMetrics" in keys and "resourceSpans" not in keys:
@@ -43,58 +43,58 @@ def told_by_otlp(document: object, place: str) -> Iterator[Told]:
         if "resourceLogs" in keys and "resourceSpans" not in keys:
             yield message_events(logs_from_document(document).resource_logs)
         else:
-            yield from told_by_groups(request_from_document(document).resource_spans, place)
+            yield from read_span_groups(request_from_document(document).resource_spans, location)
     except BlamespanError as error:
-        yield UnreadableInput(f"{place}: {error}")
+        yield UnreadableInput(f"{location}: {error}")
 
 
-def told_by_document(document: Mapping[str, Any], place: str) -> Iterator[Told]:
+def read_span_document(document: Mapping[str, Any], location: str) -> Iterator[SpanItem]:
     """Yield the spans of a document as Tempo or Jaeger write it: OTLP-JSON but for names and ids.
 
     Args:
         document: Holds the spans' groups under `resourceSpans` or `batches`.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
     """
     try:
-        groups = [_group(group, place) for group in _listed(document, _GROUPS, place)]
+        groups = [_group(group, location) for group in _list_objects(document, _GROUPS, location)]
         request = request_from_document({"resourceSpans": groups})
-        yield from told_by_groups(request.resource_spans, place)
+        yield from read_span_groups(request.resource_spans, location)
     except BlamespanError as error:
-        yield UnreadableInput(str(error) if str(error).startswith(place) else f"{place}: {error}")
+        yield UnreadableInput(str(error) if str(error).startswith(location) else f"{location}: {error}")
 
 
-def told_by_groups(groups: Iterable[ResourceSpans], place: str) -> Iterator[Told]:
+def read_span_groups(groups: Iterable[ResourceSpans], location: str) -> Iterator[SpanItem]:
     """Yield the spans of *groups*, and an error for each that is none."""
     refused: list[MalformedSpan] = []
     yield from spans_from_proto(groups, refused=refused)
     for error in refused:
-        yield UnreadableInput(f"{place}: {error}")
+        yield UnreadableInput(f"{location}: {error}")
 
 
-def _group(group: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _group(group: Mapping[str, Any], location: str) -> dict[str, Any]:
     scoped: list[dict[str, Any]] = [
         {
             "scope": next((item[key] for key in _SCOPES if key in item), {}),
-            "spans": [_span(span, place) for span in _listed(item, ("spans",), place)],
+            "spans": [_span(span, location) for span in _list_objects(item, ("spans",), location)],
         }
-        for item in _listed(group, _SCOPED, place)
+        for item in _list_objects(group, _SCOPED, location)
     ]
     return {"resource": group.get("resource") or {}, "scopeSpans": scoped}
 
 
-def _span(span: Mapping[str, Any], place: str) -> dict[str, Any]:
-    links = [_with_hex_ids(link, place) for link in _listed(span, ("links",), place)]
-    return {**_with_hex_ids(span, place), "links": links}
+def _span(span: Mapping[str, Any], location: str) -> dict[str, Any]:
+    links = [_with_hex_ids(link, location) for link in _list_objects(span, ("links",), location)]
+    return {**_with_hex_ids(span, location), "links": links}
 
 
-def _with_hex_ids(owner: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _with_hex_ids(owner: Mapping[str, Any], location: str) -> dict[str, Any]:
     """Write the ids as hex; an empty parent is none."""
-    ids = {key: read(owner[key], place) for key, read in _IDS.items() if owner.get(key)}
+    ids = {key: read(owner[key], location) for key, read in _IDS.items() if owner.get(key)}
     return {key: value for key, value in owner.items() if key not in _IDS} | ids
 
 
-def _listed(owner: Mapping[str, Any], keys: Iterable[str], place: str) -> list[Mapping[str, Any]]:
-    found: object = next((owner[key] for key in keys if owner.get(key)), [])
-    if isinstance(found, list) and all(isinstance(item, Mapping) for item in found):
-        return found
-    raise UnreadableInput(f"{place}: expected {' or '.join(keys)} to list objects, got {str(found)[:60]!r}.")
+def _list_objects(owner: Mapping[str, Any], keys: Iterable[str], location: str) -> list[Mapping[str, Any]]:
+    value: object = next((owner[key] for key in keys if owner.get(key)), [])
+    if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+        return value
+    raise UnreadableInput(f"{location}: expected {' or '.join(keys)} to list objects, got {str(value)[:60]!r}.")

@@ -12,7 +12,8 @@ from blamespan.importing.files import read_lines
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
-from blamespan_integrations.importers._records import parse_json, span_id, trace_id
+from blamespan_integrations.importers._records import parse_object
+from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
 __all__ = ["AegisImporter"]
 
@@ -34,7 +35,7 @@ class AegisImporter:
     description = "AEGIS JSON lines: text, agents and labelled faults; no times, recipients or step labels"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the first line's keys."""
+        """Check the first line's keys."""
         line = head.lstrip()[:1_000_000].split(b"\n", 1)[0]
         if not line.startswith(b"{"):
             return False
@@ -47,7 +48,7 @@ class AegisImporter:
         for number, line in read_lines(path):
             source = f"{path.name}:{number}"
             try:
-                yield _run(parse_json(line, source, _EXPECTED), source)
+                yield _run(parse_object(line, source, _EXPECTED), source)
             except UnreadableInput as error:
                 yield error
 
@@ -55,15 +56,15 @@ class AegisImporter:
 def _run(record: Mapping[str, Any], source: str) -> RecordedRun:  # Any: a file's JSON, checked field by field
     question = _field(record, "question", str, source)
     entries = _field(record, "trajectory", list, source)
-    said = [_entry(entry, place, source) for place, entry in enumerate(entries)]
-    identity = trace_id("aegis", repr(record.get("index")), question, *(part for pair in said for part in pair))
-    names = dict.fromkeys(agent for agent, _ in said)
+    pairs = [_entry(entry, index, source) for index, entry in enumerate(entries)]
+    identity = derive_trace_id("aegis", repr(record.get("index")), question, *(part for pair in pairs for part in pair))
+    names = dict.fromkeys(agent for agent, _ in pairs)
     trace = MessageActionTrace(
         trace_id=identity,
         task=question,
         steps=tuple(
-            Step(index, span_id(identity, index), agent, _kind(agent), content)
-            for index, (agent, content) in enumerate(said)
+            Step(index, derive_span_id(identity, index), agent, _kind(agent), content)
+            for index, (agent, content) in enumerate(pairs)
         ),
         agents=tuple(Agent(name, _role(name)) for name in names),
         outcome="failed",  # AEGIS keeps only runs that fail after injection
@@ -71,13 +72,13 @@ def _run(record: Mapping[str, Any], source: str) -> RecordedRun:  # Any: a file'
     return RecordedRun(source, trace, _faults(record, source))
 
 
-def _entry(entry: object, place: int, source: str) -> tuple[str, str]:
+def _entry(entry: object, index: int, source: str) -> tuple[str, str]:
     if isinstance(entry, dict):
         agent, content = entry.get("agent_name"), entry.get("content")
         if isinstance(agent, str) and agent and isinstance(content, str | None):
             return agent, content or ""
     raise UnreadableInput(
-        f'{source}: expected {{"agent_name": str, "content": str}} at trajectory[{place}], got {str(entry)[:80]!r}. '
+        f'{source}: expected {{"agent_name": str, "content": str}} at trajectory[{index}], got {str(entry)[:80]!r}. '
         "Correct the line or remove it."
     )
 

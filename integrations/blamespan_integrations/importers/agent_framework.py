@@ -15,7 +15,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
-from blamespan_integrations.importers._json_values import json_values
+from blamespan_integrations.importers._records import json_values
 
 __all__ = ["AgentFrameworkImporter"]
 
@@ -31,7 +31,7 @@ class AgentFrameworkImporter:
     description = "Agent Framework messages (response, conversation, lines); loses times, tokens and who was addressed"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the keys of the first message."""
+        """Check the keys of the first message."""
         del path
         is_json = head.lstrip()[:1] in (b"{", b"[")
         return is_json and bool(_CONTENTS.search(head) and _OWN.search(head)) and b'"role"' in head
@@ -42,12 +42,12 @@ class AgentFrameworkImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        for source, given in _runs(path):
-            if isinstance(given, UnreadableInput):
-                yield given
+        for source, record in _runs(path):
+            if isinstance(record, UnreadableInput):
+                yield record
                 continue
             try:
-                yield RecordedRun(source, _conversation(source, given))
+                yield RecordedRun(source, _conversation(source, record))
             except UnreadableInput as error:
                 yield error
 
@@ -55,61 +55,61 @@ class AgentFrameworkImporter:
 def _runs(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield each response, and each list of messages; messages on lines of their own are one run."""
     loose: list[Any] = []
-    group, place = -1, str(path)
-    for found in json_values(path, "messages of Agent Framework"):
-        if isinstance(found, UnreadableInput):
-            yield place, found
+    group, location = -1, str(path)
+    for item in json_values(path, "messages of Agent Framework"):
+        if isinstance(item, UnreadableInput):
+            yield location, item
             continue
-        if found.is_element and found.group != group and loose:
-            yield place, {"messages": loose}
+        if item.is_element and item.group != group and loose:
+            yield location, {"messages": loose}
             loose = []
-        group, value = found.group, found.value
+        group, value = item.group, item.value
         if isinstance(value, Mapping) and "messages" in value:
-            yield found.place, value
+            yield item.location, value
         elif isinstance(value, list):
-            yield found.place, {"messages": value}
+            yield item.location, {"messages": value}
         else:
-            place = place if loose else found.place
+            location = location if loose else item.location
             if len(loose) <= MAX_STEPS:  # more is refused when the run is made
                 loose.append(value)
     if loose:
-        yield place, {"messages": loose}
+        yield location, {"messages": loose}
 
 
-def _conversation(source: str, given: Mapping[str, Any]) -> MessageActionTrace:
-    said = Conversation(source)
-    messages = given["messages"] if isinstance(given["messages"], list) else [given["messages"]]
-    for place, message in enumerate(messages):
+def _conversation(source: str, record: Mapping[str, Any]) -> MessageActionTrace:
+    conversation = Conversation(source)
+    messages = record["messages"] if isinstance(record["messages"], list) else [record["messages"]]
+    for index, message in enumerate(messages):
         if not isinstance(message, Mapping) or not isinstance(message.get("contents"), list):
             raise UnreadableInput(
-                f"{source}: expected a message with 'role' and 'contents' at place {place}, got {str(message)[:60]!r}. "
+                f"{source}: expected a message with 'role' and 'contents' at place {index}, got {str(message)[:60]!r}. "
                 "Correct it or remove it."
             )
-        _add(said, message)
-    return said.trace("agent-framework")
+        _add(conversation, message)
+    return conversation.trace("agent-framework")
 
 
-def _add(said: Conversation, message: Mapping[str, Any]) -> None:
-    given = message.get("role")
-    role = as_text(given.get("value") if isinstance(given, Mapping) else given)
-    named = message.get("author_name")
-    author = named if isinstance(named, str) and named else ""
+def _add(conversation: Conversation, message: Mapping[str, Any]) -> None:
+    record = message.get("role")
+    role = as_text(record.get("value") if isinstance(record, Mapping) else record)
+    author_name = message.get("author_name")
+    author = author_name if isinstance(author_name, str) and author_name else ""
     for content in message["contents"]:
         kind = content.get("type") if isinstance(content, Mapping) else None
         if kind == "text" and role in ("user", "system"):
-            if role == "user" and not len(said):
-                said.tasks.append(as_text(content.get("text")))
+            if role == "user" and not len(conversation):
+                conversation.tasks.append(as_text(content.get("text")))
             elif role == "user":
-                said.join(author or "user", "agent" if author else "user")
-                said.say(author or "user", as_text(content.get("text")))
+                conversation.join(author or "user", "agent" if author else "user")
+                conversation.say(author or "user", as_text(content.get("text")))
         elif kind == "text":
-            said.say(author or _UNNAMED, as_text(content.get("text")))
+            conversation.say(author or _UNNAMED, as_text(content.get("text")))
         elif kind == "text_reasoning":
-            said.say(author or _UNNAMED, as_text(content.get("text")), kind="plan")
+            conversation.say(author or _UNNAMED, as_text(content.get("text")), kind="plan")
         elif kind == "function_call":
             name, arguments = as_text(content.get("name")), as_text(content.get("arguments"))
-            said.call(author or _UNNAMED, name, arguments, call_id=as_text(content.get("call_id")))
+            conversation.call(author or _UNNAMED, name, arguments, call_id=as_text(content.get("call_id")))
         elif kind == "function_result":
             failed = bool(content.get("exception"))
             text = as_text(content.get("exception") if failed else content.get("result"))
-            said.answer(author or _UNNAMED, text, call_id=as_text(content.get("call_id")), is_error=failed)
+            conversation.answer(author or _UNNAMED, text, call_id=as_text(content.get("call_id")), is_error=failed)

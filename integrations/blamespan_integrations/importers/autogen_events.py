@@ -20,9 +20,9 @@ from blamespan.importing.files import read_lines
 from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import parse_json
 from blamespan_integrations.dialects._values import as_text
-from blamespan_integrations.importers import _records
 from blamespan_integrations.importers._autogen_messages import add_chat_message, is_chat_message
 from blamespan_integrations.importers._conversation import Conversation
+from blamespan_integrations.importers._records import parse_object
 
 __all__ = ["AutoGenEventsImporter"]
 
@@ -45,7 +45,7 @@ class AutoGenEventsImporter:
     )
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from an event's type and keys."""
+        """Check an event's type and keys."""
         del path
         return bool(_EVENT.search(head)) and any(key in head for key in _KEYS) and b"resourceSpans" not in head
 
@@ -55,32 +55,34 @@ class AutoGenEventsImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        open_runs: OrderedDict[str, _Run] = OrderedDict()
-        for place, event in _events(path):
+        open_runs: OrderedDict[str, _TeamRun] = OrderedDict()
+        for location, event in _events(path):
             if isinstance(event, UnreadableInput):
                 yield event
                 continue
             try:
-                yield from _taken(event, place, open_runs)
+                yield from _take_event(event, location, open_runs)
             except UnreadableInput as error:
                 yield error
         for run in open_runs.values():
-            yield from run.ended()
+            yield from run.finish()
 
 
 @dataclass(slots=True)
-class _Run:
+class _TeamRun:
     """A team at work."""
 
-    said: Conversation
-    seen: set[str] = field(default_factory=set)
+    conversation: Conversation
+    message_ids: set[str] = field(default_factory=set)
     is_team: bool = False
 
-    def ended(self) -> Iterator[RecordedRun | UnreadableInput]:
+    def finish(self) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the run; nothing where nobody said anything."""
-        if len(self.said):
+        if len(self.conversation):
             try:
-                yield RecordedRun(self.said.source, self.said.trace("autogen", *sorted(self.seen)))
+                yield RecordedRun(
+                    self.conversation.source, self.conversation.trace("autogen", *sorted(self.message_ids))
+                )
             except UnreadableInput as error:
                 yield error
 
@@ -92,22 +94,22 @@ def _events(path: Path) -> Iterator[tuple[str, dict[str, Any] | UnreadableInput]
         for number, line in read_lines(path, refused=refused):
             while refused:
                 yield "", refused.pop()
-            place = f"{path}:{number}"
+            location = f"{path}:{number}"
             start = line.find(b"{")  # a log may write time and level before the event
             if start < 0:
                 continue
             try:
-                yield place, _records.parse_json(line[start:], place, "an event of AutoGen")
+                yield location, parse_object(line[start:], location, "an event of AutoGen")
             except UnreadableInput as error:
-                yield place, error
+                yield location, error
     except UnreadableInput as error:
         refused.append(error)
     for trouble in refused:
         yield str(path), trouble
 
 
-def _taken(
-    event: Mapping[str, Any], place: str, open_runs: OrderedDict[str, _Run]
+def _take_event(
+    event: Mapping[str, Any], location: str, open_runs: OrderedDict[str, _TeamRun]
 ) -> Iterator[RecordedRun | UnreadableInput]:
     """Take one event up; yield the runs that it ends.
 
@@ -116,54 +118,56 @@ def _taken(
     """
     kind = event.get("type")
     if kind not in _TYPES:
-        raise UnreadableInput(f"{place}: expected an event of AutoGen, got type {kind!r}. Remove the line.")
+        raise UnreadableInput(f"{location}: expected an event of AutoGen, got type {kind!r}. Remove the line.")
     team = _team_of(event)
     payload = _payload(event) if kind != "ToolCall" else None
     messages = list(_messages(payload))
     if isinstance(payload, Mapping) and isinstance(payload.get("messages"), list) and team in open_runs:
-        known = open_runs[team].seen
-        if len(open_runs[team].said) and any(str(message.get("id")) not in known for message in messages):
-            yield from open_runs.pop(team).ended()
-    run = open_runs.setdefault(team, _Run(Conversation(place)))
+        known_ids = open_runs[team].message_ids
+        if len(open_runs[team].conversation) and any(str(message.get("id")) not in known_ids for message in messages):
+            yield from open_runs.pop(team).finish()
+    run = open_runs.setdefault(team, _TeamRun(Conversation(location)))
     open_runs.move_to_end(team)
     if len(open_runs) > _MAX_OPEN:
-        yield from open_runs.popitem(last=False)[1].ended()
-    _add(run, event, payload, messages, place)
+        yield from open_runs.popitem(last=False)[1].finish()
+    _add(run, event, payload, messages, location)
 
 
-def _add(run: _Run, event: Mapping[str, Any], payload: object, messages: list[Mapping[str, Any]], place: str) -> None:
+def _add(
+    run: _TeamRun, event: Mapping[str, Any], payload: object, messages: list[Mapping[str, Any]], location: str
+) -> None:
     kind = event["type"]
     if messages:
         run.is_team = True
     for message in messages:
         identity = str(message.get("id") or json.dumps(message, sort_keys=True, default=str))
-        if identity not in run.seen and not run.said.is_full:
-            run.seen.add(identity)
-            add_chat_message(run.said, message, place)
+        if identity not in run.message_ids and not run.conversation.is_full:
+            run.message_ids.add(identity)
+            add_chat_message(run.conversation, message, location)
     if kind == "MessageHandlerException":
-        run.said.outcome = "failed"
-        run.said.say(
+        run.conversation.outcome = "failed"
+        run.conversation.say(
             _name(event.get("handling_agent")), as_text(event.get("exception")), error="MessageHandlerException"
         )
     elif run.is_team or messages:
         return
     elif kind == "ToolCall":
         agent = _name(event.get("agent_id"))
-        run.said.call(agent, as_text(event.get("tool_name")), as_text(event.get("arguments")))
-        run.said.answer(agent, as_text(event.get("result")))
+        run.conversation.call(agent, as_text(event.get("tool_name")), as_text(event.get("arguments")))
+        run.conversation.answer(agent, as_text(event.get("result")))
     elif kind == "Message" and str(event.get("delivery_stage")).endswith("SEND"):
         _add_own(run, event, payload)
 
 
-def _add_own(run: _Run, event: Mapping[str, Any], payload: object) -> None:
+def _add_own(run: _TeamRun, event: Mapping[str, Any], payload: object) -> None:
     """Add a message of a program's own type: its `content`, or all of it."""
     text = as_text(payload.get("content", payload) if isinstance(payload, Mapping) else event.get("payload"))
     if event.get("sender") is None:
-        if not len(run.said):
-            run.said.tasks.append(text)
+        if not len(run.conversation):
+            run.conversation.tasks.append(text)
         return
     receiver = event.get("receiver")
-    run.said.say(_name(event["sender"]), text, recipients=(_name(receiver),) if receiver else ())
+    run.conversation.say(_name(event["sender"]), text, recipients=(_name(receiver),) if receiver else ())
 
 
 def _messages(payload: object) -> Iterator[Mapping[str, Any]]:
@@ -171,13 +175,13 @@ def _messages(payload: object) -> Iterator[Mapping[str, Any]]:
     if not isinstance(payload, Mapping):
         return
     response = payload.get("response")
-    given = payload.get("messages")
-    held = [
-        *(given if isinstance(given, list) else ()),
+    messages = payload.get("messages")
+    candidates = [
+        *(messages if isinstance(messages, list) else ()),
         payload.get("message"),
         *(_inner(response) if isinstance(response, Mapping) else ()),
     ]
-    yield from (message for message in held if is_chat_message(message))
+    yield from (message for message in candidates if is_chat_message(message))
 
 
 def _inner(response: Mapping[str, Any]) -> list[Any]:
@@ -197,9 +201,9 @@ def _payload(event: Mapping[str, Any]) -> object:
 
 def _team_of(event: Mapping[str, Any]) -> str:
     for key in ("sender", "receiver", "handling_agent", "agent_id"):
-        told = _TEAM.search(str(event.get(key) or ""))
-        if told:
-            return told[1]
+        match = _TEAM.search(str(event.get(key) or ""))
+        if match:
+            return match[1]
     return _NO_TEAM
 
 

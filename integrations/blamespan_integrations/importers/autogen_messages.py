@@ -26,7 +26,7 @@ from blamespan_integrations.importers._autogen_messages import (
     is_history_message,
 )
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
-from blamespan_integrations.importers._json_values import Found, json_values
+from blamespan_integrations.importers._records import JsonValue, json_values
 
 __all__ = ["AutoGenMessagesImporter"]
 
@@ -49,7 +49,7 @@ class AutoGenMessagesImporter:
     )
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the keys of the first message."""
+        """Check the keys of the first message."""
         del path
         start = head.lstrip()[:65_536]
         if _PYTHON.match(start):
@@ -74,14 +74,14 @@ class AutoGenMessagesImporter:
 
 
 def _run(source: str, messages: object) -> RecordedRun | UnreadableInput:
-    said = Conversation(source)
+    conversation = Conversation(source)
     try:
         for number, message in enumerate(check_messages(messages, source)):
             if is_chat_message(message):
-                add_chat_message(said, message, f"{source} message {number}")
+                add_chat_message(conversation, message, f"{source} message {number}")
             else:
-                add_history_message(said, message)
-        return RecordedRun(source, said.trace("autogen"))
+                add_history_message(conversation, message)
+        return RecordedRun(source, conversation.trace("autogen"))
     except UnreadableInput as error:
         return error
 
@@ -90,31 +90,31 @@ def _runs(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the messages of each run: those of an object, of a list, or of all lines that are one message each."""
     loose: list[Any] = []
     group = -1
-    place = str(path)
-    for found in json_values(path, _EXPECTED):
-        if isinstance(found, UnreadableInput):
-            yield place, found
+    location = str(path)
+    for item in json_values(path, _EXPECTED):
+        if isinstance(item, UnreadableInput):
+            yield location, item
             continue
-        if found.is_element and found.group != group and loose:
-            yield place, loose
+        if item.is_element and item.group != group and loose:
+            yield location, loose
             loose = []
-        group = found.group
-        messages = _within(found)
+        group = item.group
+        messages = _within(item)
         if messages is not None:
-            yield found.place, messages
-        elif isinstance(found.value, list):
-            yield found.place, found.value
+            yield item.location, messages
+        elif isinstance(item.value, list):
+            yield item.location, item.value
         else:
-            place = place if loose else found.place
+            location = location if loose else item.location
             if len(loose) <= MAX_STEPS:  # more is refused when the run is made
-                loose.append(found.value)
+                loose.append(item.value)
     if loose:
-        yield place, loose
+        yield location, loose
 
 
-def _within(found: Found) -> Any:
+def _within(item: JsonValue) -> Any:
     """Find the messages of a result or a state; None where the value is a message itself."""
-    value = found.value
+    value = item.value
     if not isinstance(value, Mapping) or is_chat_message(value) or is_history_message(value):
         return None
     if "messages" in value:

@@ -12,7 +12,7 @@ from pathlib import Path
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan_integrations.importers._conversation import Conversation
-from blamespan_integrations.importers._json_values import Found, runs_of_objects
+from blamespan_integrations.importers._records import JsonValue, runs_of_objects
 
 __all__ = ["BigBenchMistakeImporter"]
 
@@ -40,7 +40,7 @@ class BigBenchMistakeImporter:
     description = "BIG-Bench-Mistake JSON lines: one model's reasoning, its first wrong step labelled; no times"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the keys of the first run."""
+        """Check the keys of the first run."""
         del path
         return bool(_START.match(head) and _STEPS.search(head) and (_LABEL.search(head) or _LONG.match(head)))
 
@@ -49,51 +49,51 @@ class BigBenchMistakeImporter:
         return runs_of_objects(path, _EXPECTED, _run)
 
 
-def _run(found: Found) -> RecordedRun:
-    said = Conversation(found.place)
-    said.tasks.append(_text(found, "input"))
-    lines = found.value.get("steps")
+def _run(record: JsonValue) -> RecordedRun:
+    conversation = Conversation(record.location)
+    conversation.tasks.append(_text(record, "input"))
+    lines = record.value.get("steps")
     if not isinstance(lines, list):
-        raise _wrong(found, "'steps' as a list of lines", lines)
-    for place, line in enumerate(lines):
+        raise _wrong(record, "'steps' as a list of lines", lines)
+    for index, line in enumerate(lines):
         if not isinstance(line, str):
-            raise _wrong(found, f"steps[{place}] as text", line)
-        said.say(_AGENT, line)
-    mistake, is_right = _mistake(found, len(lines)), _is_right(found)
-    said.outcome = "succeeded" if mistake is None and is_right else "failed"
+            raise _wrong(record, f"steps[{index}] as text", line)
+        conversation.say(_AGENT, line)
+    mistake, is_right = _mistake(record, len(lines)), _is_right(record)
+    conversation.outcome = "succeeded" if mistake is None and is_right else "failed"
     faults: tuple[Fault, ...] | None = () if is_right else None
     if mistake is not None:
         faults = (Fault(_AGENT, step=mistake),)
-    return RecordedRun(found.place, said.trace("bigbench-mistake"), faults)
+    return RecordedRun(record.location, conversation.trace("bigbench-mistake"), faults)
 
 
-def _mistake(found: Found, n_steps: int) -> int | None:
-    """Give the index of the first wrong step, or None where the label says that there is none."""
-    index = found.value.get("mistake_index", "nothing")
+def _mistake(record: JsonValue, n_steps: int) -> int | None:
+    """Return the index of the first wrong step, or None where the label says that there is none."""
+    index = record.value.get("mistake_index", "nothing")
     if index is None or (type(index) is int and 0 <= index < n_steps):
         return index
-    raise _wrong(found, f"'mistake_index' as an index below {n_steps}, or null", index)
+    raise _wrong(record, f"'mistake_index' as an index below {n_steps}, or null", index)
 
 
-def _is_right(found: Found) -> bool:
+def _is_right(record: JsonValue) -> bool:
     """Compare the answer with the right one, but for commas, a full stop, case and spaces; without one it is wrong."""
-    answer = found.value.get("answer")
-    return answer is not None and _bare(_text(found, "answer")) == _bare(_text(found, "target"))
+    answer = record.value.get("answer")
+    return answer is not None and _bare(_text(record, "answer")) == _bare(_text(record, "target"))
 
 
 def _bare(answer: str) -> str:
     return " ".join(answer.casefold().replace(",", " ").split()).removesuffix(".").rstrip()
 
 
-def _text(found: Found, key: str) -> str:
-    value = found.value.get(key)
+def _text(record: JsonValue, key: str) -> str:
+    value = record.value.get(key)
     if not isinstance(value, str):
-        raise _wrong(found, f"{key!r} as text", value)
+        raise _wrong(record, f"{key!r} as text", value)
     return value
 
 
-def _wrong(found: Found, expected: str, value: object) -> UnreadableInput:
+def _wrong(record: JsonValue, expected: str, value: object) -> UnreadableInput:
     return UnreadableInput(
-        f"{found.place}: expected {_EXPECTED} with {expected}, got {str(value)[:60]!r}. "
+        f"{record.location}: expected {_EXPECTED} with {expected}, got {str(value)[:60]!r}. "
         "Correct the line or remove it, or name another format with --format."
     )

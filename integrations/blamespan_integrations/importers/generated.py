@@ -14,7 +14,7 @@ from blamespan.importing.files import head_of, read_lines
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan.trace import Outcome
-from blamespan_integrations.importers._records import parse_json
+from blamespan_integrations.importers._records import parse_object
 from blamespan_integrations.importers.otlp_json import OtlpJsonImporter
 
 __all__ = ["GeneratedImporter"]
@@ -40,7 +40,7 @@ class GeneratedImporter:
         self._spans = OtlpJsonImporter()
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell a corpus's description or labels from their first keys, and its runs from the labels beside them."""
+        """Check the first keys for a corpus's description or labels, and the labels beside a file of runs."""
         start = head.lstrip()[:4_096]
         if _is_beside_runs(start):
             return True
@@ -77,7 +77,7 @@ def _with_labels(
             yield run
             continue
         try:
-            yield _labelled(run, labels[run.trace.trace_id])
+            yield _add_label(run, labels[run.trace.trace_id])
         except UnreadableInput as error:
             yield error
 
@@ -95,7 +95,7 @@ def _labels_beside(path: Path) -> Path | None:
 
 
 def _is_beside_runs(start: bytes) -> bool:
-    """Tell a corpus's description, its labels and those that people add: they hold no run."""
+    """Return whether this is a corpus's description, its labels or those that people add: they hold no run."""
     return bool(re.match(rb'\{\s*"blamespan_corpus"', start)) or _is_label(start) or _is_persons(start)
 
 
@@ -117,7 +117,7 @@ def _labels(path: Path, changed_ns: int) -> tuple[_Labels, tuple[UnreadableInput
     troubles = []
     for number, line in read_lines(path):
         try:
-            label = parse_json(line, f"{path.name}:{number}", _EXPECTED)
+            label = parse_object(line, f"{path.name}:{number}", _EXPECTED)
         except UnreadableInput as error:
             troubles.append(error)
             continue
@@ -125,26 +125,26 @@ def _labels(path: Path, changed_ns: int) -> tuple[_Labels, tuple[UnreadableInput
     return labels, tuple(troubles)
 
 
-def _labelled(run: RecordedRun, label: Mapping[str, Any]) -> RecordedRun:
+def _add_label(run: RecordedRun, label: Mapping[str, Any]) -> RecordedRun:
     decisive = label.get("decisive")
     rows = [decisive] if decisive is not None else []
-    rows += [row for row in _typed(label, "faults", list, run.source) if not _is_same_step(row, decisive)]
+    rows += [row for row in _read_field(label, "faults", list, run.source) if not _is_same_step(row, decisive)]
     outcome = _OUTCOMES.get(str(label.get("outcome")))
     if outcome is None:
         raise _wrong(run.source, f"'outcome' as one of {', '.join(_OUTCOMES)}", label.get("outcome"))
     origin = Origin(
-        **{key: _typed(label, key, str, run.source) for key in ("purpose", "family", "topology", "framework")},
-        **{key: _typed(label, key, str, run.source) for key in ("cast", "recipe", "twin")},
+        **{key: _read_field(label, key, str, run.source) for key in ("purpose", "family", "topology", "framework")},
+        **{key: _read_field(label, key, str, run.source) for key in ("cast", "recipe", "twin")},
         decisive=_step(decisive, run) if decisive is not None else None,
-        carried_by=tuple(_index(one, run) for one in _typed(label, "carried_by", list, run.source)),
-        is_verified=_typed(label, "verified", bool, run.source),
+        carried_by=tuple(_index(item, run) for item in _read_field(label, "carried_by", list, run.source)),
+        is_verified=_read_field(label, "verified", bool, run.source),
     )
     faults = tuple(fault for row in rows for fault in _faults(row, run))
     return replace(run, trace=replace(run.trace, outcome=outcome), faults=faults, origin=origin)
 
 
 def _is_same_step(row: object, decisive: object) -> bool:
-    """Tell whether *row* says again what is said of the decisive step."""
+    """Return whether *row* says again what is said of the decisive step."""
     if not isinstance(row, dict) or not isinstance(decisive, dict):
         return False
     return all(row.get(key) == decisive.get(key) for key in ("step", "agent", "modes"))
@@ -153,12 +153,12 @@ def _is_same_step(row: object, decisive: object) -> bool:
 def _faults(row: object, run: RecordedRun) -> Sequence[Fault]:
     step = _step(row, run)
     assert isinstance(row, dict)  # _step has looked
-    modes = _typed(row, "modes", list, run.source)
+    modes = _read_field(row, "modes", list, run.source)
     try:
-        named = [mode(_text(one, run.source)) for one in modes]
+        named = [mode(_text(item, run.source)) for item in modes]
     except BlamespanError as error:
         raise UnreadableInput(f"{run.source}: {error}") from error
-    return [Fault(_typed(row, "agent", str, run.source), one, step) for one in named]
+    return [Fault(_read_field(row, "agent", str, run.source), item, step) for item in named]
 
 
 def _step(row: object, run: RecordedRun) -> int | None:
@@ -168,9 +168,9 @@ def _step(row: object, run: RecordedRun) -> int | None:
     if row.get("step") is None:
         return None
     index = _index(row.get("step"), run)
-    span, found = row.get("span_id"), run.trace.steps[index]
-    if span and span != found.span_id:
-        raise _wrong(run.source, f"step {index} to be span {span!r}, as the label says", found.span_id)
+    span, step = row.get("span_id"), run.trace.steps[index]
+    if span and span != step.span_id:
+        raise _wrong(run.source, f"step {index} to be span {span!r}, as the label says", step.span_id)
     return index
 
 
@@ -186,7 +186,7 @@ def _text(value: object, source: str) -> str:
     return value
 
 
-def _typed(row: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
+def _read_field(row: Mapping[str, Any], key: str, kind: type, source: str) -> Any:
     if not isinstance(row.get(key), kind):
         raise _wrong(source, f"{key!r} of type {kind.__name__}", row.get(key))
     return row[key]

@@ -17,10 +17,9 @@ from opentelemetry.trace import SpanKind
 from blamespan.errors import MalformedSpan, UnreadableInput
 from blamespan.spans import Scope, Span, SpanEvent, SpanLink
 from blamespan.trace import AttributeValue, StepStatus
-from blamespan_integrations.importers._grouping import Told
-from blamespan_integrations.importers._json_values import json_objects
-from blamespan_integrations.importers._otlp_documents import told_by_document
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.importers._otlp_documents import read_span_document
+from blamespan_integrations.importers._records import json_objects
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 from blamespan_integrations.importers._span_values import (
     as_attribute,
     nanoseconds,
@@ -30,7 +29,7 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["JaegerImporter", "JaegerV3Importer", "told_by_chunk", "told_by_trace"]
+__all__ = ["JaegerImporter", "JaegerV3Importer", "read_chunk", "read_ui_trace"]
 
 _START = re.compile(rb'\s*+(\{\s*+"data"\s*+:\s*+\[\s*+)?\{\s*+"traceID"\s*+:')
 _KEYS = (b'"spans"', b'"spanID"', b'"processes"')
@@ -58,12 +57,12 @@ class JaegerImporter(SpanFormat):
     description = "Jaeger UI JSON; loses lists' types (they are text), times below a microsecond and links' attributes"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the first keys."""
+        """Check the first keys."""
         del path
         return bool(_START.match(head)) and any(key in head for key in _KEYS)
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return _told(path)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return _read_items(path)
 
 
 class JaegerV3Importer(SpanFormat):
@@ -73,82 +72,84 @@ class JaegerV3Importer(SpanFormat):
     description = "Jaeger v3 API JSON, chunks of OTLP-JSON; loses nothing"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the first keys."""
+        """Check the first keys."""
         del path
         return bool(_START_V3.match(head))
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return _told_v3(path)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return _read_v3(path)
 
 
-def _told_v3(path: Path) -> Iterator[Told]:
-    for found in json_objects(path, "a chunk of Jaeger's answer"):
-        if isinstance(found, UnreadableInput):
-            yield found
+def _read_v3(path: Path) -> Iterator[SpanItem]:
+    for item in json_objects(path, "a chunk of Jaeger's answer"):
+        if isinstance(item, UnreadableInput):
+            yield item
         else:
-            yield from told_by_chunk(found.value, found.place)
+            yield from read_chunk(item.value, item.location)
 
 
-def told_by_chunk(value: Mapping[str, Any], place: str) -> Iterator[Told]:
+def read_chunk(value: Mapping[str, Any], location: str) -> Iterator[SpanItem]:
     """Yield the spans of one chunk of the v3 API's answers, or the trouble it tells.
 
     Args:
         value: The chunk.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
     """
     chunk = value.get("result")
     if isinstance(chunk, dict):
-        yield from told_by_document(chunk, place)
+        yield from read_span_document(chunk, location)
     else:
         trouble = value.get("error", value)
-        yield UnreadableInput(f"{place}: expected a chunk of spans, got {str(trouble)[:80]!r}. Query again.")
+        yield UnreadableInput(f"{location}: expected a chunk of spans, got {str(trouble)[:80]!r}. Query again.")
 
 
-def _told(path: Path) -> Iterator[Told]:
-    for found in json_objects(path, "traces from Jaeger"):
-        if isinstance(found, UnreadableInput):
-            yield found
+def _read_items(path: Path) -> Iterator[SpanItem]:
+    for item in json_objects(path, "traces from Jaeger"):
+        if isinstance(item, UnreadableInput):
+            yield item
             continue
-        traces = found.value.get("data", [found.value])
+        traces = item.value.get("data", [item.value])
         for number, trace in enumerate(traces if isinstance(traces, list) else [traces]):
-            yield from told_by_trace(trace, f"{found.place} trace {number}")
+            yield from read_ui_trace(trace, f"{item.location} trace {number}")
 
 
-def told_by_trace(trace: object, place: str) -> Iterator[Told]:
+def read_ui_trace(trace: object, location: str) -> Iterator[SpanItem]:
     """Yield the spans of one trace of the UI's JSON, and what is wrong with the others.
 
     Args:
         trace: The trace.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
     """
     spans = trace.get("spans") if isinstance(trace, Mapping) else None
     if not isinstance(trace, Mapping) or not isinstance(spans, list):
-        yield UnreadableInput(f"{place}: expected a trace with 'spans', got {str(trace)[:60]!r}. Export it again.")
+        yield UnreadableInput(f"{location}: expected a trace with 'spans', got {str(trace)[:60]!r}. Export it again.")
         return
     processes = trace.get("processes")
     for number, span in enumerate(spans):
         try:
-            yield _span(span, processes if isinstance(processes, Mapping) else {}, f"{place} span {number}")
+            yield _span(span, processes if isinstance(processes, Mapping) else {}, f"{location} span {number}")
         except UnreadableInput as error:
             yield error
         except MalformedSpan as error:
-            yield UnreadableInput(f"{place} span {number}: {error}")
+            yield UnreadableInput(f"{location} span {number}: {error}")
 
 
-def _span(span: Any, processes: Mapping[str, Any], place: str) -> Span:
+def _span(span: Any, processes: Mapping[str, Any], location: str) -> Span:
     if not isinstance(span, Mapping):
-        raise UnreadableInput(f"{place}: expected a span as an object, got {str(span)[:60]!r}. Export it again.")
+        raise UnreadableInput(f"{location}: expected a span as an object, got {str(span)[:60]!r}. Export it again.")
     tags = _tags(span.get("tags"))
-    trace_id = trace_id_of(span.get("traceID"), place)
-    start_ns = nanoseconds(span.get("startTime"), place, per_unit=_PER_MICROSECOND)
-    length_ns = span_times(span.get("duration", 0), None, f"{place} duration", per_unit=_PER_MICROSECOND)[0]
-    references = [item for item in _listed(span.get("references")) if item.get("spanID")]
-    parents = [item for item in references if item.get("refType") != "FOLLOWS_FROM" and _is_of(item, trace_id, place)]
+    trace_id = trace_id_of(span.get("traceID"), location)
+    start_ns = nanoseconds(span.get("startTime"), location, per_unit=_PER_MICROSECOND)
+    length_ns = span_times(span.get("duration", 0), None, f"{location} duration", per_unit=_PER_MICROSECOND)[0]
+    references = [item for item in _list_objects(span.get("references")) if item.get("spanID")]
+    parents = [
+        item for item in references if item.get("refType") != "FOLLOWS_FROM" and _is_of(item, trace_id, location)
+    ]
     parent = parents[0] if parents else {"spanID": span.get("parentSpanID")}
     return Span(
         trace_id=trace_id,
-        span_id=span_id_of(span.get("spanID"), place),
-        parent_id=span_id_of(parent["spanID"], place) if parent.get("spanID") else None,
+        span_id=span_id_of(span.get("spanID"), location),
+        parent_id=span_id_of(parent["spanID"], location) if parent.get("spanID") else None,
         name=str(span.get("operationName", "")),
         kind=_KINDS.get(str(tags.get("span.kind")), SpanKind.INTERNAL),
         start_ns=start_ns,
@@ -156,26 +157,26 @@ def _span(span: Any, processes: Mapping[str, Any], place: str) -> Span:
         attributes={key: value for key, value in tags.items() if key not in _OWN_TAGS},
         status=_status(tags),
         status_message=str(tags.get("otel.status_description", "")),
-        events=tuple(_event(log, place) for log in _listed(span.get("logs"))),
-        links=tuple(_link(item, trace_id, place) for item in references if item is not parent),
+        events=tuple(_event(log, location) for log in _list_objects(span.get("logs"))),
+        links=tuple(_link(item, trace_id, location) for item in references if item is not parent),
         resource=_resource(span, processes),
         scope=Scope(_first(tags, _SCOPE_NAMES), _first(tags, _SCOPE_VERSIONS)),
     )
 
 
-def _is_of(reference: Mapping[str, Any], trace_id: str, place: str) -> bool:
-    return not reference.get("traceID") or trace_id_of(reference["traceID"], place) == trace_id
+def _is_of(reference: Mapping[str, Any], trace_id: str, location: str) -> bool:
+    return not reference.get("traceID") or trace_id_of(reference["traceID"], location) == trace_id
 
 
-def _link(reference: Mapping[str, Any], trace_id: str, place: str) -> SpanLink:
+def _link(reference: Mapping[str, Any], trace_id: str, location: str) -> SpanLink:
     linked = reference.get("traceID")
-    return SpanLink(trace_id_of(linked, place) if linked else trace_id, span_id_of(reference["spanID"], place))
+    return SpanLink(trace_id_of(linked, location) if linked else trace_id, span_id_of(reference["spanID"], location))
 
 
-def _event(log: Mapping[str, Any], place: str) -> SpanEvent:
+def _event(log: Mapping[str, Any], location: str) -> SpanEvent:
     fields = _tags(log.get("fields"))
     name = fields.pop("event", fields.pop("message", ""))
-    return SpanEvent(str(name), nanoseconds(log.get("timestamp", 0), place, per_unit=_PER_MICROSECOND), fields)
+    return SpanEvent(str(name), nanoseconds(log.get("timestamp", 0), location, per_unit=_PER_MICROSECOND), fields)
 
 
 def _status(tags: Mapping[str, AttributeValue]) -> StepStatus:
@@ -192,9 +193,9 @@ def _resource(span: Mapping[str, Any], processes: Mapping[str, Any]) -> dict[str
     return ({"service.name": name} if isinstance(name, str) else {}) | _tags(process.get("tags"))
 
 
-def _tags(listed: object) -> dict[str, AttributeValue]:
+def _tags(rows: object) -> dict[str, AttributeValue]:
     """Read tags; a list is JSON text there, and is a list again where it is one of texts."""
-    return {str(tag.get("key")): _value(tag) for tag in _listed(listed)}
+    return {str(tag.get("key")): _value(tag) for tag in _list_objects(rows)}
 
 
 def _value(tag: Mapping[str, Any]) -> AttributeValue:
@@ -214,5 +215,5 @@ def _first(tags: Mapping[str, AttributeValue], keys: Iterable[str]) -> str:
     return next((str(tags[key]) for key in keys if key in tags), "")
 
 
-def _listed(value: object) -> list[Mapping[str, Any]]:
+def _list_objects(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

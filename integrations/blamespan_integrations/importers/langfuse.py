@@ -14,10 +14,9 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue, StepStatus
-from blamespan_integrations.dialects._values import parsed
-from blamespan_integrations.importers._grouping import Told, told_by_records
-from blamespan_integrations.importers._records_in import Record, columns_of, records_in
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.dialects._values import parse_structure
+from blamespan_integrations.importers._records import Record, columns_of, iter_records
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import as_json, span_id_of, span_times, trace_id_of
 
 __all__ = ["OBSERVATION_ID", "TRACE_ID", "LangfuseImporter", "observations_in", "spans_of_observation"]
@@ -42,62 +41,62 @@ class LangfuseImporter(SpanFormat):
     )
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the columns, or from the keys of the first observation; traces and scores alone hold no run."""
+        """Check the columns, or the keys of the first observation; traces and scores alone hold no run."""
         if columns_of(path, head) & _PARENT_COLUMNS:
             return True
         is_json = head.lstrip()[:1] in (b"{", b"[")
         return is_json and bool(_OBSERVATION.search(head))
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return told_by_records(_records(path), spans_of_observation)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return read_records(_records(path), spans_of_observation)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:
     """Yield the observations, also those that an answer about a trace, or a page of them, holds."""
-    for record in records_in(path, "an observation from Langfuse"):
+    for record in iter_records(path, "an observation from Langfuse"):
         if isinstance(record, UnreadableInput):
             yield record
         else:
             yield from observations_in(*record)
 
 
-def observations_in(place: str, fields: dict[str, Any]) -> Iterator[Record | UnreadableInput]:
+def observations_in(location: str, fields: dict[str, Any]) -> Iterator[Record | UnreadableInput]:
     """Yield the observations of an answer: a trace with its own, a page of them, or one.
 
     Args:
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
         fields: The answer.
     """
     within = next((fields[key] for key in ("observations", "data") if isinstance(fields.get(key), list)), None)
     if within is None:
-        yield place, fields
+        yield location, fields
     for number, inner in enumerate(within or ()):
         if isinstance(inner, dict):
-            yield f"{place} observation {number}", {"traceId": fields.get("id"), **inner}
+            yield f"{location} observation {number}", {"traceId": fields.get("id"), **inner}
         else:
-            yield UnreadableInput(f"{place}: expected an observation as an object, got {str(inner)[:60]!r}")
+            yield UnreadableInput(f"{location}: expected an observation as an object, got {str(inner)[:60]!r}")
 
 
-def spans_of_observation(row: Mapping[str, Any], place: str) -> Iterable[Span]:
+def spans_of_observation(row: Mapping[str, Any], location: str) -> Iterable[Span]:
     """Read one observation as a span.
 
     Args:
         row: The observation, by the names of the API or of the blob storage.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
 
     Raises:
         UnreadableInput: if it is none.
         MalformedSpan: likewise.
     """
     parent = _field(row, "parentObservationId")
-    start_ns, end_ns = span_times(_field(row, "startTime"), _field(row, "endTime"), place)
+    start_ns, end_ns = span_times(_field(row, "startTime"), _field(row, "endTime"), location)
     message = str(_field(row, "statusMessage") or "")
-    trace_id, span_id = trace_id_of(_field(row, "traceId"), place), span_id_of(row.get("id"), place)
+    trace_id, span_id = trace_id_of(_field(row, "traceId"), location), span_id_of(row.get("id"), location)
     own_ids = {TRACE_ID: (trace_id, _field(row, "traceId")), OBSERVATION_ID: (span_id, row.get("id"))}
     yield Span(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=span_id_of(parent, place) if parent else None,
+        parent_id=span_id_of(parent, location) if parent else None,
         name=str(row.get("name") or ""),
         start_ns=start_ns,
         end_ns=end_ns,
@@ -117,7 +116,7 @@ def _attributes(row: Mapping[str, Any]) -> dict[str, AttributeValue]:
         "model.name": _field(row, "providedModelName") or row.get("model"),
         "usage_details": _field(row, "usageDetails") or row.get("usage"),
     }
-    metadata = parsed(row.get("metadata"))
+    metadata = parse_structure(row.get("metadata"))
     for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
         read[f"metadata.{key}"] = value
     return {f"{_PREFIX}{key}": as_json(value) for key, value in read.items() if value is not None}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from blamespan.json_text import is_deep, parse_json
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._graph_run import GraphRun
 from blamespan_integrations.importers._span_values import nanoseconds
-from blamespan_integrations.importers._sqlite import opened_tables
 
 __all__ = ["LangGraphCheckpointsImporter"]
 
@@ -36,6 +36,12 @@ _WITH_FIELDS = (2, 4, 5)
 """Extension types that hold a class and its fields by name; the others hold its arguments."""
 _UNKNOWN = "unknown"
 _MAX_VALUE_BYTES = 64 * 1024 * 1024
+_STEPS_AT_ONCE = 100_000
+_STEPS_PER_BYTE = 20
+_LEAST_STEPS = 20_000_000
+"""Steps of SQLite's machine that reading a database may take: a row takes about twenty, and has a hundred bytes. A
+database made to harm can name one page many times over, and has rows without end."""
+_PLAIN_COLUMN = 0
 
 
 class LangGraphCheckpointsImporter:
@@ -45,7 +51,7 @@ class LangGraphCheckpointsImporter:
     description = "LangGraph SQLite checkpoints; loses model calls within a node, subgraphs' rounds, and durations"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the magic number and the tables' names in the first pages."""
+        """Check the magic number and the tables' names in the first pages."""
         del path
         return head.startswith(_MAGIC) and b"checkpoint_id" in head and b"thread_id" in head
 
@@ -58,7 +64,7 @@ class LangGraphCheckpointsImporter:
         _unpack(b"\xc0")  # names the package where it is missing, before anything is read
         check_is_file(path)
         try:
-            with opened_tables(path, ("checkpoints", "writes")) as database:
+            with open_tables(path, ("checkpoints", "writes")) as database:
                 yield from _runs(database, path)
         except UnreadableInput as error:
             yield error
@@ -69,25 +75,26 @@ def _runs(database: sqlite3.Connection, path: Path) -> Iterator[RecordedRun | Un
         "SELECT thread_id, checkpoint_id, type, checkpoint, metadata FROM checkpoints "
         "WHERE checkpoint_ns = '' ORDER BY thread_id, checkpoint_id"
     )
-    run: _Run | None = None
+    run: _ThreadRun | None = None
     for thread, checkpoint, kind, data, metadata in rows:
-        place = f"{path}:{thread}:{checkpoint}"
+        location = f"{path}:{thread}:{checkpoint}"
         try:
-            is_input = _metadata(metadata, place).get("source") == "input"
+            is_input = _metadata(metadata, location).get("source") == "input"
             if run is None or run.thread != thread or is_input:
-                yield from run.ended() if run else ()
-                run = _Run(str(thread), f"{path}:{thread}")
-            values = _value(kind, data, place)
+                yield from run.finish() if run else ()
+                run = _ThreadRun(str(thread), f"{path}:{thread}")
+            values = _value(kind, data, location)
             written = values.get("ts") if isinstance(values, Mapping) else None
             run.add(
-                _tasks(database, str(thread), str(checkpoint), place), nanoseconds(written, place) if written else 0
+                _tasks(database, str(thread), str(checkpoint), location),
+                nanoseconds(written, location) if written else 0,
             )
         except UnreadableInput as error:
             yield error
-    yield from run.ended() if run else ()
+    yield from run.finish() if run else ()
 
 
-class _Run:
+class _ThreadRun:
     """A thread's history from one input to the next."""
 
     def __init__(self, thread: str, source: str) -> None:
@@ -100,7 +107,7 @@ class _Run:
         sent: list[str] = []
         for path, writes in tasks.items():
             update = {channel: value for channel, value in writes if not channel.startswith(_OWN_CHANNELS)}
-            failed = [as_text(_told(value)) for channel, value in writes if channel == _ERROR]
+            failed = [as_text(_format_exception(value)) for channel, value in writes if channel == _ERROR]
             sent += [_target(value) for channel, value in writes if channel == _SENDS]
             node = self._node(path)
             if node == _START:
@@ -110,11 +117,13 @@ class _Run:
         self._graph.begin_round()
         self._sent = sent
 
-    def ended(self) -> Iterator[RecordedRun | UnreadableInput]:
+    def finish(self) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the run; nothing where no node wrote anything, as in a thread that was only looked at."""
-        if len(self._graph.said):
+        if len(self._graph.conversation):
             try:
-                yield RecordedRun(self._graph.said.source, self._graph.said.trace("langgraph", self.thread))
+                yield RecordedRun(
+                    self._graph.conversation.source, self._graph.conversation.trace("langgraph", self.thread)
+                )
             except UnreadableInput as error:
                 yield error
 
@@ -123,13 +132,15 @@ class _Run:
         pulled, pushed = _PULLED.search(path), _PUSHED.search(path)
         if pulled:
             return pulled[1]
-        place = int(pushed[1]) if pushed and len(pushed[1]) < 6 else -1
-        return self._sent[place] if 0 <= place < len(self._sent) else _UNKNOWN
+        index = int(pushed[1]) if pushed and len(pushed[1]) < 6 else -1
+        return self._sent[index] if 0 <= index < len(self._sent) else _UNKNOWN
 
 
-def _tasks(database: sqlite3.Connection, thread: str, checkpoint: str, place: str) -> dict[str, list[tuple[str, Any]]]:
+def _tasks(
+    database: sqlite3.Connection, thread: str, checkpoint: str, location: str
+) -> dict[str, list[tuple[str, Any]]]:
     """Read what each task of a round wrote, in the order of their paths."""
-    found: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+    writes: dict[str, list[tuple[str, Any]]] = defaultdict(list)
     columns = {row[1] for row in database.execute("PRAGMA table_info(writes)")}
     path_column = "task_path" if "task_path" in columns else "''"
     rows = database.execute(
@@ -138,30 +149,32 @@ def _tasks(database: sqlite3.Connection, thread: str, checkpoint: str, place: st
         (thread, checkpoint),
     )
     for path, task, channel, kind, data in rows:
-        found[f"{path}|{task}"].append((str(channel), _value(kind, data, place)))
-    return found
+        writes[f"{path}|{task}"].append((str(channel), _value(kind, data, location)))
+    return writes
 
 
-def _value(kind: object, data: object, place: str) -> Any:
+def _value(kind: object, data: object, location: str) -> Any:
     """Read a value as data; `Any`, as it may be whatever a program keeps in its state."""
     if kind in ("null", "empty", None) or data is None:
         return None
     raw = data.encode() if isinstance(data, str) else data
     if not isinstance(raw, bytes) or len(raw) > _MAX_VALUE_BYTES:
         raise UnreadableInput(
-            f"{place}: expected a value of at most {_MAX_VALUE_BYTES} bytes, got {type(data).__name__}."
+            f"{location}: expected a value of at most {_MAX_VALUE_BYTES} bytes, got {type(data).__name__}."
         )
     try:
         if kind == "msgpack":
             value = _unpack(raw)
             if is_deep(value):
-                raise UnreadableInput(f"{place}: expected a value that is not nested without end, got one that is.")
+                raise UnreadableInput(f"{location}: expected a value that is not nested without end, got one that is.")
             return value
         if kind == "json":
             return parse_json(raw)
     except ValueError as error:
-        raise UnreadableInput(f"{place}: expected a value as {kind}, got none: {error}.") from error
-    raise UnreadableInput(f"{place}: expected a value as msgpack or JSON, got {kind!r}, which is not read from files.")
+        raise UnreadableInput(f"{location}: expected a value as {kind}, got none: {error}.") from error
+    raise UnreadableInput(
+        f"{location}: expected a value as msgpack or JSON, got {kind!r}, which is not read from files."
+    )
 
 
 def _unpack(raw: bytes) -> Any:
@@ -192,16 +205,90 @@ def _target(value: object) -> str:
     return as_text(arguments[0]) if isinstance(arguments, list) and arguments else _UNKNOWN
 
 
-def _told(value: object) -> object:
+def _format_exception(value: object) -> object:
     """Write an exception as `Type(what it says)`."""
     if isinstance(value, Mapping) and "__class__" in value:
         return f"{value['__class__']}({as_text(value.get('__args__'))})"
     return value
 
 
-def _metadata(data: object, place: str) -> Mapping[str, Any]:
+def _metadata(data: object, location: str) -> Mapping[str, Any]:
     try:
-        found = parse_json(data) if isinstance(data, str | bytes) else {}
+        metadata = parse_json(data) if isinstance(data, str | bytes) else {}
     except ValueError as error:
-        raise UnreadableInput(f"{place}: expected a checkpoint's metadata as JSON, got {str(data)[:60]!r}.") from error
-    return found if isinstance(found, dict) else {}
+        raise UnreadableInput(
+            f"{location}: expected a checkpoint's metadata as JSON, got {str(data)[:60]!r}."
+        ) from error
+    return metadata if isinstance(metadata, dict) else {}
+
+
+@contextmanager
+def open_tables(path: Path, tables: Iterable[str]) -> Iterator[sqlite3.Connection]:
+    """Open a database to read some of its tables.
+
+    Views, virtual tables and columns that are worked out are refused, as whoever made the file says how long they take.
+
+    Args:
+        path: The database. It is not written to, nor is anything beside it where that can be helped.
+        tables: Those that will be read.
+
+    Raises:
+        UnreadableInput: if one of *tables* is no table, the database is damaged or in use, or reading it takes far
+            longer than its size explains.
+    """
+    try:
+        database = _connect(path)
+        try:
+            _check_tables(database, path, tables)
+            yield database
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise UnreadableInput(f"{path}: {_reason(error)}") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    if not path.with_name(f"{path.name}-wal").exists() and not path.with_name(f"{path.name}-journal").exists():
+        address += "&immutable=1"  # nobody has it open; read so, it needs no files beside it, which a folder may refuse
+    database = sqlite3.connect(address, uri=True, timeout=2)
+    database.text_factory = lambda text: text.decode("utf-8", "replace")
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    left = max(_LEAST_STEPS, _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_AT_ONCE
+
+    def count() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    database.set_progress_handler(count, _STEPS_AT_ONCE)
+    for setting in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        database.execute(f"PRAGMA {setting}")
+    return database
+
+
+def _check_tables(database: sqlite3.Connection, path: Path, tables: Iterable[str]) -> None:
+    for table in tables:
+        row = database.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        kind, made_by = row or ("nothing", "")
+        if kind == "table" and str(made_by).lstrip().upper().startswith("CREATE VIRTUAL"):
+            kind = "virtual table"
+        columns = database.execute("SELECT hidden FROM pragma_table_xinfo(?)", (table,)) if kind == "table" else ()
+        if kind == "table" and any(hidden != _PLAIN_COLUMN for (hidden,) in columns):
+            kind = "table with columns that are worked out"
+        if kind != "table":
+            raise UnreadableInput(
+                f"{path}: expected a database with the table {table!r}, got {kind if row else 'none'} of that name. "
+                "Is this another database? Copy its rows to a table."
+            )
+
+
+def _reason(error: sqlite3.Error) -> str:
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+        return "expected a database whose tables end, got rows without end. Leave it out, or export it again."
+    if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return f"expected a database that nobody writes to, got one that is in use ({error}). Try again, or copy it."
+    if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_NOMEM):
+        return f"expected values of at most {_MAX_VALUE_BYTES} bytes, got more ({error})."
+    return f"expected a whole database of LangGraph's checkpoints, got {error}. Fetch it again, with its -wal if any."

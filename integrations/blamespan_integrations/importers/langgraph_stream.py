@@ -15,7 +15,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._graph_run import GraphRun, named_updates
-from blamespan_integrations.importers._json_values import json_values
+from blamespan_integrations.importers._records import json_values
 from blamespan_integrations.importers._span_values import nanoseconds
 
 __all__ = ["LangGraphStreamImporter"]
@@ -34,7 +34,7 @@ class LangGraphStreamImporter:
     )
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the keys of the first event."""
+        """Check the keys of the first event."""
         del path
         if head.lstrip()[:1] not in (b"{", b"["):
             return False
@@ -47,40 +47,41 @@ class LangGraphStreamImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        run: _Run | None = None
+        run: _StreamRun | None = None
         for item in _events(path):
             if isinstance(item, UnreadableInput):
                 yield item
                 continue
-            event, place, within = item
+            event, location, within = item
             try:
-                task = _Task(event, place)
+                task = _TaskEvent(event, location)
                 if run is None or (not within and run.begins_anew(task)):
-                    yield from run.ended() if run else ()
-                    run = _Run(place)
+                    yield from run.finish() if run else ()
+                    run = _StreamRun(location)
                 run.add(task, within)
             except UnreadableInput as error:
                 yield error
-        yield from run.ended() if run else ()
+        yield from run.finish() if run else ()
 
 
-class _Task:
+class _TaskEvent:
     """One event: a node that begins or ends; a checkpoint says when a run begins.
 
     Raises:
         UnreadableInput: if it is none of these.
     """
 
-    def __init__(self, event: Mapping[str, Any], place: str) -> None:
+    def __init__(self, event: Mapping[str, Any], location: str) -> None:
         payload = event.get("payload") if event.get("type") in _KINDS else event
         step = event.get("step")
         if not isinstance(payload, Mapping) or not (payload.keys() & {"name", "values", "metadata"}):
             raise UnreadableInput(
-                f"{place}: expected an event of LangGraph's debug or tasks stream, got {str(event)[:60]!r}. Remove it."
+                f"{location}: expected an event of LangGraph's debug or tasks stream, got {str(event)[:60]!r}. "
+                "Remove it."
             )
         self.payload = payload
         self.step = step if isinstance(step, int) else None
-        self.time_ns = nanoseconds(event["timestamp"], place) if event.get("timestamp") else 0
+        self.time_ns = nanoseconds(event["timestamp"], location) if event.get("timestamp") else 0
         self.is_checkpoint = "name" not in payload
         self.is_result = "result" in payload or "error" in payload
         self.node = as_text(payload.get("name"))
@@ -88,22 +89,22 @@ class _Task:
         self.is_input = self.is_checkpoint and isinstance(metadata, Mapping) and metadata.get("source") == "input"
 
 
-class _Run:
+class _StreamRun:
     """A run as far as it was streamed."""
 
-    def __init__(self, place: str) -> None:
-        self._graph = GraphRun(place)
+    def __init__(self, location: str) -> None:
+        self._graph = GraphRun(location)
         self._step: int | None = None
         self._has_ended_any = False
         self._inner: set[str] = set()
 
-    def begins_anew(self, task: _Task) -> bool:
-        """Tell whether an event belongs to the next run: its step is an earlier one, or its input is new."""
+    def begins_anew(self, task: _TaskEvent) -> bool:
+        """Return whether an event belongs to the next run: its step is an earlier one, or its input is new."""
         if not self._has_ended_any:
             return False
         return task.is_input or (task.step is not None and self._step is not None and task.step < self._step)
 
-    def add(self, task: _Task, within: str) -> None:
+    def add(self, task: _TaskEvent, within: str) -> None:
         """Take up one event, of a graph within the node *within*, where that is not empty."""
         if within:
             self._inner.add(within)
@@ -124,10 +125,10 @@ class _Run:
             update = None  # its own nodes have said it
         self._graph.add(task.node, update, time_ns=task.time_ns, error=as_text(error) if error else None)
 
-    def ended(self) -> Iterator[RecordedRun | UnreadableInput]:
+    def finish(self) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the run."""
         try:
-            yield RecordedRun(self._graph.said.source, self._graph.said.trace("langgraph"))
+            yield RecordedRun(self._graph.conversation.source, self._graph.conversation.trace("langgraph"))
         except UnreadableInput as error:
             yield error
 
@@ -135,15 +136,15 @@ class _Run:
 def _events(path: Path) -> Iterator[tuple[Mapping[str, Any], str, str] | UnreadableInput]:
     """Yield each event with its place, and the node that holds the graph it is of, where it is within another."""
     group, within = -1, ""
-    for found in json_values(path, "an event of LangGraph"):
-        if isinstance(found, UnreadableInput):
-            yield found
+    for match in json_values(path, "an event of LangGraph"):
+        if isinstance(match, UnreadableInput):
+            yield match
             continue
-        if found.group != group:
-            group, within = found.group, ""
-        for value in _flat(found.value):
+        if match.group != group:
+            group, within = match.group, ""
+        for value in _flat(match.value):
             if isinstance(value, Mapping):
-                yield value, found.place, within
+                yield value, match.location, within
                 within = ""
             elif ":" in value:
                 within = within or value.partition(":")[0]

@@ -13,10 +13,9 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue
-from blamespan_integrations.dialects._values import parsed
-from blamespan_integrations.importers._grouping import Told, told_by_records
-from blamespan_integrations.importers._records_in import Record, columns_of, records_in
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.dialects._values import parse_structure
+from blamespan_integrations.importers._records import Record, columns_of, iter_records
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import as_attribute, as_json, span_id_of, span_times, trace_id_of
 
 __all__ = ["LangSmithImporter"]
@@ -33,41 +32,41 @@ class LangSmithImporter(SpanFormat):
     description = "LangSmith runs (JSON, JSON lines, parquet); loses resources and times below a microsecond"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from a run's type."""
+        """Check a run's type."""
         return bool(head.lstrip()[:1] in (b"{", b"[") and _RUN.search(head)) or "run_type" in columns_of(path, head)
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return told_by_records(_records(path), _spans)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return read_records(_records(path), _spans)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:
     """Yield the runs, those within a list under `runs` and those under a run's `child_runs` too."""
-    for record in records_in(path, "a run from LangSmith"):
+    for record in iter_records(path, "a run from LangSmith"):
         if isinstance(record, UnreadableInput):
             yield record
             continue
         waiting = [record]
         while waiting:
-            place, fields = waiting.pop()
+            location, fields = waiting.pop()
             inner = fields.get("runs") or fields.get("child_runs")
             children = [run for run in inner if isinstance(run, dict)] if isinstance(inner, list) else []
             if "runs" not in fields:
-                yield place, fields
+                yield location, fields
                 for child in children:
                     child.setdefault("parent_run_id", fields.get("id"))
                     child.setdefault("trace_id", fields.get("trace_id") or fields.get("id"))
-            waiting += [(f"{place} run {child.get('id')!r}", child) for child in reversed(children)]
+            waiting += [(f"{location} run {child.get('id')!r}", child) for child in reversed(children)]
 
 
-def _spans(run: dict[str, Any], place: str) -> Iterable[Span]:
+def _spans(run: dict[str, Any], location: str) -> Iterable[Span]:
     order = [part.rpartition("Z")[2] for part in str(run.get("dotted_order") or "").split(".")]
     parent = run.get("parent_run_id") or (order[-2] if len(order) > 1 else None)
-    start_ns, end_ns = span_times(run.get("start_time"), run.get("end_time"), place)
+    start_ns, end_ns = span_times(run.get("start_time"), run.get("end_time"), location)
     error = run.get("error")
     yield Span(
-        trace_id=trace_id_of(run.get("trace_id") or order[0] or run.get("id"), place),
-        span_id=span_id_of(run.get("id"), place),
-        parent_id=span_id_of(parent, place) if parent else None,
+        trace_id=trace_id_of(run.get("trace_id") or order[0] or run.get("id"), location),
+        span_id=span_id_of(run.get("id"), location),
+        parent_id=span_id_of(parent, location) if parent else None,
         name=str(run.get("name") or ""),
         start_ns=start_ns,
         end_ns=end_ns,
@@ -81,34 +80,34 @@ def _spans(run: dict[str, Any], place: str) -> Iterable[Span]:
 def _attributes(run: Mapping[str, Any]) -> dict[str, AttributeValue]:
     """Write the fields as LangSmith's exporter writes them on spans."""
     kind = str(run.get("run_type") or "chain")
-    found: dict[str, AttributeValue] = {"langsmith.span.kind": kind}
+    attributes: dict[str, AttributeValue] = {"langsmith.span.kind": kind}
     if kind == "tool":
-        found["gen_ai.tool.name"] = str(run.get("name") or "")
+        attributes["gen_ai.tool.name"] = str(run.get("name") or "")
     for key, field in (("gen_ai.prompt", "inputs"), ("gen_ai.completion", "outputs")):
         if run.get(field):
-            found[key] = as_json(run[field])
-    extra = parsed(run.get("extra"))
-    metadata = parsed(extra.get("metadata")) if isinstance(extra, Mapping) else None
+            attributes[key] = as_json(run[field])
+    extra = parse_structure(run.get("extra"))
+    metadata = parse_structure(extra.get("metadata")) if isinstance(extra, Mapping) else None
     for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
-        found[f"langsmith.metadata.{key}"] = as_attribute(value)
+        attributes[f"langsmith.metadata.{key}"] = as_attribute(value)
     named = _ERROR_TYPE.match(str(run.get("error") or ""))
     if named:
-        found["error.type"] = named[0]
-    return found | (_usage(run) if kind == "llm" else {})
+        attributes["error.type"] = named[0]
+    return attributes | (_usage(run) if kind == "llm" else {})
 
 
 def _usage(run: Mapping[str, Any]) -> dict[str, AttributeValue]:
     """Read the tokens: of a listed run they are fields of its own, else they stand in the model's message."""
     counts = {"input_tokens": run.get("prompt_tokens"), "output_tokens": run.get("completion_tokens")}
-    told = counts if counts["input_tokens"] is not None else _usage_within(parsed(run.get("outputs")), 0)
-    return {f"gen_ai.usage.{key}": told[key] for key in counts if isinstance(told.get(key), int)}
+    usage = counts if counts["input_tokens"] is not None else _usage_within(parse_structure(run.get("outputs")), 0)
+    return {f"gen_ai.usage.{key}": usage[key] for key in counts if isinstance(usage.get(key), int)}
 
 
 def _usage_within(value: Any, depth: int) -> Mapping[str, Any]:
     if depth > _MAX_DEPTH or not isinstance(value, Mapping | list):
         return {}
     if isinstance(value, Mapping) and isinstance(value.get("usage_metadata"), Mapping):
-        found: Mapping[str, Any] = value["usage_metadata"]
-        return found
+        attributes: Mapping[str, Any] = value["usage_metadata"]
+        return attributes
     inner = value.values() if isinstance(value, Mapping) else value
-    return next((told for item in inner if (told := _usage_within(item, depth + 1))), {})
+    return next((usage for item in inner if (usage := _usage_within(item, depth + 1))), {})

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from blamespan.errors import UnreadableInput
-from blamespan_integrations.importers._grouping import Told
-from blamespan_integrations.importers._json_values import json_objects
-from blamespan_integrations.importers._otlp_documents import told_by_otlp
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.importers._otlp_documents import read_otlp_document
+from blamespan_integrations.importers._records import json_objects
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 
 __all__ = ["OtlpJsonImporter"]
 
@@ -31,18 +30,18 @@ class OtlpJsonImporter(SpanFormat):
     description = "OTLP-JSON, one document per line; loses nothing. Traces without an agent's step give no run."
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell whether the file begins with an object that holds spans, log records or metrics."""
+        """Return whether the file begins with an object that holds spans, log records or metrics."""
         del path
         start = head[:4_096].lstrip(b"\xef\xbb\xbf \t\r\n[")
         return start.startswith(b"{") and not _OTHERS.match(start) and bool(_SIGNALS.search(start))
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return _told(path)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return _read_items(path)
 
 
-def _told(path: Path) -> Iterator[Told]:
-    for found in json_objects(path, "OTLP-JSON"):
-        if isinstance(found, UnreadableInput):
-            yield found
+def _read_items(path: Path) -> Iterator[SpanItem]:
+    for item in json_objects(path, "OTLP-JSON"):
+        if isinstance(item, UnreadableInput):
+            yield item
         else:
-            yield from told_by_otlp(found.value, found.place)
+            yield from read_otlp_document(item.value, item.location)

@@ -17,9 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.files import MAX_LINE_BYTES, ZSTD_MAGIC, open_bytes, read_errors, unzstd
 from blamespan.json_text import parse_json
-from blamespan_integrations.importers._grouping import Told
-from blamespan_integrations.importers._otlp_documents import told_by_groups, told_by_otlp
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.importers._otlp_documents import read_otlp_document, read_span_groups
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 
 __all__ = ["OtlpProtoImporter"]
 
@@ -39,74 +38,75 @@ class OtlpProtoImporter(SpanFormat):
     )
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the first bytes: a group of spans, or a length and a message behind it."""
+        """Check the first bytes: a group of spans, or a length and a message behind it."""
         del path
         return _begins_group(head) or _begins_frame(head)
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return _told(path)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return _read_items(path)
 
 
-def _told(path: Path) -> Iterator[Told]:
+def _read_items(path: Path) -> Iterator[SpanItem]:
     with open_bytes(path) as file, read_errors(path):
         start = file.read(_PREFIX_BYTES)
         is_plain = start[:1] == bytes([_GROUP_TAG])
-        yield from _told_by_fields(path, file, start) if is_plain else _told_by_frames(path, file, start)
+        yield from _read_fields(path, file, start) if is_plain else _read_frames(path, file, start)
 
 
-def _told_by_frames(path: Path, file: io.BufferedIOBase, prefix: bytes) -> Iterator[Told]:
+def _read_frames(path: Path, file: io.BufferedIOBase, prefix: bytes) -> Iterator[SpanItem]:
     at = 0
     while prefix:
-        place = f"{path}@{at}"
+        location = f"{path}@{at}"
         size = int.from_bytes(prefix, "big")
         if len(prefix) < _PREFIX_BYTES or not 0 < size <= MAX_LINE_BYTES:
             raise UnreadableInput(
-                f"{place}: expected the length of a message, at most {MAX_LINE_BYTES}, in four bytes, got {prefix!r}. "
+                f"{location}: expected the length of a message, at most {MAX_LINE_BYTES}, in four bytes, "
+                f"got {prefix!r}. "
                 "What follows cannot be read."
             )
         message = file.read(size)
         if len(message) < size:
             raise UnreadableInput(
-                f"{place}: expected a message of {size} bytes, got {len(message)}: the file is cut off"
+                f"{location}: expected a message of {size} bytes, got {len(message)}: the file is cut off"
             )
-        yield from _told_by_message(message, place)
+        yield from _read_message(message, location)
         at += _PREFIX_BYTES + size
         prefix = file.read(_PREFIX_BYTES)
 
 
-def _told_by_message(message: bytes, place: str) -> Iterator[Told]:
+def _read_message(message: bytes, location: str) -> Iterator[SpanItem]:
     try:
         plain = unzstd(message) if message.startswith(ZSTD_MAGIC) else message
         if plain.lstrip()[:1] == b"{":
-            yield from told_by_otlp(parse_json(plain), place)
+            yield from read_otlp_document(parse_json(plain), location)
         else:
-            yield from told_by_groups(_traces(plain).resource_spans, place)
+            yield from read_span_groups(_traces(plain).resource_spans, location)
     except (BlamespanError, DecodeError, ValueError) as error:
-        yield UnreadableInput(f"{place}: expected an OTLP message, got {message[:20]!r} ({error})")
+        yield UnreadableInput(f"{location}: expected an OTLP message, got {message[:20]!r} ({error})")
 
 
-def _told_by_fields(path: Path, file: io.BufferedIOBase, start: bytes) -> Iterator[Told]:
+def _read_fields(path: Path, file: io.BufferedIOBase, start: bytes) -> Iterator[SpanItem]:
     """Read one group of spans after the other: the file as a whole may be larger than memory."""
     source = _Fields(path, file, start)
     while (field := source.next()) is not None:
-        place, number, content = field
+        location, number, content = field
         if number != 1:
             continue
         try:
             group = ResourceSpans.FromString(content)
             groups = [group] if group.scope_spans else list(TracesData.FromString(content).resource_spans)
-            yield from told_by_groups(groups, place)
+            yield from read_span_groups(groups, location)
         except DecodeError as error:
-            yield UnreadableInput(f"{place}: expected a group of spans, got {content[:20]!r} ({error})")
+            yield UnreadableInput(f"{location}: expected a group of spans, got {content[:20]!r} ({error})")
 
 
 def _traces(message: bytes) -> TracesData:
     """Read a request or traces; Tempo's answer holds its trace in a field of the same number, a level deeper."""
-    found = TracesData.FromString(message)
-    if any(group.scope_spans for group in found.resource_spans):
-        return found
+    traces = TracesData.FromString(message)
+    if any(group.scope_spans for group in traces.resource_spans):
+        return traces
     inner = TracesData()
-    for group in found.resource_spans:
+    for group in traces.resource_spans:
         inner.MergeFromString(group.SerializeToString())
     return inner
 
@@ -121,31 +121,34 @@ class _Fields:
         self._at = 0
 
     def next(self) -> tuple[str, int, bytes] | None:
-        """Give the next field's place, number and content; None at the file's end.
+        """Read the next field's place, number and content; None at the file's end.
 
         Raises:
             UnreadableInput: if there is none, or it is too long.
         """
-        place = f"{self._path}@{self._at}"
-        tag = self._varint(place, may_end=True)
+        location = f"{self._path}@{self._at}"
+        tag = self._varint(location, may_end=True)
         if tag is None:
             return None
         size = {0: 0, 1: 8, 5: 4}.get(tag & 7)
         if tag & 7 == 0:
-            self._varint(place)
+            self._varint(location)
         elif tag & 7 == 2:
-            size = self._varint(place)
+            size = self._varint(location)
         if size is None or size > MAX_LINE_BYTES:
             raise UnreadableInput(
-                f"{place}: expected a protobuf field of at most {MAX_LINE_BYTES} bytes, got tag {tag} of size {size}. "
+                f"{location}: expected a protobuf field of at most {MAX_LINE_BYTES} bytes, "
+                f"got tag {tag} of size {size}. "
                 "What follows cannot be read."
             )
         content = self._take(size)
         if len(content) < size:
-            raise UnreadableInput(f"{place}: expected a field of {size} bytes, got {len(content)}: the file is cut off")
-        return place, tag >> 3, content
+            raise UnreadableInput(
+                f"{location}: expected a field of {size} bytes, got {len(content)}: the file is cut off"
+            )
+        return location, tag >> 3, content
 
-    def _varint(self, place: str, *, may_end: bool = False) -> int | None:
+    def _varint(self, location: str, *, may_end: bool = False) -> int | None:
         value = 0
         for shift in range(0, 70, 7):
             byte = self._take(1)
@@ -156,17 +159,17 @@ class _Fields:
             value |= (byte[0] & 0x7F) << shift
             if byte[0] < 0x80:
                 return value
-        raise UnreadableInput(f"{place}: expected a protobuf field, got none. What follows cannot be read.")
+        raise UnreadableInput(f"{location}: expected a protobuf field, got none. What follows cannot be read.")
 
     def _take(self, size: int) -> bytes:
-        held, self._start = self._start[:size], self._start[size:]
-        taken = held + self._file.read(size - len(held)) if size > len(held) else held
+        buffered, self._start = self._start[:size], self._start[size:]
+        taken = buffered + self._file.read(size - len(buffered)) if size > len(buffered) else buffered
         self._at += len(taken)
         return taken
 
 
 def _begins_group(head: bytes) -> bool:
-    """Tell whether *head* begins with a group of spans, or with Tempo's trace, whose lengths agree."""
+    """Return whether *head* begins with a group of spans, or with Tempo's trace, whose lengths agree."""
     outer = _length(head, 0)
     inner = _length(head, outer[1]) if outer else None
     if outer is None or head[outer[1] : outer[1] + 1] not in [bytes([tag]) for tag in _GROUP_FIELDS]:
@@ -185,8 +188,8 @@ def _begins_frame(head: bytes) -> bool:
 def _length(data: bytes, at: int) -> tuple[int, int] | None:
     """Read the length behind a tag: the length, and where its content begins."""
     value = 0
-    for place in range(at + 1, min(at + 6, len(data))):
-        value |= (data[place] & 0x7F) << 7 * (place - at - 1)
-        if data[place] < 0x80:
-            return value, place + 1
+    for location in range(at + 1, min(at + 6, len(data))):
+        value |= (data[location] & 0x7F) << 7 * (location - at - 1)
+        if data[location] < 0x80:
+            return value, location + 1
     return None

@@ -13,11 +13,10 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._grouping import Told, told_by_records
-from blamespan_integrations.importers._records_in import Record, columns_of, records_in
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.importers._records import Record, columns_of, iter_records
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import (
-    flattened,
+    flatten,
     nanoseconds,
     span_id_of,
     span_times,
@@ -45,19 +44,19 @@ class PhoenixImporter(SpanFormat):
     description = "Phoenix spans (dataframe as parquet or JSON, REST JSON); loses scopes, links and resources"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the columns, or from the keys of the first span."""
+        """Check the columns, or the keys of the first span."""
         if columns_of(path, head) & _IDS:
             return True
         start = head.lstrip()[:16_384]
         is_json = start[:1] in (b"{", b"[")
         return is_json and bool(_ROW.search(start) or (_REST.match(start) and b'"span_kind"' in start))
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return told_by_records(_records(path), spans_of_row)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return read_records(_records(path), spans_of_row)
 
 
 def _records(path: Path) -> Iterator[Record | UnreadableInput]:
-    for record in records_in(path, "a span from Phoenix"):
+    for record in iter_records(path, "a span from Phoenix"):
         inner = None if isinstance(record, UnreadableInput) else record[1].get("data")
         if isinstance(record, UnreadableInput) or not isinstance(inner, list):
             yield record
@@ -66,46 +65,46 @@ def _records(path: Path) -> Iterator[Record | UnreadableInput]:
             yield f"{record[0]} span {number}", span
 
 
-def spans_of_row(row: Mapping[str, Any], place: str) -> Iterable[Span]:
+def spans_of_row(row: Mapping[str, Any], location: str) -> Iterable[Span]:
     """Read one span, as a row of the dataframe or as the API writes it.
 
     Args:
         row: The span.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
 
     Raises:
         UnreadableInput: if it is none.
         MalformedSpan: likewise.
     """
     if not isinstance(row, Mapping):
-        raise UnreadableInput(f"{place}: expected a span as an object, got {str(row)[:60]!r}. Export it again.")
+        raise UnreadableInput(f"{location}: expected a span as an object, got {str(row)[:60]!r}. Export it again.")
     nested = row.get("context")
     context = nested if isinstance(nested, Mapping) else {}
     parent = row.get("parent_id")
-    start_ns, end_ns = span_times(row.get("start_time"), row.get("end_time"), place)
+    start_ns, end_ns = span_times(row.get("start_time"), row.get("end_time"), location)
     name, attributes = str(row.get("name", "")), _attributes(row)
-    told_kind = row.get("span_kind")
-    if isinstance(told_kind, str) and told_kind not in ("", "UNKNOWN"):  # the API takes it out of the attributes
-        attributes.setdefault(_KIND, told_kind)
+    span_kind = row.get("span_kind")
+    if isinstance(span_kind, str) and span_kind not in ("", "UNKNOWN"):  # the API takes it out of the attributes
+        attributes.setdefault(_KIND, span_kind)
     if _OPERATION in attributes:
         attributes.pop(_KIND, None)  # Phoenix's own reading of a span by the GenAI conventions
     yield Span(
-        trace_id=trace_id_of(row.get("context.trace_id", context.get("trace_id")), place),
-        span_id=span_id_of(row.get("context.span_id", context.get("span_id")), place),
-        parent_id=span_id_of(parent, place) if parent else None,
+        trace_id=trace_id_of(row.get("context.trace_id", context.get("trace_id")), location),
+        span_id=span_id_of(row.get("context.span_id", context.get("span_id")), location),
+        parent_id=span_id_of(parent, location) if parent else None,
         name=name,
         start_ns=start_ns,
         end_ns=end_ns,
         attributes=attributes,
         status=status_of(row.get("status_code")),
         status_message=str(row.get("status_message") or ""),
-        events=tuple(_events(row.get("events"), place)),
+        events=tuple(_events(row.get("events"), location)),
         scope=Scope(_scope(name, attributes)),
     )
 
 
 def _scope(name: str, attributes: Mapping[str, AttributeValue]) -> str:
-    """Tell who made a span, which Phoenix does not keep."""
+    """Return who made a span, which Phoenix does not keep."""
     if attributes.get("gen_ai.system") == "autogen":
         return "autogen-core"
     if name.startswith("autogen "):
@@ -114,36 +113,36 @@ def _scope(name: str, attributes: Mapping[str, AttributeValue]) -> str:
 
 
 def _attributes(row: Mapping[str, Any]) -> dict[str, AttributeValue]:
-    given = row.get("attributes")
-    if isinstance(given, Mapping):
-        return flattened(_gathered(given), whole=_WHOLE)
+    attributes_field = row.get("attributes")
+    if isinstance(attributes_field, Mapping):
+        return flatten(_unflatten(attributes_field), whole=_WHOLE)
     columns = {key.removeprefix(_PREFIX): value for key, value in row.items() if key.startswith(_PREFIX)}
-    found = flattened(columns, whole=_WHOLE)
-    return {key: value for key, value in found.items() if value == value}  # NaN is a dataframe's word for nothing
+    flat = flatten(columns, whole=_WHOLE)
+    return {key: value for key, value in flat.items() if value == value}  # NaN is a dataframe's word for nothing
 
 
-def _gathered(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _unflatten(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Put together what the API flattened of attributes that were one JSON text."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in attributes.items():
         whole = next((name for name in _WHOLE if key.startswith(f"{name}.")), None)
         if whole is None:
-            found[key] = value
+            flat[key] = value
             continue
-        owner = found.setdefault(whole, {})
+        owner = flat.setdefault(whole, {})
         *path, last = key[len(whole) + 1 :].split(".")[:_MAX_DEPTH]
         for name in path:
             inner = owner.get(name) if isinstance(owner, dict) else None
             owner = inner if isinstance(inner, dict) else owner.setdefault(name, {}) if isinstance(owner, dict) else {}
         if isinstance(owner, dict):
             owner[last] = value
-    return found
+    return flat
 
 
-def _events(listed: object, place: str) -> Iterator[SpanEvent]:
-    for event in listed if isinstance(listed, list) else ():
+def _events(rows: object, location: str) -> Iterator[SpanEvent]:
+    for event in rows if isinstance(rows, list) else ():
         if isinstance(event, Mapping):
-            given = event.get("attributes")
-            attributes = flattened(given) if isinstance(given, Mapping) else {}
-            time_ns = nanoseconds(event.get("timestamp", 0), place)
+            attributes_field = event.get("attributes")
+            attributes = flatten(attributes_field) if isinstance(attributes_field, Mapping) else {}
+            time_ns = nanoseconds(event.get("timestamp", 0), location)
             yield SpanEvent(str(event.get("name", "")), time_ns, attributes)

@@ -15,7 +15,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Outcome, StepKind
 from blamespan_integrations.importers._conversation import Conversation
-from blamespan_integrations.importers._json_values import Found, runs_of_objects
+from blamespan_integrations.importers._records import JsonValue, runs_of_objects
 
 __all__ = ["StepsImporter"]
 
@@ -48,14 +48,14 @@ class StepsImporter:
         return runs_of_objects(path, _EXPECTED, _read_run)
 
 
-def _read_run(record: Found) -> RecordedRun:
+def _read_run(record: JsonValue) -> RecordedRun:
     steps = record.value.get("steps")
     if not isinstance(steps, list):
         raise _error(record, "'steps' as a list", steps)
     outcome = record.value.get("outcome", "unknown")
     if outcome not in _OUTCOMES:
         raise _error(record, f"'outcome' as one of {', '.join(sorted(_OUTCOMES))}", outcome)
-    conversation = Conversation(record.place)
+    conversation = Conversation(record.location)
     conversation.outcome = cast(Outcome, outcome)
     conversation.tasks.append(_read_text(record, record.value, "task"))
     calls: deque[str] = deque()
@@ -63,10 +63,10 @@ def _read_run(record: Found) -> RecordedRun:
         if not isinstance(step, dict):
             raise _error(record, f"steps[{index}] as an object", step)
         _add_step(conversation, calls, record, step)
-    return RecordedRun(record.place, conversation.trace("steps", str(record.value.get("id", ""))))
+    return RecordedRun(record.location, conversation.trace("steps", str(record.value.get("id", ""))))
 
 
-def _add_step(conversation: Conversation, calls: deque[str], record: Found, step: dict[str, object]) -> None:
+def _add_step(conversation: Conversation, calls: deque[str], record: JsonValue, step: dict[str, object]) -> None:
     agent, content = _read_text(record, step, "agent"), _read_text(record, step, "content")
     kind = step.get("kind", "message")
     if kind not in _KINDS:
@@ -83,15 +83,15 @@ def _add_step(conversation: Conversation, calls: deque[str], record: Found, step
         conversation.say(agent, content, kind=cast(StepKind, kind))
 
 
-def _read_text(record: Found, holder: dict[str, object], key: str) -> str:
+def _read_text(record: JsonValue, holder: dict[str, object], key: str) -> str:
     value = holder.get(key)
     if not isinstance(value, str) or (key == "agent" and not value):
         raise _error(record, f"{key!r} as text", value)
     return value
 
 
-def _error(record: Found, expected: str, value: object) -> UnreadableInput:
+def _error(record: JsonValue, expected: str, value: object) -> UnreadableInput:
     return UnreadableInput(
-        f"{record.place}: expected {_EXPECTED} with {expected}, got {str(value)[:60]!r}. "
+        f"{record.location}: expected {_EXPECTED} with {expected}, got {str(value)[:60]!r}. "
         "Correct the line or remove it, or name another format with --format."
     )

@@ -14,7 +14,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.importers._autogen_messages import add_history_message, is_history_message
 from blamespan_integrations.importers._conversation import Conversation
-from blamespan_integrations.importers._json_values import Found, runs_of_objects
+from blamespan_integrations.importers._records import JsonValue, runs_of_objects
 
 __all__ = ["TauBenchImporter"]
 
@@ -32,7 +32,7 @@ class TauBenchImporter:
     description = "tau-bench results: an assistant, tools, a simulated user, a reward; no times, no labels of failures"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the keys of the first result."""
+        """Check the keys of the first result."""
         del path
         start = head.lstrip()[:4_096]
         return start[:1] in (b"[", b"{") and bool(re.search(rb'"task_id"\s*:\s*\d+\s*,\s*"reward"\s*:', start))
@@ -42,24 +42,24 @@ class TauBenchImporter:
         return runs_of_objects(path, _EXPECTED, _run)
 
 
-def _run(found: Found) -> RecordedRun:
-    messages, reward = found.value.get("traj"), found.value.get("reward")
+def _run(record: JsonValue) -> RecordedRun:
+    messages, reward = record.value.get("traj"), record.value.get("reward")
     if not isinstance(messages, list) or not all(map(is_history_message, messages)):
         raise UnreadableInput(
-            f"{found.place}: expected {_EXPECTED} with messages in 'traj', got {str(messages)[:60]!r}. Is this another "
-            "format? Name it with --format."
+            f"{record.location}: expected {_EXPECTED} with messages in 'traj', got {str(messages)[:60]!r}. "
+            "Is this another format? Name it with --format."
         )
     if isinstance(reward, bool) or not isinstance(reward, int | float):
-        raise UnreadableInput(f"{found.place}: expected a number as 'reward', got {str(reward)[:60]!r}.")
-    said = Conversation(found.place)
-    said.outcome = "succeeded" if reward == 1 else "failed"
+        raise UnreadableInput(f"{record.location}: expected a number as 'reward', got {str(reward)[:60]!r}.")
+    conversation = Conversation(record.location)
+    conversation.outcome = "succeeded" if reward == 1 else "failed"
     for message in messages:
-        add_history_message(said, _told_apart(message))
-    identity = (str(found.value.get(key)) for key in ("task_id", "trial"))
-    return RecordedRun(found.place, said.trace("tau-bench", *identity), () if reward == 1 else None)
+        add_history_message(conversation, _without_tool_name(message))
+    identity = (str(record.value.get(key)) for key in ("task_id", "trial"))
+    return RecordedRun(record.location, conversation.trace("tau-bench", *identity), () if reward == 1 else None)
 
 
-def _told_apart(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_tool_name(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """Leave out a tool's own name: its answer goes to who called it."""
     if message.get("role") != "tool":
         return message

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
-from blamespan_integrations.importers._grouping import Told
-from blamespan_integrations.importers._json_values import json_objects
-from blamespan_integrations.importers._otlp_documents import told_by_document
-from blamespan_integrations.importers._span_format import SpanFormat
+from blamespan_integrations.importers._otlp_documents import read_span_document
+from blamespan_integrations.importers._records import json_objects
+from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 
-__all__ = ["TempoImporter", "told_by_tempo"]
+__all__ = ["TempoImporter", "read_tempo_answer"]
 
 _START = re.compile(
     rb'\s*+\[?\s*+\{\s*+("batches"\s*+:|"trace"\s*+:\s*+\{\s*+"(batches|resourceSpans|resource_spans)")'
@@ -30,28 +29,28 @@ class TempoImporter(SpanFormat):
     description = "Tempo's trace JSON (`batches` or `resourceSpans`); values that Tempo cut at 2,048 bytes stay cut"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the first keys."""
+        """Check the first keys."""
         del path
         return bool(_START.match(head))
 
-    def _told(self, path: Path) -> Iterable[Told]:
-        return _told(path)
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return _read_items(path)
 
 
-def _told(path: Path) -> Iterator[Told]:
-    for found in json_objects(path, "a trace from Tempo"):
-        if isinstance(found, UnreadableInput):
-            yield found
+def _read_items(path: Path) -> Iterator[SpanItem]:
+    for item in json_objects(path, "a trace from Tempo"):
+        if isinstance(item, UnreadableInput):
+            yield item
         else:
-            yield from told_by_tempo(found.value, found.place)
+            yield from read_tempo_answer(item.value, item.location)
 
 
-def told_by_tempo(answer: Mapping[str, Any], place: str) -> Iterator[Told]:
+def read_tempo_answer(answer: Mapping[str, Any], location: str) -> Iterator[SpanItem]:
     """Yield the spans of one answer.
 
     Args:
         answer: As Tempo gives it.
-        place: Where it stands, for messages.
+        location: Where it stands, for messages.
     """
     inner = answer.get("trace")
-    yield from told_by_document(inner if isinstance(inner, dict) else answer, place)
+    yield from read_span_document(inner if isinstance(inner, dict) else answer, location)

@@ -67,10 +67,10 @@ _OUTCOMES: Mapping[str, Outcome] = {"failed": "failed", "succeeded": "succeeded"
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _WrittenStep:
     """One step as it is written: `role` and `verb` may be empty, `marks` are (what, mode or empty)."""
 
-    place: str
+    location: str
     agent: str
     role: str
     verb: str
@@ -80,15 +80,15 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True)
-class _Script:
+class _WrittenRun:
     """One run as it is written; `begins_as` names the run that it shares its first steps with."""
 
-    place: str
+    location: str
     task: str
     outcome: Outcome
     roles: Mapping[str, AgentRole]
     team: str
-    steps: Sequence[_Said]
+    steps: Sequence[_WrittenStep]
     begins_as: str = ""
 
 
@@ -99,7 +99,7 @@ class TranscriptImporter:
     description = "runs as plain text, one `--- AGENT` per step, with labels if any; no times"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the first line that is no comment (`#`): the name of a run."""
+        """Check the first line that is no comment (`#`): the name of a run."""
         del path
         return bool(_START.match(head))
 
@@ -113,23 +113,23 @@ class TranscriptImporter:
             lines = read_bytes(path).decode("utf-8-sig").splitlines()
         except UnicodeDecodeError as error:
             raise UnreadableInput(f"{path.name}: expected transcripts as UTF-8 text, got {error}.") from error
-        scripts: dict[str, _Script] = {}
+        scripts: dict[str, _WrittenRun] = {}
         runs: dict[str, RecordedRun | UnreadableInput] = {}
         n_steps = 0
-        for place, name, block in _blocks(lines, path.name):
+        for location, name, block in _blocks(lines, path.name):
             try:
                 if name in runs:
-                    raise UnreadableInput(f"{place}: expected another name for each run, got {name!r} twice.")
-                script = _script(place, block, scripts)
+                    raise UnreadableInput(f"{location}: expected another name for each run, got {name!r} twice.")
+                script = _script(location, block, scripts)
                 n_steps += len(script.steps)
                 if n_steps > _MAX_STEPS:
-                    runs[place] = UnreadableInput(
-                        f"{place}: expected {_MAX_STEPS} steps at most, got more. Part the file."
+                    runs[location] = UnreadableInput(
+                        f"{location}: expected {_MAX_STEPS} steps at most, got more. Part the file."
                     )
                     break
                 runs[name], scripts[name] = _run(script), script
             except UnreadableInput as error:
-                runs[place] = error
+                runs[location] = error
         pairs = {name: script.begins_as for name, script in scripts.items() if script.begins_as}
         twins = {other: name for name, other in pairs.items()} | pairs
         for name, run in runs.items():
@@ -149,7 +149,7 @@ def _blocks(lines: Sequence[str], source: str) -> Iterator[tuple[str, str, _Line
         yield f"{source}:{start + 1}", lines[start].removeprefix("=== ").strip(), block
 
 
-def _script(place: str, block: _Lines, told: Mapping[str, _Script]) -> _Script:
+def _script(location: str, block: _Lines, earlier: Mapping[str, _WrittenRun]) -> _WrittenRun:
     """Read a run as it is written.
 
     Raises:
@@ -157,59 +157,60 @@ def _script(place: str, block: _Lines, told: Mapping[str, _Script]) -> _Script:
     """
     starts = [number for number, (_, line) in enumerate(block) if line.startswith("--- ")]
     headers, task = _headers(block[: starts[0] if starts else len(block)])
-    steps = [_said(block[start:end]) for start, end in pairwise([*starts, len(block)])]
+    steps = [_parse_step(block[start:end]) for start, end in pairwise([*starts, len(block)])]
     outcome = _OUTCOMES.get(headers.get("outcome", "unknown"))
     if outcome is None:
         raise UnreadableInput(
-            f"{place}: expected the outcome failed, succeeded or unknown, got {headers['outcome']!r}."
+            f"{location}: expected the outcome failed, succeeded or unknown, got {headers['outcome']!r}."
         )
     roles = _roles(headers.get("agents", "")) | {step.agent: _ROLES[step.role] for step in steps if step.role}
-    script = _Script(place, task, outcome, roles, headers.get("team", ""), steps)
-    return _continued(script, headers["begins as"], told) if "begins as" in headers else script
+    script = _WrittenRun(location, task, outcome, roles, headers.get("team", ""), steps)
+    return _prepend_shared(script, headers["begins as"], earlier) if "begins as" in headers else script
 
 
 def _headers(block: _Lines) -> tuple[dict[str, str], str]:
     """Read what stands above the first step: headers, then the task."""
     headers: dict[str, str] = {}
-    for number, (place, line) in enumerate(block):
+    for number, (location, line) in enumerate(block):
         if line.strip() == "task:":
             return headers, "\n".join(text for _, text in block[number + 1 :]).strip()
         match = _HEADER.fullmatch(line)
         if match is None and line.strip():
             raise UnreadableInput(
-                f"{place}: expected outcome:, agents:, team:, begins as:, task: or `--- AGENT`, got {line[:60]!r}."
+                f"{location}: expected outcome:, agents:, team:, begins as:, task: or `--- AGENT`, got {line[:60]!r}."
             )
         if match is not None:
             headers[match["key"]] = match["value"].strip()
     return headers, ""
 
 
-def _said(block: _Lines) -> _Said:
-    place, line = block[0]
+def _parse_step(block: _Lines) -> _WrittenStep:
+    location, line = block[0]
     match = _STEP.fullmatch(line) if len(line) <= _MAX_STEP_LINE else None
     marks = tuple((mark["what"], mark["mode"] or "") for mark in _MARK.finditer(match["marks"])) if match else ()
     if match is None or len(marks) != match["marks"].count("["):
         raise UnreadableInput(
-            f"{place}: expected `--- AGENT`, then `-> OTHER`, thinks, calls, gets or fails, then [mistake MODE], "
+            f"{location}: expected `--- AGENT`, then `-> OTHER`, thinks, calls, gets or fails, then [mistake MODE], "
             f"[error MODE] or [carried], got {line[:60]!r}."
         )
     others = tuple(name.strip() for name in (match["others"] or "").split(",") if name.strip())
     content = "\n".join(text for _, text in block[1:]).strip()
-    return _Said(place, match["agent"], match["role"] or "", match["verb"] or "", others, marks, content)
+    return _WrittenStep(location, match["agent"], match["role"] or "", match["verb"] or "", others, marks, content)
 
 
 def _roles(listed: str) -> dict[str, AgentRole]:
-    matches = [_AGENT.fullmatch(each.strip()) for each in listed.split(",")]
+    matches = [_AGENT.fullmatch(name.strip()) for name in listed.split(",")]
     return {match["name"]: _ROLES[match["role"]] for match in matches if match}
 
 
-def _continued(script: _Script, begins: str, told: Mapping[str, _Script]) -> _Script:
+def _prepend_shared(script: _WrittenRun, begins: str, earlier: Mapping[str, _WrittenRun]) -> _WrittenRun:
     """Put the beginning of an earlier run before a run that shares it."""
     match = _BEGINS.fullmatch(begins)
-    other = told.get(match["name"]) if match else None
+    other = earlier.get(match["name"]) if match else None
     if match is None or other is None or not 0 < int(match["steps"]) <= len(other.steps):
         raise UnreadableInput(
-            f"{script.place}: expected `begins as: NAME, N steps` of a run above that has as many, got {begins[:60]!r}."
+            f"{script.location}: expected `begins as: NAME, N steps` of a run above that has as many, "
+            f"got {begins[:60]!r}."
         )
     shared = [replace(step, marks=()) for step in other.steps[: int(match["steps"])]]
     return replace(
@@ -222,30 +223,30 @@ def _continued(script: _Script, begins: str, told: Mapping[str, _Script]) -> _Sc
     )
 
 
-def _run(script: _Script) -> RecordedRun:
-    told = Conversation(script.place)
-    told.tasks = [script.task]
-    told.outcome = script.outcome
+def _run(script: _WrittenRun) -> RecordedRun:
+    conversation = Conversation(script.location)
+    conversation.tasks = [script.task]
+    conversation.outcome = script.outcome
     for name, role in script.roles.items():
-        told.join(name, role)
+        conversation.join(name, role)
     waiting: dict[str, list[int]] = {}
     for number, step in enumerate(script.steps):
         role = script.roles.get(step.agent, "agent")
         if step.verb == "calls":
             match = _CALL.fullmatch(step.content)
             tool, arguments = (match["tool"], match["arguments"]) if match else (step.content, "")
-            told.call(step.agent, tool, arguments, call_id=str(number))
+            conversation.call(step.agent, tool, arguments, call_id=str(number))
             waiting.setdefault(step.agent, []).append(number)
         elif step.verb in ("gets", "fails"):
             if not waiting.get(step.agent):
-                raise UnreadableInput(f"{step.place}: expected an answer to a call of {step.agent!r}, got no call.")
+                raise UnreadableInput(f"{step.location}: expected an answer to a call of {step.agent!r}, got no call.")
             call = waiting[step.agent].pop(0)
-            told.answer(step.agent, step.content, call_id=str(call), is_error=step.verb == "fails")
+            conversation.answer(step.agent, step.content, call_id=str(call), is_error=step.verb == "fails")
         elif role == "executor":
-            told.execute(step.agent, step.content)
+            conversation.execute(step.agent, step.content)
         else:
             kind: StepKind = "plan" if step.verb == "thinks" else "message"
-            told.say(step.agent, step.content, kind=kind, recipients=step.others)
+            conversation.say(step.agent, step.content, kind=kind, recipients=step.others)
     faults = _faults(script)
     origin = Origin(
         "faulty" if script.outcome == "failed" else "clean",
@@ -253,44 +254,46 @@ def _run(script: _Script) -> RecordedRun:
         topology="",
         framework="",
         recipe="transcript",
-        decisive=next(iter(_marked(script, "mistake")), None),
-        carried_by=_marked(script, "carried"),
+        decisive=next(iter(_marked_steps(script, "mistake")), None),
+        carried_by=_marked_steps(script, "carried"),
     )
-    return RecordedRun(script.place, told.trace("transcript"), faults, origin if faults is not None else None)
+    return RecordedRun(
+        script.location, conversation.trace("transcript"), faults, origin if faults is not None else None
+    )
 
 
-def _faults(script: _Script) -> tuple[Fault, ...] | None:
+def _faults(script: _WrittenRun) -> tuple[Fault, ...] | None:
     """List what is marked as wrong, the mistake first; None for a run that nobody has labelled.
 
     Raises:
         UnreadableInput: if several steps, or one of a run that succeeded, decide the failure, or a mode is unknown.
     """
-    found: dict[str, list[Fault]] = {"mistake": [], "error": []}
+    faults: dict[str, list[Fault]] = {"mistake": [], "error": []}
     for number, step in enumerate(script.steps):
         for what, code in step.marks:
             if what != "carried":
-                found[what].append(Fault(step.agent, _mode(code, step.place) if code else None, number))
-    steps = {fault.step for fault in found["mistake"]}
+                faults[what].append(Fault(step.agent, _mode(code, step.location) if code else None, number))
+    steps = {fault.step for fault in faults["mistake"]}
     if len(steps) > 1 or (steps and script.outcome == "succeeded"):
         raise UnreadableInput(
-            f"{script.place}: expected one [mistake] in a run that failed and none in one that succeeded, got it at "
+            f"{script.location}: expected one [mistake] in a run that failed and none in one that succeeded, got it at "
             f"{len(steps)} steps of one that {script.outcome}. Mark others as [error]."
         )
     if not steps and script.outcome != "succeeded":
         return None
-    return (*found["mistake"], *found["error"])
+    return (*faults["mistake"], *faults["error"])
 
 
-def _marked(script: _Script, what: str) -> tuple[int, ...]:
+def _marked_steps(script: _WrittenRun, what: str) -> tuple[int, ...]:
     """List the steps with a mark."""
-    return tuple(place for place, step in enumerate(script.steps) if any(mark == what for mark, _ in step.marks))
+    return tuple(index for index, step in enumerate(script.steps) if any(mark == what for mark, _ in step.marks))
 
 
-def _mode(code: str, place: str) -> ErrorMode:
+def _mode(code: str, location: str) -> ErrorMode:
     try:
         return mode(code)
     except ConfigError as error:
-        raise UnreadableInput(f"{place}: {error}") from error
+        raise UnreadableInput(f"{location}: {error}") from error
 
 
 def _with_twin(run: RecordedRun, twin: RecordedRun) -> RecordedRun:

@@ -12,7 +12,8 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.files import read_bytes
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
-from blamespan_integrations.importers._records import parse_json, span_id, trace_id
+from blamespan_integrations.importers._records import parse_object
+from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
 __all__ = ["WhoAndWhenImporter"]
 
@@ -38,13 +39,13 @@ class WhoAndWhenImporter:
     description = "Who&When JSON: text, agents and the labelled agent and step; no times"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the keys in *head*: an object with a `history` list."""
+        """Check the keys in *head*: an object with a `history` list."""
         return head.lstrip().startswith(b"{") and bool(re.search(rb'"history"\s*:\s*\[', head))
 
     def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the file's run, or the error in its place."""
         try:
-            yield _run(parse_json(read_bytes(path), path.name, _EXPECTED), path.name)
+            yield _run(parse_object(read_bytes(path), path.name, _EXPECTED), path.name)
         except UnreadableInput as error:
             yield error
 
@@ -56,23 +57,25 @@ def _run(record: Mapping[str, Any], source: str) -> RecordedRun:  # Any: a file'
             f"{source}: expected {_EXPECTED} with a 'history' list, got {str(history)[:60]!r}. "
             "Is this another format? Name it with --format."
         )
-    said = [_message(message, place, source) for place, message in enumerate(history)]
+    pairs = [_message(message, index, source) for index, message in enumerate(history)]
     task = record.get("question") if isinstance(record.get("question"), str) else ""
-    identity = trace_id("who-and-when", str(record.get("question_ID")), *(part for pair in said for part in pair))
-    steps = tuple(_step(index, speaker, content, identity) for index, (speaker, content) in enumerate(said))
+    identity = derive_trace_id(
+        "who-and-when", str(record.get("question_ID")), *(part for pair in pairs for part in pair)
+    )
+    steps = tuple(_step(index, speaker, content, identity) for index, (speaker, content) in enumerate(pairs))
     trace = MessageActionTrace(
         identity, task or "", steps, _agents(steps, record.get("system_prompt")), _outcome(record)
     )
     return RecordedRun(source, trace, _faults(record, len(steps), source))
 
 
-def _message(message: object, place: int, source: str) -> tuple[str, str]:
+def _message(message: object, index: int, source: str) -> tuple[str, str]:
     if isinstance(message, dict):
         speaker, content = message.get("name") or message.get("role"), message.get("content")
         if isinstance(speaker, str) and speaker.strip():
             return speaker.strip(), content if isinstance(content, str) else _as_text(content)
     raise UnreadableInput(
-        f'{source}: expected {{"role" or "name": str, "content": str}} at history[{place}], got {str(message)[:80]!r}. '
+        f'{source}: expected {{"role" or "name": str, "content": str}} at history[{index}], got {str(message)[:80]!r}. '
         "Correct the file or remove it."
     )
 
@@ -87,7 +90,7 @@ def _step(index: int, speaker: str, content: str, trace: str) -> Step:
     is_execution = _role(agent) == "executor"
     return Step(
         index,
-        span_id(trace, index),
+        derive_span_id(trace, index),
         agent,
         "tool_result" if is_execution else _KIND_OF_NOTE.get(note, "message"),
         content,
@@ -100,10 +103,10 @@ def _agents(steps: tuple[Step, ...], prompts: object) -> tuple[Agent, ...]:
     """List who speaks, then who is only described: the source lists the team in `system_prompt`."""
     described = prompts if isinstance(prompts, dict) else {}
     names = dict.fromkeys([*(step.agent for step in steps), *(str(name) for name in described)])
-    return tuple(Agent(name, _role(name), description=_described(described.get(name))) for name in names)
+    return tuple(Agent(name, _role(name), description=_as_description(described.get(name))) for name in names)
 
 
-def _described(prompt: object) -> str | None:
+def _as_description(prompt: object) -> str | None:
     return prompt if isinstance(prompt, str) else None
 
 
@@ -111,17 +114,17 @@ def _faults(record: Mapping[str, Any], n_steps: int, source: str) -> tuple[Fault
     agent, step = record.get("mistake_agent"), record.get("mistake_step")
     if agent is None:
         return None
-    place = int(step) if isinstance(step, str | int) and re.fullmatch(r"\d+", str(step).strip()) else None
-    if not isinstance(agent, str) or (step is not None and (place is None or place >= n_steps)):
+    index = int(step) if isinstance(step, str | int) and re.fullmatch(r"\d+", str(step).strip()) else None
+    if not isinstance(agent, str) or (step is not None and (index is None or index >= n_steps)):
         raise UnreadableInput(
             f"{source}: expected 'mistake_agent' as a name and 'mistake_step' as an index below {n_steps}, "
             f"got {agent!r} and {step!r}. Correct the file or remove it."
         )
-    return (Fault(agent, step=place),)
+    return (Fault(agent, step=index),)
 
 
 def _outcome(record: Mapping[str, Any]) -> Any:
-    """Say failed where a mistake is labelled: the set holds failures only."""
+    """Return failed where a mistake is labelled: the set holds failures only."""
     return "failed" if record.get("mistake_agent") is not None else "unknown"
 
 

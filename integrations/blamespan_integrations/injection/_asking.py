@@ -92,7 +92,7 @@ class Asked:
 
     @property
     def is_slow(self) -> bool:
-        """Tell whether to ask off the event loop."""
+        """Return whether to ask off the event loop."""
         return any(injection.is_blocking for injection in self._injections)
 
     def told(self) -> tuple[Line, ...]:

@@ -105,7 +105,7 @@ class Given:
         return [message for messages in self.lists.values() for message in messages]
 
     def holds(self, message: Any) -> bool:
-        """Tell whether *message* is one of the objects in it."""
+        """Return whether *message* is one of the objects in it."""
         return any(one is message for messages in self.lists.values() for one in messages)
 
 

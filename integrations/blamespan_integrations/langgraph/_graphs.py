@@ -365,7 +365,7 @@ class GraphRecorder:
         return node.team_span
 
     def _is_task(self, started: Started, place: Place) -> bool:
-        """Tell whether this is a task of the functional API, which a node (the entrypoint) has called."""
+        """Return whether this is a task of the functional API, which a node (the entrypoint) has called."""
         path: Sequence[Any] = started.metadata.get("langgraph_path") or ()
         if not (len(path) > 2 and path[0] == _PUSH and path[-1] is True):
             return False

@@ -235,7 +235,7 @@ class _Hooks:
 
 
 def _is_prebuilt(loop: Any) -> bool:
-    """Tell whether a graph is what `create_agent` or `create_react_agent` makes, by who wrote its model's node."""
+    """Return whether a graph is what `create_agent` or `create_react_agent` makes, by who wrote its model's node."""
     node = loop.nodes.get("model") or loop.nodes.get("agent")
     return getattr(getattr(getattr(node, "bound", None), "func", None), "__module__", None) in _PREBUILT
 

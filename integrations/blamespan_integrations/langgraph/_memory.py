@@ -54,7 +54,7 @@ class Seen:
     """What its model has answered, and the instructions it was sent."""
 
     def are_messages(self, key: str, value: Any) -> bool:
-        """Tell whether what stands under *key* of the state is messages, reading only what is new in a list."""
+        """Return whether what stands under *key* of the state is messages, reading only what is new in a list."""
         if type(value) is not list:
             return are_messages(value)
         known = self.read.get(key)

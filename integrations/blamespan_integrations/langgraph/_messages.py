@@ -52,7 +52,7 @@ is_kind_of: Callable[[type, type], bool] = lru_cache(maxsize=1_024)(issubclass)
 
 
 def is_message(value: Any) -> bool:
-    """Tell whether *value* is a message, in one of the forms LangGraph's `add_messages` takes (but bare text)."""
+    """Return whether *value* is a message, in one of the forms LangGraph's `add_messages` takes (but bare text)."""
     if is_kind_of(type(value), BaseMessage):
         return True
     if isinstance(value, tuple):
@@ -65,7 +65,7 @@ def _is_role(value: Any) -> bool:
 
 
 def are_messages(value: Any) -> bool:
-    """Tell whether *value* is a message, or a list of nothing but messages."""
+    """Return whether *value* is a message, or a list of nothing but messages."""
     if type(value) is not list and is_message(value):
         return True
     return type(value) in (list, tuple) and bool(value) and all(map(is_message, value))

@@ -54,7 +54,7 @@ def _unique_name(graph: Graph, node: str, owner: str | None) -> tuple[str, str |
 
 
 def is_hook(node: str) -> bool:
-    """Tell whether a node is a hook of an agent's middleware, e.g. `SummarizationMiddleware.before_model`."""
+    """Return whether a node is a hook of an agent's middleware, e.g. `SummarizationMiddleware.before_model`."""
     return "." in node and node.rpartition(".")[2] in _HOOKS
 
 

@@ -329,13 +329,13 @@ def _note_agent(node: Node) -> None:
 
 
 def _only_executed(node: Node, update: Update) -> bool:
-    """Tell whether a node did nothing but answer the calls it was started for."""
+    """Return whether a node did nothing but answer the calls it was started for."""
     answers = [m for m in update.messages if isinstance(m, ToolMessage) and m.tool_call_id in node.calls]
     return len(answers) == len(update.messages) and bool(answers or node.answers)
 
 
 def _says_nothing(update: Update) -> bool:
-    """Tell whether an update says nothing to anybody: a hook's own bookkeeping, all of it empty."""
+    """Return whether an update says nothing to anybody: a hook's own bookkeeping, all of it empty."""
     empty = all(as_text(value) in ("", "null", "[]", "{}") for value in update.state.values())
     return empty and not update.messages and not update.goto
 

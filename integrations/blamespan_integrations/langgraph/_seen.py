@@ -49,7 +49,7 @@ class SeenList:
     """All items ever seen, once the list has done anything but grow."""
 
     def is_continued_by(self, value: Sequence[Any]) -> bool:
-        """Tell whether *value* is the list as seen, or that and more."""
+        """Return whether *value* is the list as seen, or that and more."""
         items, last = self.items, self.length - 1
         if last < 0:
             return True
@@ -99,14 +99,14 @@ class SeenList:
 
 
 def is_short(value: Any) -> bool:
-    """Tell whether *value* may be the same object as another by chance."""
+    """Return whether *value* may be the same object as another by chance."""
     return (
         value is None or isinstance(value, (bool, int, float, Enum)) or (isinstance(value, str) and len(value) < _SHORT)
     )
 
 
 def are_same(known: Any, value: Any) -> bool:
-    """Tell whether two values of a state say the same, as far as either is recorded."""
+    """Return whether two values of a state say the same, as far as either is recorded."""
     if known is value:
         return True
     try:

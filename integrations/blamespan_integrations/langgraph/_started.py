@@ -34,6 +34,6 @@ class Started:
 
     @property
     def is_graph(self) -> bool:
-        """Tell whether this, outside every run we know, is a graph. LangGraph before 1.1 does not say."""
+        """Return whether this, outside every run we know, is a graph. LangGraph before 1.1 does not say."""
         is_lost = self.parent_id is not None and "langgraph_step" in self.metadata  # its run was never seen
         return "ls_integration" in self.metadata and not is_lost

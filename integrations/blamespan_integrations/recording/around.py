@@ -38,7 +38,7 @@ class Around:
         return self.agent is None and self.call is None
 
     def is_that_of(self, context: Context) -> bool:
-        """Tell whether what begins in *context* takes place within the same step."""
+        """Return whether what begins in *context* takes place within the same step."""
         other = around(context)
         return self.agent is other.agent and self.call is other.call
 

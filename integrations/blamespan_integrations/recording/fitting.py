@@ -22,7 +22,7 @@ _NAMES = frozenset({"type", "id", "name", "role", "modality"})
 
 
 def fits(text: str, limit: int) -> bool:
-    """Tell whether the UTF-8 form of *text* has at most *limit* bytes; not if it has none (lone surrogates)."""
+    """Return whether the UTF-8 form of *text* has at most *limit* bytes; not if it has none (lone surrogates)."""
     if len(text) > limit:
         return False
     if text.isascii():

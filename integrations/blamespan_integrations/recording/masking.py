@@ -51,7 +51,7 @@ class Masker:
         return written if self._own is None else _masked_by(self._own, written, on_failure)
 
     def hides(self, key: str, value: object) -> bool:
-        """Tell whether *value* is masked because of its *key*. Case, `-`, `_` and spaces do not count."""
+        """Return whether *value* is masked because of its *key*. Case, `-`, `_` and spaces do not count."""
         _, meaning = self._known_key(key)
         return meaning is None or (meaning is not Meaning.NOTHING and is_secret_value(value, meaning, key))
 

@@ -52,7 +52,7 @@ class Room:
         return dict(list(extras.items())[:room]), f"{len(extras) - room} attributes: over the limit of {self._limit}"
 
     def is_tight(self, span: trace.Span, more: int) -> bool:
-        """Tell whether *more* attributes do not fit, or others have pushed out some of ours."""
+        """Return whether *more* attributes do not fit, or others have pushed out some of ours."""
         if self._limit is None:
             return False
         had = getattr(span, "attributes", None)

@@ -71,7 +71,7 @@ def _qualified(last: str, before: str) -> Meaning | None:
 
 
 def is_secret_value(value: object, meaning: Meaning, key: str) -> bool:
-    """Tell whether *value*, of an object's field *key* of this meaning, is a secret."""
+    """Return whether *value*, of an object's field *key* of this meaning, is a secret."""
     if isinstance(value, str):
         return _is_secret(value, meaning, key, is_quoted=True)
     if value is None or isinstance(value, bool) or meaning not in _WHOLE:
@@ -329,7 +329,7 @@ _BARE = re.compile(
 
 
 def _is_code_or_sentence(text: str, at: int, last: int, sign: str, key: str) -> bool:
-    """Tell whether what a key is set to, without quotes, is an expression of a program or begins a sentence."""
+    """Return whether what a key is set to, without quotes, is an expression of a program or begins a sentence."""
     value = text[at:last]
     if _CODE.match(text, at):
         return True
@@ -391,7 +391,7 @@ _MAY_BE_DIGITS = ("pin", "otp", "code", "pass", "passcode", "password")
 
 
 def _is_secret(value: str, meaning: Meaning, key: str, *, is_quoted: bool = False, is_sure: bool = True) -> bool:
-    """Tell whether *value* is what the key means, and not a word that stands in its place."""
+    """Return whether *value* is what the key means, and not a word that stands in its place."""
     if meaning is Meaning.AUTHORIZATION:
         return _is_authorization(value, is_quoted=is_quoted)
     if is_placeholder(value) or _is_sentence(value) or value.lower() == key.lower():
@@ -442,7 +442,7 @@ def _function_words() -> frozenset[str]:
 
 
 def _is_mixed(value: str) -> bool:
-    """Tell whether *value* is made up as passwords are: letters with digits or signs, and no word of the trade."""
+    """Return whether *value* is made up as passwords are: letters with digits or signs, and no word of the trade."""
     value = value.strip(".,;:!?)(]}\"'")
     if len(value) < 6 or not any(map(str.isalpha, value)) or _NO_PASSWORD.fullmatch(value):
         return False

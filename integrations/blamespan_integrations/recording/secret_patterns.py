@@ -52,12 +52,12 @@ class ScannedText:
         self.lower = self._flat.lower()
 
     def may_hold_card(self) -> bool:
-        """Tell whether eight digits stand together, or twice four with a space or hyphen between."""
+        """Return whether eight digits stand together, or twice four with a space or hyphen between."""
         digits = self._flat.translate(_DIGIT)
         return b"0000" in digits and (b"00000000" in digits or b"0000 0000" in digits)
 
     def may_hold_random(self) -> bool:
-        """Tell whether twelve letters, digits, `-` or `_` stand together."""
+        """Return whether twelve letters, digits, `-` or `_` stand together."""
         return _RANDOM_RUN in self._flat.translate(_RUN)
 
     def runs(self) -> Iterator[tuple[int, int]]:
@@ -93,7 +93,7 @@ def secrets_by_form(shape: ScannedText) -> Iterator[Secret]:
 
 
 def is_placeholder(value: str) -> bool:
-    """Tell whether *value* stands where a secret would, and is none: stars, a variable, a word such as `required`."""
+    """Return whether *value* stands where a secret would, and is none: stars, a variable, a word such as `required`."""
     return len(value) <= _LONGEST_PLACEHOLDER and (
         value.strip(" .,:;!?").lower() in _placeholders() or _PLACEHOLDER.fullmatch(value) is not None
     )
@@ -238,7 +238,7 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _has_check_digit(number: str) -> bool:
-    """Tell whether *number* ends as ISO/IEC 7812-1 says (Luhn): one number in ten does by chance."""
+    """Return whether *number* ends as ISO/IEC 7812-1 says (Luhn): one number in ten does by chance."""
     digits = [int(digit) for digit in number if digit.isdigit()]
     doubled = (digit * 2 - 9 if digit > 4 else digit * 2 for digit in digits[-2::-2])
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

@@ -248,7 +248,7 @@ class AgentSpan(_Recording):
         return RunSpan(self.span, otel_context.set_value(AGENT_KEY, None, self.context), self._contents, self._room)
 
     def has_said(self, message_id: str) -> bool:
-        """Tell whether the message is a step of this run already."""
+        """Return whether the message is a step of this run already."""
         return message_id in self._state.said
 
     def known_for(self, call_id: str | None) -> list[StepRef]:

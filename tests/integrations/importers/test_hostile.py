@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
-from blamespan_integrations.importers._grouping import rebuilt_runs
+from blamespan_integrations.importers._span_files import rebuild_runs
 from blamespan_integrations.importers.langfuse import spans_of_observation
 from tests.integrations.importers.files import FIXTURES, NODES, drawn, errors_in, matching, traces_in
 from tests.integrations.importers.shapes import jaeger, langfuse, trail
@@ -185,8 +185,8 @@ def test_half_a_surrogate_pair_survives_the_way_over_disk(tmp_path: Path) -> Non
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in odd))
     told = [item for row in odd for item in spans_of_observation(row, "here")]
-    [held] = rebuilt_runs(path, told)
-    [spilled] = rebuilt_runs(path, told, held_characters=0)
+    [held] = rebuild_runs(path, told)
+    [spilled] = rebuild_runs(path, told, held_characters=0)
 
     assert isinstance(held, RecordedRun)
     assert isinstance(spilled, RecordedRun)

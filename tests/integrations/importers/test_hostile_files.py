@@ -17,7 +17,7 @@ from blamespan.analysis.sources import pieces, spooling
 from blamespan.errors import UnreadableInput
 from blamespan.importing.files import check_is_file, open_bytes
 from blamespan.importing.recorded import RecordedRun, importers, load_importer
-from blamespan_integrations.importers import _sqlite
+from blamespan_integrations.importers import langgraph_checkpoints
 from tests.integrations.importers.files import FIXTURES, errors_in, traces_in
 
 CHECKPOINTS = FIXTURES / "langgraph-checkpoints.nodes.sqlite"
@@ -61,8 +61,8 @@ def test_rows_without_end_are_given_up(tmp_path: Path, monkeypatch: pytest.Monke
     """A database that takes far more steps than its size explains is left, and the error says so."""
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
     path = made(tmp_path, f"INSERT INTO checkpoints(thread_id, checkpoint_id) {many} SELECT 't', i FROM n")
-    monkeypatch.setattr(_sqlite, "_LEAST_STEPS", 100_000)
-    monkeypatch.setattr(_sqlite, "_STEPS_PER_BYTE", 0)
+    monkeypatch.setattr(langgraph_checkpoints, "_LEAST_STEPS", 100_000)
+    monkeypatch.setattr(langgraph_checkpoints, "_STEPS_PER_BYTE", 0)
 
     assert "got rows without end" in str(list(load_importer("langgraph-checkpoints").read(path))[-1])
 

@@ -19,8 +19,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
-from blamespan_integrations.importers._grouping import rebuilt_runs
-from blamespan_integrations.importers._otlp_documents import told_by_groups
+from blamespan_integrations.importers._otlp_documents import read_span_groups
+from blamespan_integrations.importers._span_files import rebuild_runs
 from blamespan_integrations.importers.otlp_json import OtlpJsonImporter
 from blamespan_integrations.importers.otlp_proto import OtlpProtoImporter
 from tests.integrations.dialects.recordings import FOLDER, trace_of
@@ -182,11 +182,11 @@ def test_archive_that_unfolds_without_end_is_refused(tmp_path: Path) -> None:
 def test_spans_that_do_not_fit_into_memory_wait_on_disk(tmp_path: Path) -> None:
     """With hardly any memory to hold them, the traces are the same, in the same order."""
     names = (NAME, "openinference.langgraph-nodes", "openai-v2.openai-chat")
-    spans = [span for name in names for span in told_by_groups(groups_of(name), "here")]
+    spans = [span for name in names for span in read_span_groups(groups_of(name), "here")]
     spans = spans[::2] + spans[1::2]
 
     def traces(**limits: int) -> list[Any]:
-        return [run.trace for run in rebuilt_runs(tmp_path, spans, **limits) if isinstance(run, RecordedRun)]
+        return [run.trace for run in rebuild_runs(tmp_path, spans, **limits) if isinstance(run, RecordedRun)]
 
     assert len(traces()) == 3
     assert traces(held_characters=20_000) == traces()

@@ -7,6 +7,7 @@ disk, which SQLite deletes when it is closed.
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,9 +27,9 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Scope, Span, SpanEvent
 
-__all__ = ["Told", "rebuilt_runs", "told_by_records"]
+__all__ = ["SpanFormat", "SpanItem", "read_records", "rebuild_runs"]
 
-Told: TypeAlias = Span | EventsOfSpans | UnreadableInput
+SpanItem: TypeAlias = Span | EventsOfSpans | UnreadableInput
 """What a file tells: a span, events of spans told of elsewhere, or that something cannot be read."""
 
 _MAX_TRACE_BYTES = 128 * 1024 * 1024
@@ -40,8 +41,32 @@ _SPAN_CHARACTERS = 500
 _SPANS, _EVENTS = 0, 1
 
 
-def rebuilt_runs(
-    path: Path | str, told: Iterable[Told], *, held_characters: int | None = None, keeps_spans: bool = False
+class SpanFormat(ABC):
+    """Rebuilds the runs of a file from what it tells, spans in any order; a subclass says what that is."""
+
+    def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield what cannot be read, then every run, in the order in which the traces begin.
+
+        Raises:
+            UnreadableInput: if the file cannot be opened.
+        """
+        return rebuild_runs(path, self._read_items(path))
+
+    def read_with_spans(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
+        """Read as `read` does, each run with its spans.
+
+        Raises:
+            UnreadableInput: if the file cannot be opened.
+        """
+        return rebuild_runs(path, self._read_items(path), keeps_spans=True)
+
+    @abstractmethod
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        """Yield what the file tells; whatever cannot be read is an error in its place, or raised and the end."""
+
+
+def rebuild_runs(
+    path: Path | str, items: Iterable[SpanItem], *, held_characters: int | None = None, keeps_spans: bool = False
 ) -> Iterator[RecordedRun | UnreadableInput]:
     """Yield what cannot be read, in its place, and then every run, in the order in which their traces begin.
 
@@ -49,14 +74,14 @@ def rebuilt_runs(
 
     Args:
         path: The file, or what else is read, for messages.
-        told: What it tells. An `UnreadableInput` raised on the way ends it, as where a file breaks off; what was
+        items: What it tells. An `UnreadableInput` raised on the way ends it, as where a file breaks off; what was
             told before is still rebuilt.
         held_characters: How much text is held in memory before spans go to disk; else this process's share.
         keeps_spans: Whether each run comes with its spans; what belongs to no run of a trace comes with its first.
     """
     with closing(_Spool(held_share() if held_characters is None else held_characters)) as spool:
         try:
-            for item in told:
+            for item in items:
                 if isinstance(item, UnreadableInput):
                     yield item
                 else:
@@ -65,10 +90,10 @@ def rebuilt_runs(
             yield error
         except sqlite3.Error as error:
             yield _no_room(path, error)
-        yield from _rebuilt(path, spool, keeps_spans=keeps_spans)
+        yield from _rebuild(path, spool, keeps_spans=keeps_spans)
 
 
-def _rebuilt(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[RecordedRun | UnreadableInput]:
+def _rebuild(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[RecordedRun | UnreadableInput]:
     waiting: OrderedDict[str, Sequence[Span]] = OrderedDict()
     try:
         for trace_id, spans in spool.traces():
@@ -84,7 +109,7 @@ def _rebuilt(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[
                 left = _outside(runs, spans) if keeps_spans else ()
                 for run in runs:
                     root_id = run.root.span_id if run.root else None
-                    earlier = tuple(map(rebuild_run, earlier_parts(run, lambda one: waiting.get(one, ()))))
+                    earlier = tuple(map(rebuild_run, earlier_parts(run, lambda trace_id: waiting.get(trace_id, ()))))
                     recorded = RecordedRun(
                         source, rebuild_run(run), root_id=root_id, waits=is_waiting(run), earlier=earlier
                     )
@@ -115,8 +140,8 @@ def _no_room(path: Path | str, error: sqlite3.Error) -> UnreadableInput:
 
 def _contradictions(source: str, spans: Sequence[Span]) -> Iterator[UnreadableInput]:
     """Name the spans that stand there twice and differ; the first is the one that counts."""
-    seen: dict[str, Span] = {}
-    differing = {span.span_id for span in spans if seen.setdefault(span.span_id, span) != span}
+    first_spans: dict[str, Span] = {}
+    differing = {span.span_id for span in spans if first_spans.setdefault(span.span_id, span) != span}
     if differing:
         yield UnreadableInput(
             f"{source}: expected one span for each id, got different ones for {', '.join(sorted(differing)[:3])}"
@@ -143,9 +168,9 @@ class _Spool:
             self._held += _size(item)
         else:
             for (trace_id, span_id), events in item.items():
-                kept = self._events[trace_id].get(span_id)
+                holder = self._events[trace_id].get(span_id)
                 if len(trace_id) == 32 and len(span_id) == 16 and int(trace_id, 16) and int(span_id, 16):
-                    holder = Span(trace_id, span_id, None, "", events=(*(kept.events if kept else ()), *events))
+                    holder = Span(trace_id, span_id, None, "", events=(*(holder.events if holder else ()), *events))
                     self._events[trace_id][span_id] = holder
                     self._held += _SPAN_CHARACTERS + sum(_text_size(event.attributes) for event in events)
         if self._held > self._limit:
@@ -155,7 +180,7 @@ class _Spool:
         """Yield every trace with its spans, in the order in which they came; None for one that is too large."""
         if self._disk is None:
             for trace_id in self._order:
-                yield trace_id, _joined(self._spans.pop(trace_id), self._events.pop(trace_id, {}).values())
+                yield trace_id, _join_events(self._spans.pop(trace_id), self._events.pop(trace_id, {}).values())
             return
         self._to_disk()
         self._disk.execute("CREATE INDEX of_trace ON parts (trace)")
@@ -163,7 +188,7 @@ class _Spool:
             yield trace_id, self._read(self._disk, trace_id)
 
     def close(self) -> None:
-        """Give back memory and disk."""
+        """Free memory and disk."""
         if self._disk is not None:
             self._disk.close()
 
@@ -171,11 +196,11 @@ class _Spool:
         (size,) = disk.execute("SELECT sum(length(data)) FROM parts WHERE trace = ?", (trace_id,)).fetchone()
         if size > _MAX_TRACE_BYTES:
             return None
-        found: tuple[list[Span], list[Span]] = ([], [])
+        parts_by_kind: tuple[list[Span], list[Span]] = ([], [])
         parts = disk.execute("SELECT kind, data FROM parts WHERE trace = ? ORDER BY rowid", (trace_id,))
         for kind, data in parts:
-            found[kind].extend(spans_from_proto(TracesData.FromString(data).resource_spans))
-        return _joined(*found)
+            parts_by_kind[kind].extend(spans_from_proto(TracesData.FromString(data).resource_spans))
+        return _join_events(*parts_by_kind)
 
     def _to_disk(self) -> None:
         if self._disk is None:
@@ -189,8 +214,8 @@ class _Spool:
         self._disk.executemany(
             "INSERT INTO parts VALUES (?, ?, ?)",
             [
-                *((trace_id, _SPANS, _packed(spans)) for trace_id, spans in self._spans.items()),
-                *((trace_id, _EVENTS, _packed(holders.values())) for trace_id, holders in self._events.items()),
+                *((trace_id, _SPANS, _pack(spans)) for trace_id, spans in self._spans.items()),
+                *((trace_id, _EVENTS, _pack(holders.values())) for trace_id, holders in self._events.items()),
             ],
         )
         self._disk.execute("COMMIT")
@@ -200,12 +225,12 @@ class _Spool:
         self._held = 0
 
 
-def _packed(spans: Iterable[Span]) -> bytes:
-    held = list(spans)
+def _pack(spans: Iterable[Span]) -> bytes:
+    span_list = list(spans)
     try:
-        return TracesData(resource_spans=spans_to_proto(held)).SerializeToString()
+        return TracesData(resource_spans=spans_to_proto(span_list)).SerializeToString()
     except ValueError:  # a name with half a surrogate pair, which JSON can hold and protobuf cannot
-        return TracesData(resource_spans=spans_to_proto(map(_encodable, held))).SerializeToString()
+        return TracesData(resource_spans=spans_to_proto(map(_encodable, span_list))).SerializeToString()
 
 
 def _encodable(span: Span) -> Span:
@@ -227,8 +252,8 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _joined(spans: list[Span], holders: Iterable[Span]) -> list[Span]:
-    """Give *spans* the events that were told of them elsewhere."""
+def _join_events(spans: list[Span], holders: Iterable[Span]) -> list[Span]:
+    """Add the events that stood elsewhere to their *spans*."""
     events: EventsOfSpans = {(holder.trace_id, holder.span_id): holder.events for holder in holders}
     return with_events(spans, events) if events else spans
 
@@ -241,10 +266,10 @@ def _text_size(attributes: Mapping[str, object]) -> int:
     return sum(len(value) if isinstance(value, str | bytes) else 50 for value in attributes.values())
 
 
-def told_by_records(
+def read_records(
     records: Iterable[tuple[str, dict[str, Any]] | UnreadableInput],
     spans_of: Callable[[dict[str, Any], str], Iterable[Span]],
-) -> Iterator[Told]:
+) -> Iterator[SpanItem]:
     """Make spans of records; for a record that gives none, an error in its place.
 
     Args:
@@ -255,10 +280,10 @@ def told_by_records(
         if isinstance(item, UnreadableInput):
             yield item
             continue
-        place, record = item
+        location, record = item
         try:
-            yield from spans_of(record, place)
+            yield from spans_of(record, location)
         except UnreadableInput as error:
             yield error
         except MalformedSpan as error:
-            yield UnreadableInput(f"{place}: {error}")
+            yield UnreadableInput(f"{location}: {error}")
