@@ -107,8 +107,13 @@ class Attack:
 def is_at_rest(one: Working) -> bool:
     """Tell whether all was read, and nothing is held, followed or waits for a verdict."""
     flow = one.worker._flow
-    is_read = not one.worker._reader.read(flow.read_to, 1)
-    return is_read and flow.is_idle and not flow.assembler.held_traces and not flow.assembler.followed_traces
+    is_read = not one.worker._reader.read(flow.feed.read_to, 1)
+    return (
+        is_read
+        and not flow.queue.waiting_traces
+        and not flow.assembler.held_traces
+        and not flow.assembler.followed_traces
+    )
 
 
 def blamed(sink: MemorySink, members: set[str], trace_id: str) -> list[str]:

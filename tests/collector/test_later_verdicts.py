@@ -102,7 +102,7 @@ def test_verdicts_that_differ_never_share_a_span_id(tmp_path: Path) -> None:
 
 def test_verdicts_beyond_memory_are_owed_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many traces went on without their verdicts: each gets it, a few of them in memory at a time."""
-    monkeypatch.setattr("blamespan_collector.worker.owed._MOST", 2)
+    monkeypatch.setattr("blamespan_collector.worker.verdict_queue._MAX_OWED", 2)
     sink, tracer = MemorySink(), SlowTracer()
     with working(tmp_path, sink, tracer=tracer, deadline_s=0.1) as one:
         one.take(run(1))

@@ -216,7 +216,7 @@ def test_large_run_holds_up_no_small_one(tmp_path: Path, deadline_s: float) -> N
     sink, tracer = MemorySink(), SlowOnLargeRuns()
     with working(tmp_path, sink, tracer=tracer, deadline_s=deadline_s, max_forward_bytes=16 * 1024 * 1024) as one:
         one.take(run(1, steps=600))
-        until(lambda: one.worker._flow.waiting_traces)
+        until(lambda: one.worker._flow.queue.waiting_traces)
         for number in (2, 3, 4):
             one.take(run(number))
             until(lambda number=number: run(number)[0].trace_id in {span.trace_id for span in sink.spans})

@@ -1,22 +1,25 @@
-"""What must happen together: bytes in the outbox, and the note that they were let go."""
+"""What must happen together: bytes in the outbox, and the note that they were let go.
+
+What is about to be committed, the assembler knows already (`ReleasedMemory`).
+"""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from blamespan_collector.assembling.parts import Part
+from blamespan_collector.assembling.parts import Part, Released
 from blamespan_collector.journal import Position
 from blamespan_collector.journal.items import pack_position
 from blamespan_collector.state.state import Record, State
 from blamespan_collector.wire.outgoing import Outgoing
 
-__all__ = ["PASSED", "Write", "commit", "patiently"]
+__all__ = ["PASSED", "CommitBatch", "ReleasedMemory", "commit", "retry_disk"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -25,8 +28,8 @@ PASSED = "passed"
 _TRY_AGAIN_S = 0.5
 _TRY_SOON_S = 0.05
 """Where only room is missing: sinks make some at any time."""
-_TELL_EVERY = 20
-"""Attempts between two words in the log."""
+_LOG_EVERY = 20
+"""Attempts between two lines in the log."""
 _GIVE_UP_S = 60.0
 """After that a new process begins once there is room: one that says nothing for longer is taken for hung."""
 
@@ -34,7 +37,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(slots=True)
-class Write:
+class CommitBatch:
     """What one commit holds.
 
     Attributes:
@@ -55,7 +58,7 @@ class Write:
     def size_bytes(self) -> int:
         """Count what is to be written, roughly."""
         noted = sum(len(record.released.span_ids) + len(record.released.items) for record in self.records)
-        return sum(len(one.payload) for one in self.outgoing) + 8 * noted
+        return sum(len(outgoing.payload) for outgoing in self.outgoing) + 8 * noted
 
     def clear(self) -> None:
         """Begin with nothing again."""
@@ -63,13 +66,54 @@ class Write:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to write."""
+        """Check whether there is nothing to write."""
         return not (self.outgoing or self.records or self.passed)
+
+
+class ReleasedMemory:
+    """What was let go, as the assembler sees it: what is not committed yet, then what the state file says.
+
+    Args:
+        state: The state file.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._fresh: dict[bytes, tuple[Released[int], int]] = {}
+        self._looked_up: dict[bytes, Released[int] | None] = {}
+
+    def look_up(self, trace_ids: Collection[bytes]) -> None:
+        """Read what is noted of some traces that are about to be asked for; until the next commit."""
+        released = self._state.get_all(trace_ids)
+        self._looked_up = {trace_id: released.get(trace_id) for trace_id in trace_ids}
+
+    def get(self, trace_id: bytes) -> Released[int] | None:
+        """Return what was let go of a trace; None where nothing was, or it is forgotten."""
+        noted = self._looked_up[trace_id] if trace_id in self._looked_up else self._state.get(trace_id)
+        fresh = self._fresh.get(trace_id)
+        if fresh is None:
+            return noted
+        return fresh[0] if noted is None else noted.merged(fresh[0])
+
+    def put(self, trace_id: bytes, released: Released[int]) -> None:
+        """Note what was let go until `forget_committed` hears that it is on disk."""
+        before = self._fresh.get(trace_id)
+        self._fresh[trace_id] = (released, 1) if before is None else (before[0].merged(released), before[1] + 1)
+
+    def forget_committed(self, trace_ids: Iterable[bytes]) -> None:
+        """Forget one `put` for each: it is on disk."""
+        self._looked_up = {}
+        for trace_id in trace_ids:
+            released, count = self._fresh[trace_id]
+            if count == 1:
+                del self._fresh[trace_id]
+            else:
+                self._fresh[trace_id] = released, count - 1
 
 
 def commit(
     state: State,
-    write: Write,
+    batch: CommitBatch,
     outgoing: Sequence[Outgoing],
     cleared: Iterable[bytes],
     find_room: Callable[[], bool] = lambda: False,
@@ -78,8 +122,8 @@ def commit(
 
     Args:
         state: Where to.
-        write: What.
-        outgoing: The part of `write.outgoing` that some sink takes.
+        batch: What.
+        outgoing: The part of `batch.outgoing` that some sink takes.
         cleared: Traces that did not end the process.
         find_room: Called after an attempt that had no room; returns whether it may have some now.
     """
@@ -88,19 +132,19 @@ def commit(
     def attempt() -> None:
         with state.commit():
             state.enqueue(outgoing)
-            state.record(write.records)
+            state.record(batch.records)
             state.forget_attempts(cleared)
-            if write.passed is not None:
-                state.note(PASSED, pack_position(write.passed))
+            if batch.passed is not None:
+                state.note(PASSED, pack_position(batch.passed))
 
-    patiently("what is to be delivered cannot be written", attempt, find_room)
+    retry_disk("what is to be delivered cannot be written", attempt, find_room)
 
 
-def patiently(failure: str, attempt: Callable[[], _Result], find_room: Callable[[], bool] | None = None) -> _Result:
+def retry_disk(failure: str, attempt: Callable[[], _Result], find_room: Callable[[], bool] | None = None) -> _Result:
     """Use the disk, again and again where it fails: most likely it is full, also for reading, and may have room again.
 
     Args:
-        failure: What to say of it in the log.
+        failure: What the log says of it.
         attempt: What to do; all of it or nothing.
         find_room: Called where there was no room, returns whether there may be some now. Then it is tried for as long
             as there is none: sinks that take what waits for them make some.
@@ -118,7 +162,7 @@ def patiently(failure: str, attempt: Callable[[], _Result], find_room: Callable[
             with suppress(sqlite3.OperationalError):
                 if is_full and find_room is not None and find_room():
                     continue
-            if attempts % (_TELL_EVERY * (10 if is_full else 1)) == 0:
+            if attempts % (_LOG_EVERY * (10 if is_full else 1)) == 0:
                 _logger.error("%s, and is tried again: %s", failure, error)
             attempts += 1
             if not is_full and time.monotonic() > until_s:

@@ -43,9 +43,12 @@ from blamespan_collector.state.salvage import note_waiting, open_state, suspect
 from blamespan_collector.state.state import StateDamaged
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.worker.counts import WorkerCounts
-from blamespan_collector.worker.flow import Flow, Hung
+from blamespan_collector.worker.flow import Flow
+from blamespan_collector.worker.journal_feed import JournalFeed
 from blamespan_collector.worker.messages import NO_ROOM
+from blamespan_collector.worker.passthrough import Passthrough
 from blamespan_collector.worker.segments import SegmentKeeper
+from blamespan_collector.worker.verdict_queue import Hung, VerdictQueue
 
 __all__ = ["Worker", "run_worker"]
 
@@ -201,23 +204,29 @@ class Worker:
             self._reserve.is_short,
         )
         offset_s = time.time() - time.monotonic()
-        small = self._scorer(self._tracer, self._in_flight[0])
-        large = self._scorer(tracer_of_large_runs, self._in_flight[1])
+
+        def now() -> float:
+            return offset_s + time.monotonic()
+
+        feed = JournalFeed(self._reader, self._state, self._counts, now)
+        kinds = self._delivery.kinds
+        small = self._make_scorer(self._tracer, self._in_flight[0], feed)
+        large = self._make_scorer(tracer_of_large_runs, self._in_flight[1], feed)
         self._scorers = (small, large)
+        lanes = (
+            JudgingLane(small, lambda part: not is_large(part), (hung_after_s, 0.0)),
+            JudgingLane(large, is_large, (2 * hung_after_s, 2 * MAX_S_PER_SPAN)),  # its tracer ends itself before
+        )
         self._flow = Flow(
-            self._reader,
+            feed,
+            VerdictQueue(self._state, lanes, settings.deadline_s),
+            Passthrough(feed.payloads, settings.max_forward_bytes, kinds, self._counts),
             self._state,
             settings.limits,
-            (
-                JudgingLane(small, lambda part: not is_large(part), (hung_after_s, 0.0)),
-                JudgingLane(large, is_large, (2 * hung_after_s, 2 * MAX_S_PER_SPAN)),  # its tracer ends itself before
-            ),
-            deadline_s=settings.deadline_s,
-            max_bytes=settings.max_forward_bytes,
-            kinds=self._delivery.kinds,
+            kinds=kinds,
             added=self._added,
             counts=self._counts,
-            now=lambda: offset_s + time.monotonic(),
+            now=now,
             find_room=self._find_room,
             commit_bytes=self._reserve.commit_bytes,
         )
@@ -259,10 +268,10 @@ class Worker:
             self._reader.close()
         self._lock.release()
 
-    def _scorer(self, tracer: Tracer, in_flight: InFlight) -> Scorer:
+    def _make_scorer(self, tracer: Tracer, in_flight: InFlight, feed: JournalFeed) -> Scorer:
         return Scorer(
             Annotator(lambda: tracer, partial(stored_spans, self._settings.store)),
-            self._payloads,
+            feed.payloads,
             in_flight,
             self._settings.max_forward_bytes,
             self._delivery.kinds,
@@ -287,7 +296,7 @@ class Worker:
         while self._step() and time.monotonic() < until_s - within_s / 2:
             pass  # what was journalled and not read
         self._flow.flush()
-        while not self._flow.is_idle and time.monotonic() < until_s - within_s / 2:
+        while self._flow.queue.waiting_traces and time.monotonic() < until_s - within_s / 2:
             if not self._step():
                 self._woken.wait(_IDLE_S)
                 self._woken.clear()
@@ -321,8 +330,8 @@ class Worker:
             "open_traces": self._flow.assembler.held_traces,
             "traces_followed": self._flow.assembler.followed_traces,
             "bytes_held": self._flow.assembler.held_bytes,
-            "traces_waiting": self._flow.waiting_traces,
-            "journal_lag_s": self._flow.lag_s,
+            "traces_waiting": self._flow.queue.waiting_traces,
+            "journal_lag_s": self._flow.feed.lag_s,
             "queue_age_s": 0.0 if self._delivery.oldest_s is None else max(0.0, time.time() - self._delivery.oldest_s),
             "spans_waiting": sum(one.waiting + one.resending for one in lanes.values()),
             "set_aside_spans": self._delivery.set_aside.get("traces", 0),
@@ -355,7 +364,7 @@ class Worker:
 
     def _tidy(self) -> None:
         try:
-            oldest = self._keeper.tidy(self._flow.read_below, self._flow.needed)
+            oldest = self._keeper.tidy(self._flow.feed.read_below, self._flow.needed)
             with self._state.commit():
                 self._state.forget(_KEPT_TRACES, oldest, _FORGOTTEN_AT_ONCE)
             self._reserve.keep(oldest)
@@ -395,9 +404,6 @@ class Worker:
     def _note_lost(self, kind: Kind, spans: int) -> None:
         """Count what is lost with damaged rows of the outbox."""
         self._counts.add("spans_lost" if kind == "traces" else f"{kind}_lost", spans)
-
-    def _payloads(self, items: Sequence[int]) -> list[bytes]:
-        return self._flow.payloads(items)
 
     def _note_attempts(self) -> None:
         """Suspect the traces that were being attributed when the last process died."""
