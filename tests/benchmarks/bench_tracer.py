@@ -121,7 +121,7 @@ def _runs(data: Path | None, count: int) -> tuple[str, list[MessageActionTrace]]
     if data is None and not path.is_file():
         traces = list(made_up(count))
         return _described("made up", traces), traces
-    from blamespan_lab.measuring.table import read_recorded
+    from blamespan_lab.recorded_runs import read_recorded
 
     every = [run.trace for run in read_recorded(path)]
     traces = every[:: max(1, len(every) // count)][:count]

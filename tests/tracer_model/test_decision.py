@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blamespan_lab.training.thresholds import choose_thresholds
+from blamespan_lab.lexical.training import choose_thresholds
 from blamespan_tracer.decision import Thresholds, decide, sigmoid
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from blamespan.tracers import Tracer
     from blamespan_lab.language_model.recipe import CausalRecipe
     from blamespan_lab.language_model.training import Trained
-    from blamespan_lab.measuring.labelled_verdicts import Joined, Labels
+    from blamespan_lab.measuring.labels import Joined, Labels
     from blamespan_tracer.lexicon import Lexicon
 
 __all__ = ["evaluate", "train"]
@@ -83,8 +83,8 @@ def train(
 
 
 def _train_lexical(path: Path, data: Path, out: Path | None, seed: int | None) -> None:
-    from blamespan_lab.training.lexical import train as train_lexical
-    from blamespan_lab.training.recipe import read_recipe
+    from blamespan_lab.lexical.recipe import read_recipe
+    from blamespan_lab.lexical.training import train as train_lexical
 
     recipe = read_recipe(path)
     recipe = recipe if seed is None else replace(recipe, seed=seed)
@@ -257,8 +257,8 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measuring.aegis import evaluate_aegis
-    from blamespan_lab.measuring.table import read_runs
     from blamespan_lab.measuring.tables import print_aegis
+    from blamespan_lab.recorded_runs import read_runs
 
     with log_to_stderr("evaluating on AEGIS"):
         tracer = _load_tracer(name)
@@ -266,7 +266,7 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
         verdicts = _attribute(tracer, runs)
         more: dict[str, list[Set[tuple[str, str]]]] = {}
         if train_file is not None:
-            from blamespan_lab.measuring.tfidf import tfidf_answers
+            from blamespan_lab.measuring.aegis import tfidf_answers
 
             more["tfidf_one_vs_rest"] = [*tfidf_answers(list(read_runs("aegis", train_file)), runs)]
         lexicon: Lexicon | None = getattr(tracer, "lexicon", None)
@@ -371,7 +371,7 @@ def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
     Example:  blamespan evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
     """
     from blamespan_lab.measuring.clean import evaluate_clean, hide_outcome
-    from blamespan_lab.measuring.table import read_recorded
+    from blamespan_lab.recorded_runs import read_recorded
 
     runs = [run for path in paths for run in read_recorded(path) if run.trace.outcome == "succeeded"]
     if not runs:
@@ -461,7 +461,7 @@ def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, n
 def _join_labels(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, Joined]:
     """Read results where *paths* hold some, else judge traces."""
     from blamespan.analysis.results.rows import read_rows
-    from blamespan_lab.measuring.labelled_verdicts import joined_results, joined_runs
+    from blamespan_lab.measuring.labels import joined_results, joined_runs
 
     try:
         for path in paths:

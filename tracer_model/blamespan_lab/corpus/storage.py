@@ -25,7 +25,7 @@ from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan_lab.corpus.choice import Candidate, kept_runs
 from blamespan_lab.corpus.recipe import CorpusRecipe
-from blamespan_lab.measuring.table import is_held_out
+from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.replay.labels import RunLabel
 
 __all__ = ["LABELS", "MANIFEST", "CorpusFolder", "MadeBlock", "read_corpus", "read_manifest", "read_sides"]

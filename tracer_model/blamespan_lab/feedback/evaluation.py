@@ -20,7 +20,6 @@ from blamespan_lab.console import show_progress
 from blamespan_lab.feedback.heeding import HeedfulPolicy
 from blamespan_lab.feedback.retrying import Recorded, Tell, attempts, by_template, recorded
 from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
-from blamespan_lab.measuring.metrics import interval, percent
 from blamespan_lab.replay.user_program import Ran
 from blamespan_lab.simulation.agents.agent import Character
 from blamespan_lab.simulation.agents.endpoint import policy_from_environment
@@ -30,6 +29,7 @@ from blamespan_lab.simulation.random_stream import Dice, stable_seed
 from blamespan_lab.simulation.simulated_run import Decision
 from blamespan_lab.simulation.tasks import FAMILIES, Task
 from blamespan_lab.simulation.topologies import TOPOLOGIES
+from blamespan_lab.statistics import interval, percent
 
 __all__ = ["ARMS", "Suite", "Trial", "measure"]
 

@@ -15,7 +15,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.recipe import CausalRecipe
-from blamespan_lab.measuring.table import is_held_out, read_runs
+from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_tracer.causal.formats import MODE_OF, NOBODY, StepAnswer
 from blamespan_tracer.causal.showing import show
 from blamespan_tracer.labels import resolve

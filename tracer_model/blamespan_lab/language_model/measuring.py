@@ -11,7 +11,7 @@ import numpy as np
 from blamespan.errors import BlamespanError
 from blamespan.tracers import load_tracer
 from blamespan_lab.language_model.examples import Example
-from blamespan_lab.measuring.metrics import percent
+from blamespan_lab.statistics import percent
 from blamespan_tracer.causal.tracer import Judged
 
 __all__ = ["HeldOut", "embedded_beside", "measured"]

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from blamespan.attribution import Attribution
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.measuring.metrics import interval, percent
+from blamespan_lab.statistics import interval, percent
 
 __all__ = ["CleanFigures", "evaluate_clean", "hide_outcome"]
 

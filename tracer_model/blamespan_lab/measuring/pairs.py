@@ -12,7 +12,7 @@ from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.edits.generate import LabelledPair
-from blamespan_lab.measuring.metrics import interval, percent
+from blamespan_lab.statistics import interval, percent
 
 __all__ = ["PairFigures", "PairVerdicts", "evaluate_pairs", "join_verdicts", "runs_of_pairs"]
 

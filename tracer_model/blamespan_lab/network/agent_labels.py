@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from blamespan_lab.measuring.table import is_held_out, labelled_runs, read_runs
+from blamespan_lab.lexical.labelled_agents import labelled_runs
+from blamespan_lab.lexical.recipe import Recipe
+from blamespan_lab.lexical.training import fit_lexicon
 from blamespan_lab.network.examples import Example, examples_of
-from blamespan_lab.training.lexical import fit_lexicon
-from blamespan_lab.training.recipe import Recipe
+from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.vocabulary import Vocabulary
 

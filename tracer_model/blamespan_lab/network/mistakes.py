@@ -10,8 +10,8 @@ import numpy as np
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.measuring.table import read_recorded
 from blamespan_lab.network.examples import SOUND, Example, examples_of
+from blamespan_lab.recorded_runs import read_recorded
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.vocabulary import Vocabulary
 

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from blamespan.errors import ConfigError
-from blamespan_lab.measuring.metrics import percent
 from blamespan_lab.network.calibrating import (
     Pointed,
     alarm_for,
@@ -40,6 +39,7 @@ from blamespan_lab.network.members import fit_members
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.network.rewording import with_near_words, with_strange_words
 from blamespan_lab.network.training_data import Examples, read_examples
+from blamespan_lab.statistics import percent
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES

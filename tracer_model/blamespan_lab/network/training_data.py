@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blamespan_lab.corpus.storage import read_sides
-from blamespan_lab.measuring.table import is_held_out, read_recorded
 from blamespan_lab.network.agent_labels import agent_examples
 from blamespan_lab.network.bare import bare_run
 from blamespan_lab.network.examples import Example, examples_of
 from blamespan_lab.network.mistakes import mistake_examples
 from blamespan_lab.network.recipe import NetworkRecipe
+from blamespan_lab.recorded_runs import is_held_out, read_recorded
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.vocabulary import Vocabulary
 

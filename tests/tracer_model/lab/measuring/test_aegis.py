@@ -10,7 +10,7 @@ from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from blamespan_lab.measuring.aegis import evaluate_aegis
-from blamespan_lab.measuring.table import read_runs
+from blamespan_lab.recorded_runs import read_runs
 from blamespan_tracer.lexical import LexicalTracer
 from tests.tracer_model.runs import trace
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from blamespan.attribution import Attribution, Evidence, TracerIdentity
 from blamespan.importing.recorded import Origin, RecordedRun
-from blamespan_lab.measuring.evidence import evaluate_evidence
+from blamespan_lab.measuring.generated import evaluate_evidence
 from tests.tracer_model.runs import trace
 
 SOUND = replace(trace(("A", "The list has 3 parts."), ("B", "So there are 3. Done.")), outcome="succeeded")

@@ -17,9 +17,8 @@ from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import Answer, DecisiveStep, PersonLabel, Said, by_run
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.measuring.agreement import alpha, consensus, kappa, s_score
-from blamespan_lab.measuring.labelled_verdicts import joined_results, joined_runs
-from blamespan_lab.measuring.labels import LabelledVerdict, Opinion, evaluate_labels
+from blamespan_lab.measuring.labels import LabelledVerdict, Opinion, evaluate_labels, joined_results, joined_runs
+from blamespan_lab.statistics import alpha, consensus, kappa, s_score
 from tests.tracer_model.runs import trace
 
 TRACER = TracerIdentity("fixed", "1")

@@ -10,8 +10,13 @@ import pytest
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
-from blamespan_lab.measuring.plain_features import PLAIN_FEATURES, cross_validated_steps, plain_features
-from blamespan_lab.measuring.who_and_when import evaluate_subset, read_subset
+from blamespan_lab.measuring.who_and_when import (
+    PLAIN_FEATURES,
+    cross_validated_steps,
+    evaluate_subset,
+    plain_features,
+    read_subset,
+)
 from tests.tracer_model.runs import trace
 
 WHO = TracerIdentity("fixed", "1")

@@ -17,7 +17,7 @@ from blamespan_lab.network.objectives import supervised_losses
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.model import Scores
-from tests.tracer_model.lab.training.test_lexical import write_aegis
+from tests.tracer_model.lab.lexical.test_lexical import write_aegis
 from tests.tracer_model.network.networks import VOCABULARY, random_team
 
 LEXICON = LexicalTracer.bundled().lexicon

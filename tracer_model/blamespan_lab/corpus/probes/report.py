@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from blamespan.errors import ConfigError
 from blamespan_lab.corpus.probes.guesses import BLIND, RUN_PROBES, STEP_PROBES
 from blamespan_lab.corpus.probes.surface import Seen
-from blamespan_lab.measuring.metrics import BOOTSTRAPS
-from blamespan_lab.measuring.table import is_held_out
+from blamespan_lab.recorded_runs import is_held_out
+from blamespan_lab.statistics import BOOTSTRAPS
 
 __all__ = ["TOLERANCE", "Figures", "Report", "leaks", "probed"]
 

@@ -35,8 +35,8 @@ from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.contrastive.recipe import ContrastiveRecipe, TinyEncoder
 from blamespan_lab.language_model.stages import METRICS, Ledger
-from blamespan_lab.measuring.metrics import f1
-from blamespan_lab.measuring.table import is_held_out, read_runs
+from blamespan_lab.recorded_runs import is_held_out, read_runs
+from blamespan_lab.statistics import f1
 from blamespan_tracer.causal.contrastive.loading import ABOUT_FILE, FORMAT, WEIGHTS_FILE
 from blamespan_tracer.causal.contrastive.model import ContrastiveModel, LossWeights
 from blamespan_tracer.causal.contrastive.turns import CODES, TurnRun, collate, turn_runs

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan.analysis.sources import runs_in
-from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.importing.recorded import RecordedRun, load_importer
+from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
+from blamespan_lab.recorded_runs import is_held_out
 from blamespan_tracer.features import AgentFeatures, agent_features
 from blamespan_tracer.labels import labelled_pairs
 
@@ -24,11 +20,8 @@ __all__ = [
     "CODES",
     "LabelledRun",
     "Vocabulary",
-    "is_held_out",
     "label_matrix",
     "labelled_runs",
-    "read_recorded",
-    "read_runs",
     "split",
 ]
 
@@ -39,8 +32,6 @@ AT_FAULT = len(CODES) - 1
 """Column of `any`: at fault at all."""
 
 Hashes: TypeAlias = NDArray[np.uint32]
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +50,6 @@ class LabelledRun:
     pairs: frozenset[tuple[int, int]]
 
 
-def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
-    """Yield the runs of *path* that can be read; say on the log which cannot.
-
-    Raises:
-        ConfigError: if the file is missing or none of it can be read.
-    """
-    yield from _readable(path, f"{importer} runs", lambda: load_importer(importer).read(path))
-
-
-def read_recorded(path: Path) -> Iterator[RecordedRun]:
-    """Yield the runs of *path*, in whatever format it is; say on the log which cannot be read.
-
-    Raises:
-        ConfigError: if the file is missing, of no known format, or none of it can be read.
-    """
-    yield from _readable(path, "recorded runs", lambda: runs_in([path]))
-
-
-def _readable(
-    path: Path, what: str, read: Callable[[], Iterator[RecordedRun | UnreadableInput]]
-) -> Iterator[RecordedRun]:
-    if not path.is_file():
-        raise ConfigError(f"expected {what} in a file at {str(path)!r}, got nothing there. Check --data.")
-    n_runs = 0
-    last: UnreadableInput | None = None
-    for run in read():
-        if isinstance(run, UnreadableInput):
-            _log.warning("left out: %s", run)
-            last = run
-        else:
-            n_runs += 1
-            yield run
-    if not n_runs:
-        raise ConfigError(f"expected {what} in {str(path)!r}, got none that can be read. {last or ''}".strip())
-
-
 def labelled_runs(runs: Iterable[RecordedRun]) -> Iterator[LabelledRun]:
     """Turn recorded runs into labelled features, leaving out runs without a readable agent or without labels."""
     for run in runs:
@@ -110,12 +65,6 @@ def split(runs: Sequence[LabelledRun], *, percent: int, seed: int) -> tuple[list
         [run for run, out in zip(runs, held, strict=True) if not out],
         [run for run, out in zip(runs, held, strict=True) if out],
     )
-
-
-def is_held_out(question: str, *, percent: int, seed: int) -> bool:
-    """Tell whether *question* falls to the held-out side; it depends on nothing but question and seed."""
-    text = f"{seed}\0{' '.join(question.split())}".encode("utf-8", "replace")
-    return int.from_bytes(sha256(text).digest()[:6], "big") < percent / 100 * 2**48
 
 
 @dataclass(frozen=True, slots=True)

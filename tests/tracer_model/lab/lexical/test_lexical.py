@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from blamespan.errors import ConfigError
-from blamespan_lab.measuring.table import is_held_out, labelled_runs, split
-from blamespan_lab.training.calibration import separation
-from blamespan_lab.training.fit import SparseRows, fit
-from blamespan_lab.training.lexical import train, train_on
-from blamespan_lab.training.recipe import DataRecipe, FitRecipe, Recipe
+from blamespan_lab.lexical.fit import SparseRows, fit
+from blamespan_lab.lexical.labelled_agents import labelled_runs, split
+from blamespan_lab.lexical.recipe import DataRecipe, FitRecipe, Recipe
+from blamespan_lab.lexical.training import train, train_on
+from blamespan_lab.recorded_runs import is_held_out
+from blamespan_lab.statistics import separation
 from blamespan_tracer.lexical import LexicalTracer
 from tests.tracer_model.runs import SAYS_OF_MODE, labelled, recorded
 

@@ -11,9 +11,9 @@ import pytest
 from blamespan.errors import ConfigError
 from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
 from blamespan_lab.language_model.recipe import read_causal_recipe
+from blamespan_lab.lexical.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
 from blamespan_lab.network.recipe import read_network_recipe
 from blamespan_lab.toml_records import peek
-from blamespan_lab.training.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
 
 RECIPES = Path(__file__).parents[4] / "tracer_model" / "recipes"
 

@@ -1,0 +1,58 @@
+"""Recorded runs read from files, and which of them training must not see."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from blamespan.analysis.sources import runs_in
+from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun, load_importer
+
+__all__ = ["is_held_out", "read_recorded", "read_runs"]
+
+_log = logging.getLogger(__name__)
+
+
+def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
+    """Yield the runs of *path* that can be read; say on the log which cannot.
+
+    Raises:
+        ConfigError: if the file is missing or none of it can be read.
+    """
+    yield from _readable(path, f"{importer} runs", lambda: load_importer(importer).read(path))
+
+
+def read_recorded(path: Path) -> Iterator[RecordedRun]:
+    """Yield the runs of *path*, in whatever format it is; say on the log which cannot be read.
+
+    Raises:
+        ConfigError: if the file is missing, of no known format, or none of it can be read.
+    """
+    yield from _readable(path, "recorded runs", lambda: runs_in([path]))
+
+
+def _readable(
+    path: Path, what: str, read: Callable[[], Iterator[RecordedRun | UnreadableInput]]
+) -> Iterator[RecordedRun]:
+    if not path.is_file():
+        raise ConfigError(f"expected {what} in a file at {str(path)!r}, got nothing there. Check --data.")
+    n_runs = 0
+    last: UnreadableInput | None = None
+    for run in read():
+        if isinstance(run, UnreadableInput):
+            _log.warning("left out: %s", run)
+            last = run
+        else:
+            n_runs += 1
+            yield run
+    if not n_runs:
+        raise ConfigError(f"expected {what} in {str(path)!r}, got none that can be read. {last or ''}".strip())
+
+
+def is_held_out(question: str, *, percent: int, seed: int) -> bool:
+    """Tell whether *question* falls to the held-out side; it depends on nothing but question and seed."""
+    text = f"{seed}\0{' '.join(question.split())}".encode("utf-8", "replace")
+    return int.from_bytes(sha256(text).digest()[:6], "big") < percent / 100 * 2**48

@@ -1,0 +1,231 @@
+"""Figures of merit: F1, intervals, calibration, agreement. Pure functions.
+
+F1 is 2TP / (2TP + FP + FN). *Micro* counts over all runs together. *Macro* is the plain mean of the F1
+of every class that occurs in a label or an answer, as in scikit-learn's multilabel `f1_score`; AEGIS
+publishes micro and macro figures but no scorer, so this reading of its macro-F1 is ours.
+
+A coefficient of agreement between people, or people and a tracer, is 1 at full agreement and 0 where they agree as much
+as by chance. Sources: Cohen, "A coefficient of agreement for nominal scales", 1960; Krippendorff, "Content analysis",
+2004, chapter 11 (nominal, any number of people, missing answers); Bennett et al., "Communications through
+limited-response questioning", 1954, for answers among a number of choices that differs from question to question.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence, Set
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "BOOTSTRAPS",
+    "F1",
+    "alpha",
+    "consensus",
+    "expected_calibration_error",
+    "f1",
+    "interval",
+    "kappa",
+    "micro_interval",
+    "pairwise",
+    "percent",
+    "platt",
+    "s_score",
+    "separation",
+]
+
+BOOTSTRAPS = 2_000
+"""Resamplings behind every interval; the ends then move by about 0.1 points from seed to seed."""
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class F1:
+    """Micro- and macro-F1, percent."""
+
+    micro_f1: float
+    macro_f1: float
+
+
+def f1(labels: Sequence[Set[Hashable]], answers: Sequence[Set[Hashable]]) -> F1:
+    """Score sets of answers against sets of labels, one pair of sets per run.
+
+    Raises:
+        ValueError: if there are not as many answers as labels.
+    """
+    hits: Counter[Hashable] = Counter()
+    false_alarms: Counter[Hashable] = Counter()
+    misses: Counter[Hashable] = Counter()
+    for label, answer in zip(labels, answers, strict=True):
+        hits.update(label & answer)
+        false_alarms.update(answer - label)
+        misses.update(label - answer)
+    classes = {*hits, *false_alarms, *misses}
+    by_class = [_f1(hits[key], false_alarms[key], misses[key]) for key in classes]
+    return F1(
+        _f1(hits.total(), false_alarms.total(), misses.total()),
+        float(np.mean(sorted(by_class))) if by_class else 0.0,  # sorted: a set's order must not reach the last bit
+    )
+
+
+def micro_interval(
+    labels: Sequence[Set[Hashable]], answers: Sequence[Set[Hashable]], *, seed: int = 0
+) -> tuple[float, float]:
+    """Bootstrap the 95 % interval of the micro-F1, resampling runs."""
+    pairs = zip(labels, answers, strict=True)
+    counts = np.array([(len(label & answer), len(label) + len(answer)) for label, answer in pairs], dtype=np.float64)
+
+    def micro(rows: Floats) -> Floats:
+        hits, sizes = rows[..., 0].sum(axis=-1), rows[..., 1].sum(axis=-1)
+        return np.where(sizes > 0, 200.0 * hits / np.maximum(sizes, 1.0), 0.0)
+
+    return _bootstrap(counts, micro, seed)
+
+
+def interval(hits: Sequence[bool], *, seed: int = 0) -> tuple[float, float]:
+    """Bootstrap the 95 % interval of an accuracy, resampling runs."""
+    return _bootstrap(np.array(hits, dtype=np.float64), lambda rows: 100.0 * rows.mean(axis=-1), seed)
+
+
+def percent(hits: Sequence[float]) -> float:
+    """Mean of *hits* in percent; 0 for none."""
+    return 100.0 * sum(hits) / len(hits) if hits else 0.0
+
+
+def _f1(hits: int, false_alarms: int, misses: int) -> float:
+    size = 2 * hits + false_alarms + misses
+    return 200.0 * hits / size if size else 0.0
+
+
+def _bootstrap(rows: Floats, statistic: Callable[[Floats], Floats], seed: int) -> tuple[float, float]:
+    if not len(rows):
+        return 0.0, 0.0
+    generator = np.random.default_rng(seed)
+    draws = [statistic(rows[generator.integers(len(rows), size=len(rows))]) for _ in range(BOOTSTRAPS)]
+    low, high = np.percentile(np.array(draws), [2.5, 97.5])
+    return float(low), float(high)
+
+
+_PRIOR = 10.0
+"""Pulls slope to 1 and offset to 0 like ten observations would: rare modes must not run away."""
+
+
+def platt(scores: Floats, labels: NDArray[np.bool_]) -> tuple[float, float]:
+    """Fit slope and offset of one answer's log-odds by Newton's method.
+
+    Args:
+        scores: (N,) raw log-odds.
+        labels: (N,) whether the answer was right.
+
+    Source: Platt, "Probabilistic outputs for support vector machines", 1999; the prior is ours.
+    """
+    design = np.stack([scores.astype(np.float64), np.ones(len(scores))], axis=1)  # (N, 2)
+    start = np.array([1.0, 0.0])
+    point = start.copy()
+
+    def loss(at: NDArray[np.float64]) -> float:
+        logits = design @ at
+        return float((np.logaddexp(0, logits) - labels * logits).sum() + _PRIOR / 2 * ((at - start) ** 2).sum())
+
+    for _ in range(50):
+        probability = 0.5 * (1 + np.tanh(0.5 * design @ point))
+        slope = design.T @ (probability - labels) + _PRIOR * (point - start)
+        curve = (design * (probability * (1 - probability))[:, None]).T @ design + _PRIOR * np.eye(2)
+        move = np.linalg.solve(curve, slope)
+        while loss(point - move) > loss(point) and np.abs(move).max() > 1e-9:  # a full step may leap over the minimum
+            move = move / 2
+        point = point - move
+    return float(point[0]), float(point[1])
+
+
+def expected_calibration_error(probabilities: Floats, labels: NDArray[np.bool_], *, bins: int = 10) -> float:
+    """Measure the mean gap between stated and observed probability over equally wide bins, 0..1."""
+    bin_of = np.minimum((probabilities * bins).astype(int), bins - 1)
+    gaps = [
+        abs(float(probabilities[is_in].mean()) - float(labels[is_in].mean())) * float(is_in.mean())
+        for number in range(bins)
+        if (is_in := bin_of == number).any()
+    ]
+    return float(sum(gaps))
+
+
+def separation(positive: Floats, negative: Floats) -> float:
+    """Measure how often a positive scores above a negative, ties half (the area under the ROC curve), 0..1."""
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
+    return float(below.mean() / 2 / len(ordered))
+
+
+_AnswerT = TypeVar("_AnswerT", bound=Hashable)
+
+
+def consensus(answers: Sequence[_AnswerT]) -> _AnswerT | None:
+    """Return the answer that more people give than any other; None where two are as frequent, or there is none."""
+    ranked = Counter(answers).most_common(2)
+    if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
+        return None
+    return ranked[0][0]
+
+
+def kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
+    """Compute Cohen's kappa of two who answered the same questions; None where chance alone would agree fully."""
+    if not pairs:
+        return None
+    agreement = sum(left == right for left, right in pairs) / len(pairs)
+    lefts, rights = Counter(left for left, _ in pairs), Counter(right for _, right in pairs)
+    by_chance = sum(count * rights[answer] for answer, count in lefts.items()) / len(pairs) ** 2
+    return None if by_chance >= 1 else (agreement - by_chance) / (1 - by_chance)
+
+
+def alpha(units: Sequence[Sequence[Hashable]]) -> float | None:
+    """Compute Krippendorff's alpha for names.
+
+    Args:
+        units: The answers to each question; a question with fewer than two says nothing.
+
+    Returns:
+        At most 1; None where nothing can be compared, or all answers are the same.
+    """
+    pairable = [Counter(unit) for unit in units if len(unit) > 1]
+    total = sum(counts.total() for counts in pairable)
+    if not total:
+        return None
+    differing = sum(_unequal(counts) / (counts.total() - 1) for counts in pairable) / total
+    every = sum(pairable, Counter[Hashable]())
+    by_chance = _unequal(every) / (total * (total - 1))
+    return None if by_chance == 0 else 1 - differing / by_chance
+
+
+def pairwise(units: Sequence[Sequence[Hashable]]) -> list[bool]:
+    """Return for each pair of answers to the same question whether they are equal."""
+    return [left == right for unit in units for left, right in combinations(unit, 2)]
+
+
+def s_score(units: Sequence[Sequence[Hashable]], choices: Sequence[int]) -> float | None:
+    """Compute Bennett's S: agreement over chance where chance picks any of a question's choices alike.
+
+    Args:
+        units: The answers to each question.
+        choices: How many answers each question has, at least 1.
+    """
+    pairs = [
+        (left == right, 1 / count)
+        for unit, count in zip(units, choices, strict=True)
+        for left, right in combinations(unit, 2)
+    ]
+    if not pairs:
+        return None
+    agreement = sum(is_same for is_same, _ in pairs) / len(pairs)
+    by_chance = sum(chance for _, chance in pairs) / len(pairs)
+    return None if by_chance >= 1 else (agreement - by_chance) / (1 - by_chance)
+
+
+def _unequal(counts: Counter[Hashable]) -> float:
+    """Count ordered pairs of unequal answers."""
+    total = counts.total()
+    return float(total * total - sum(count * count for count in counts.values()))
