@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from blamespan.sqlite_files import is_full, transaction
 from blamespan_collector.delivering.kept import TABLES, Grace, Kept, Lane
 from blamespan_collector.delivering.sinks import Local, Sink
 from blamespan_collector.state.state import GROWING, StateDamaged, checksum, connect, enqueued_note
@@ -320,7 +322,7 @@ class Outbox:
                 for kind in kinds:
                     self._drop_done(kind, is_tight=is_tight)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            if not is_full(error):
                 raise
             for kind in kinds:
                 self._drop_on_full_disk(kind)
@@ -346,7 +348,7 @@ class Outbox:
                 self.kept.note((sink, kind), row, time.time(), size_bytes)
                 self._drop_done(kind)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            if not is_full(error):
                 raise
             with self._transaction():  # without the bytes that were refused, and without room for what was delivered
                 self._note_place(sink, kind, row, place, self._ends.get(row))
@@ -437,8 +439,10 @@ class Outbox:
                     self._database.execute(f"DELETE FROM {table} WHERE row <= ?", (row,))  # noqa: S608
                 break
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._database)
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with GROWING, transaction(self._database):
+            yield
 
 
 def _within(max_bytes: int, rows: Sequence[Row]) -> list[Row]:
@@ -451,27 +455,3 @@ def _within(max_bytes: int, rows: Sequence[Row]) -> list[Row]:
             break
         kept.append(row)
     return kept
-
-
-class _Transaction:
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        GROWING.acquire()
-        try:
-            self._database.execute("BEGIN IMMEDIATE")
-        except BaseException:
-            GROWING.release()
-            raise
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK" if kind else "COMMIT")
-        except sqlite3.Error:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
-        finally:
-            GROWING.release()

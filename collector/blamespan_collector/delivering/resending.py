@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan.sqlite_files import transaction
 from blamespan_collector.delivering.kept import TABLES
 from blamespan_collector.delivering.sinks import PARTIAL
 from blamespan_collector.journal import FolderLock, JournalError
@@ -69,16 +70,8 @@ def resend(
         ConfigError: if there is no journal, or no such sink.
         JournalError: if it cannot be read now.
     """
-    with _state(journal) as database:
-        database.execute("BEGIN IMMEDIATE")
-        try:
-            results = _ask(database, since_s, aside=aside, partial=partial, sink=sink, to=to)
-            database.execute("ROLLBACK" if dry_run else "COMMIT")
-        except BaseException:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-            raise
-    return results
+    with _state(journal) as database, transaction(database, is_kept=not dry_run):
+        return _ask(database, since_s, aside=aside, partial=partial, sink=sink, to=to)
 
 
 def is_running(journal: Path) -> bool:

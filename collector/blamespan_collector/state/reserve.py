@@ -18,6 +18,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
+from blamespan.sqlite_files import read_count
 from blamespan_collector.state.state import GROWING, PAGE_BYTES, State
 
 __all__ = ["Reserve"]
@@ -164,8 +165,7 @@ class Reserve:
         return self._path.stat().st_size // PAGE_BYTES
 
     def _pages(self, count: str) -> int:
-        (pages,) = self._database.execute(f"PRAGMA {count}").fetchone()
-        return int(pages)
+        return read_count(self._database, count)
 
 
 def _lengthen(file: int, size_bytes: int) -> None:

@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
 
+from blamespan import sqlite_files
 from blamespan_collector.journal import JournalUnreadable
 from blamespan_collector.state.state import State, checksum, connect
 
@@ -116,7 +117,7 @@ def _salvage(path: Path, sync: Literal["full", "normal"]) -> None:
         JournalUnreadable, JournalUnavailable, OSError: if the new one cannot be written, e.g. on a full disk.
     """
     fresh = _fresh(path)
-    _delete(fresh)
+    sqlite_files.delete_files(fresh)
     rows = damaged = 0
     with closing(connect(fresh, sync)) as into, closing(_open(path)) as source:
         into.execute("BEGIN")
@@ -132,11 +133,7 @@ def _salvage(path: Path, sync: Literal["full", "normal"]) -> None:
         into.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     aside = path.parent / "damaged" / path.name
     aside.parent.mkdir(mode=0o700, exist_ok=True)
-    _delete(aside)
-    for suffix in ("-wal", ""):  # the log first: a new state must not take it for its own
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
-    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    sqlite_files.move_files(path, aside)
     fresh.replace(path)
     _suspicion(path).unlink(missing_ok=True)
     _logger.error(
@@ -150,7 +147,7 @@ def _salvage(path: Path, sync: Literal["full", "normal"]) -> None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=30, isolation_level=None)
+    database = sqlite_files.connect(path)
     database.text_factory = lambda text: text.decode("utf-8", "replace")
     return database
 
@@ -185,8 +182,3 @@ def _fresh(path: Path) -> Path:
 
 def _suspicion(path: Path) -> Path:
     return path.with_name(f"{path.name}.suspect")
-
-
-def _delete(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

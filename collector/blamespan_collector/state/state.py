@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from blamespan import sqlite_files
 from blamespan_collector.assembling.parts import Released
 from blamespan_collector.journal.entries import KEY_BYTES, Content, Entry, unpack_keys
 from blamespan_collector.journal.errors import JournalUnavailable, JournalUnreadable
@@ -63,7 +64,12 @@ GROWING = threading.Lock()
 """Held while the file gets longer, and while the other connection of this process works the log into it: that cuts the
 file to the length that the log knows of."""
 _SHRUNK_PAGES = 4096
-_BUSY_S = 30.0
+_PRAGMAS = (
+    f"page_size = {PAGE_BYTES}",
+    "auto_vacuum = INCREMENTAL",
+    "journal_mode = WAL",
+    "journal_size_limit = 67108864",
+)
 _IDS_AT_ONCE = 500
 """SQLite takes at least 999 values in one statement."""
 _RELEASED = "trace_id, span_ids, items, missing, flags, revision, verdicts, last_segment"
@@ -153,7 +159,8 @@ class State:
         lanes = [
             row[2] for *row, expected in self.database.execute("SELECT * FROM lanes") if checksum(*row) == expected
         ]
-        self._last_row = max(self._one("SELECT ifnull(max(row), 0) FROM outbox"), *lanes, 0)
+        (last_row,) = self.database.execute("SELECT ifnull(max(row), 0) FROM outbox").fetchone()
+        self._last_row = max(last_row, *lanes, 0)
         self._enqueued: Counter[str] = Counter(
             {kind: self.noted(enqueued_note(kind)) for kind in ("traces", "logs", "metrics", "verdicts")}
         )
@@ -163,8 +170,7 @@ class State:
 
     def is_sound(self, *, with_indexes: bool) -> bool:
         """Check the whole file for damage to its structure; what is in its rows is checked when they are read."""
-        check = "integrity_check" if with_indexes else "quick_check"
-        return self.database.execute(f"PRAGMA {check}(1)").fetchall() == [("ok",)]
+        return sqlite_files.is_sound(self.database, with_indexes=with_indexes)
 
     @property
     def has_enqueued(self) -> bool:
@@ -191,15 +197,12 @@ class State:
         Raises:
             sqlite3.Error: if it could not be written; then nothing of it is.
         """
-        self.database.execute("BEGIN IMMEDIATE")
         before = self._last_row, self._enqueued
         try:
-            yield
-            self.database.execute("COMMIT")
+            with sqlite_files.transaction(self.database):
+                yield
         except BaseException:
             self._last_row, self._enqueued = before
-            if self.database.in_transaction:
-                self.database.execute("ROLLBACK")
             raise
 
     def get(self, trace_id: bytes) -> Released[int] | None:
@@ -387,7 +390,7 @@ class State:
 
     def shrink(self, most_pages: int) -> None:
         """Give disk back where much of the file is empty, but for *most_pages*."""
-        free, pages = self._one("PRAGMA freelist_count"), self._one("PRAGMA page_count")
+        free, pages = (sqlite_files.read_count(self.database, name) for name in ("freelist_count", "page_count"))
         if free > max(pages // 2, most_pages):
             # Executed as a statement it would give back one page: each step of it frees one
             self.database.executescript(f"PRAGMA incremental_vacuum({min(free - most_pages, _SHRUNK_PAGES)})")
@@ -421,10 +424,6 @@ class State:
         finally:
             os.close(file)
 
-    def _one(self, query: str, *values: object) -> int:
-        (value,) = self.database.execute(query, values).fetchone()
-        return int(value)
-
 
 def connect(path: Path, sync: Literal["full", "normal"], vfs: str = "") -> sqlite3.Connection:
     """Open the file, making it where it is not.
@@ -438,17 +437,13 @@ def connect(path: Path, sync: Literal["full", "normal"], vfs: str = "") -> sqlit
         JournalUnreadable: if it is not ours, of a newer version, or damaged.
         JournalUnavailable: if the disk does not let us open it, e.g. because it is full.
     """
-    uri = f"{path.absolute().as_uri()}{vfs and '?vfs='}{vfs}"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")  # a checksum tells what is no text any more
+    pragmas = (*_PRAGMAS, f"synchronous = {sync}")
+    connection: sqlite3.Connection | None = None
     try:
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {sync}")
-        connection.execute("PRAGMA journal_size_limit = 67108864")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        connection = sqlite_files.connect(path, pragmas=pragmas, vfs=vfs)
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")  # a checksum shows what is no text now
+        application = sqlite_files.read_count(connection, "application_id")
+        version = sqlite_files.read_count(connection, "user_version")
         if version == 0 and application == 0:
             connection.executescript(
                 f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
@@ -460,20 +455,25 @@ def connect(path: Path, sync: Literal["full", "normal"], vfs: str = "") -> sqlit
         elif version != FORMAT:
             _check_format(connection, path, version)
     except sqlite3.OperationalError as error:  # most likely a full disk: it is no fault of the file's
-        connection.close()
+        _close(connection)
         if "malformed" in str(error):
             raise JournalUnreadable(f"{str(path)!r} cannot be read ({error})") from error
         raise JournalUnavailable(f"cannot open the collector's state {str(path)!r} now: {error}") from error
     except (sqlite3.DatabaseError, UnicodeError) as error:
-        connection.close()
+        _close(connection)
         raise JournalUnreadable(
             f"expected the collector's state, got {str(path)!r}, which cannot be read ({error}). "
             "Move it away and start again: the journal's spans are delivered, some perhaps again"
         ) from error
     except BaseException:
-        connection.close()
+        _close(connection)
         raise
     return connection
+
+
+def _close(connection: sqlite3.Connection | None) -> None:
+    if connection is not None:
+        connection.close()
 
 
 def _empty(log: Path) -> None:

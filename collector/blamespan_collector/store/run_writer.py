@@ -7,14 +7,15 @@ import shutil
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from blamespan.annotate import cut
 from blamespan.spans import Span
+from blamespan.sqlite_files import is_full, transaction
 from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.rows import COLUMNS, row_of, summary_of
 from blamespan_collector.store.schema import open_to_write
@@ -106,12 +107,12 @@ class RunWriter:
                     self.prune()
         for is_last in (False, True):
             try:
-                with self._transaction():
+                with transaction(self._database):
                     for raw, spans in parts:
                         self._add(request(raw), spans)
                 return
             except sqlite3.OperationalError as error:
-                if is_last or error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                if is_last or not is_full(error):
                     raise
                 self._make_room(3 * sum(len(one.data) for raw, _ in parts for one in raw))
 
@@ -126,14 +127,13 @@ class RunWriter:
         max_bytes = self._retention.max_bytes
         if missing_bytes:
             max_bytes = min(max_bytes, max(_LEAST_BYTES, self._used_bytes() - missing_bytes))
-        with self._transaction():
+        with transaction(self._database):
             dropped = self._database.execute("DELETE FROM traces WHERE stored_ns < ?", (oldest_ns,)).rowcount
             if dropped:
                 self._database.execute("DELETE FROM operations WHERE latest_ns < ?", (oldest_ns,))
         while self._used_bytes() > max_bytes:
-            with (
-                self._transaction()
-            ):  # small ones: on a full disk they have room in the log, which is as long as it was
+            # Small ones: on a full disk they have room in the log, which is as long as it was
+            with transaction(self._database):
                 more = self._drop_oldest()
             if not more:
                 break
@@ -148,7 +148,7 @@ class RunWriter:
         self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         until_bytes = self._used_bytes() - size_bytes
         while self._used_bytes() > until_bytes:
-            with self._transaction():
+            with transaction(self._database):
                 if not self._drop_oldest():
                     break
         self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -208,17 +208,6 @@ class RunWriter:
             for name in ("page_count", "freelist_count", "page_size")
         )
         return int((pages - free) * size)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
 
 
 def _by_trace(payload: bytes) -> list[tuple[list[RawSpan], list[Span]]]:

@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import Literal
 
+from blamespan import sqlite_files
 from blamespan.errors import BlamespanError
 
 __all__ = [
@@ -26,8 +27,13 @@ __all__ = [
 ]
 
 _APPLICATION_ID = 0x62_6C_73_72
-_BUSY_S = 30.0
-_PAGE_BYTES = 8192
+_PRAGMAS = (
+    "page_size = 8192",
+    "auto_vacuum = INCREMENTAL",
+    "journal_mode = WAL",
+    "foreign_keys = ON",
+    "journal_size_limit = 16777216",
+)
 
 _MIGRATIONS = (
     """
@@ -73,7 +79,9 @@ class StoreMismatch(StoreError):
     """The file is not a store that this version can use."""
 
 
-def open_to_write(path: Path, sync: Literal["full", "normal"], busy_s: float = _BUSY_S) -> sqlite3.Connection:
+def open_to_write(
+    path: Path, sync: Literal["full", "normal"], busy_s: float = sqlite_files.BUSY_S
+) -> sqlite3.Connection:
     """Open the store, making it where it is not, and bring an older one to this version.
 
     Args:
@@ -93,12 +101,10 @@ def open_to_write(path: Path, sync: Literal["full", "normal"], busy_s: float = _
             f"expected a file for the store of runs that can be written, got {str(path)!r}: {error.strerror}. "
             "Give another with --store FILE, or none with --store none"
         ) from error
-    connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
+    connection = sqlite_files.connect(path, busy_s=busy_s)
     try:
         version = _version(connection, path)  # before anything is written: it may be somebody else's file
-        for pragma in (f"page_size = {_PAGE_BYTES}", "auto_vacuum = INCREMENTAL", "journal_mode = WAL"):
-            connection.execute(f"PRAGMA {pragma}")
-        for pragma in (f"synchronous = {sync}", "foreign_keys = ON", "journal_size_limit = 16777216"):
+        for pragma in (*_PRAGMAS, f"synchronous = {sync}"):
             connection.execute(f"PRAGMA {pragma}")
         if version < VERSION:
             _migrate(connection, path)
@@ -121,9 +127,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise StoreUnavailable(
             f"expected a store of runs at {str(path)!r}, got nothing there. Start blamespan collect --store {path}"
         )
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-    )
+    connection = sqlite_files.connect(path, read_only=True)
     try:
         version = _version(connection, path)
     except BaseException as error:
@@ -142,11 +146,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def is_ours(path: Path) -> bool:
     """Check whether a file that SQLite cannot read bears the store's mark, rather than being somebody else's."""
-    try:
-        with path.open("rb") as file:
-            return file.read(72)[68:] == _APPLICATION_ID.to_bytes(4, "big")
-    except OSError:
-        return False
+    return sqlite_files.bears_mark(path, _APPLICATION_ID)
 
 
 def is_damaged(path: Path) -> bool:
@@ -154,12 +154,9 @@ def is_damaged(path: Path) -> bool:
 
     A store that cannot be read now, as it is locked or the disk fails, counts as sound.
     """
-    connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
+    connection = sqlite_files.connect(path)
     try:
-        return any(
-            connection.execute(f"PRAGMA {check}(1)").fetchall() != [("ok",)]
-            for check in ("quick_check", "integrity_check")
-        )
+        return not all(sqlite_files.is_sound(connection, with_indexes=with_indexes) for with_indexes in (False, True))
     except sqlite3.OperationalError:
         return False
     except sqlite3.DatabaseError:
@@ -171,41 +168,33 @@ def is_damaged(path: Path) -> bool:
 def move_aside(path: Path) -> Path:
     """Move a damaged store away, with the log that belongs to it, and return where it is now."""
     aside = path.with_name(f"{path.name}.damaged")
-    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # made anew from the log
-    log, log_aside = path.with_name(f"{path.name}-wal"), aside.with_name(f"{aside.name}-wal")
-    log_aside.unlink(missing_ok=True)
-    if log.exists():  # first: a log without its database harms none, but a new database would take it for its own
-        log.replace(log_aside)
-    path.replace(aside)
+    sqlite_files.move_files(path, aside)
     return aside
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the store to this version in one transaction; another process may do the same at the same time."""
-    connection.execute("BEGIN IMMEDIATE")
-    for migration in _MIGRATIONS[_version(connection, path) :]:
-        for statement in migration.split(";"):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-    connection.execute("COMMIT")
+    with sqlite_files.transaction(connection):
+        for migration in _MIGRATIONS[_version(connection, path) :]:
+            for statement in migration.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != _APPLICATION_ID and (application or version or tables):
+    mark = sqlite_files.read_mark(connection)
+    if mark.application != _APPLICATION_ID and not mark.is_empty:
         raise StoreMismatch(
             f"expected a store of runs, got {str(path)!r}, which is something else. Give another file with --store FILE"
         )
-    if version > VERSION:
+    if mark.version > VERSION:
         raise StoreMismatch(
-            f"expected a store of runs of version {VERSION} or before, got {str(path)!r} of version {version}: a newer "
-            f"blamespan wrote it. Upgrade with: pip install -U 'blamespan[collector]', or begin anew with: "
-            f"mv {path} {path}.v{version}"
+            f"expected a store of runs of version {VERSION} or before, got {str(path)!r} of version {mark.version}: "
+            f"a newer blamespan wrote it. Upgrade with: pip install -U 'blamespan[collector]', or begin anew with: "
+            f"mv {path} {path}.v{mark.version}"
         )
-    return int(version)
+    return mark.version
 
 
 def _told(error: sqlite3.DatabaseError, path: Path) -> StoreError:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from blamespan.errors import ConfigError
+from blamespan.sqlite_files import is_busy, is_full, primary_code
 from blamespan_collector.delivering.sinks import Doubtful, Local, Receipt, Stateless, TryAgain
 from blamespan_collector.journal import has_room
 from blamespan_collector.store.run_writer import Retention, RunWriter
@@ -26,7 +27,6 @@ __all__ = ["StoreSink"]
 
 _logger = logging.getLogger("blamespan.collector")
 
-_FULL = sqlite3.SQLITE_FULL
 _SHORT_FOR_S = 3.0
 """After that runs go on without being stored: what waits for the store takes room that everything else needs."""
 _TELL_EVERY_S = 60.0
@@ -71,7 +71,8 @@ class StoreSink(Local, Stateless):
         try:
             self._writer = self._open()
         except StoreError as error:
-            if has_room(path.parent) and not (_is_busy(error) or self._is_ours_and_damaged(error)):  # else opened later
+            may_open_later = is_busy(error.__cause__) or self._is_ours_and_damaged(error)
+            if has_room(path.parent) and not may_open_later:
                 raise ConfigError(str(error)) from error
 
     def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
@@ -93,14 +94,14 @@ class StoreSink(Local, Stateless):
         except (StoreError, sqlite3.OperationalError) as error:
             if await in_daemon_thread(partial(self._yields, error)):
                 return Receipt()
-            if isinstance(error, sqlite3.OperationalError) and _code(error) == sqlite3.SQLITE_ERROR:
+            if isinstance(error, sqlite3.OperationalError) and primary_code(error) == sqlite3.SQLITE_ERROR:
                 raise Doubtful(f"cannot write: {error}") from error  # a statement that fails; else files, locks, room
             raise TryAgain(f"cannot write: {error}", _TRY_AGAIN_S, is_steady=True) from error
         return Receipt()
 
     def _yields(self, error: StoreError | sqlite3.OperationalError) -> bool:
         """Return whether runs are left out of the store, as the disk has had no room for them for a while."""
-        if not (_FULL in (_code(error), _code(error.__cause__)) or not has_room(self._path.parent)):
+        if not (is_full(error) or is_full(error.__cause__) or not has_room(self._path.parent)):
             return False
         now_s = time.monotonic()
         if self._short_since_s is None:
@@ -135,7 +136,7 @@ class StoreSink(Local, Stateless):
                 self._writer = self._writer or self._open()
                 self._writer.put(payloads)
             except (sqlite3.DatabaseError, StoreError) as error:
-                if _code(error) not in _DAMAGE and not self._is_ours_and_damaged(error):
+                if primary_code(error) not in _DAMAGE and not self._is_ours_and_damaged(error):
                     raise
                 self._renew(error).put(payloads)
 
@@ -165,13 +166,4 @@ class StoreSink(Local, Stateless):
         return self._writer
 
     def _is_ours_and_damaged(self, error: Exception) -> bool:
-        return _code(error.__cause__) in _DAMAGE and is_ours(self._path)
-
-
-def _code(error: BaseException | None) -> int:
-    """Return SQLite's primary result code; 0 where the error is not SQLite's."""
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-
-
-def _is_busy(error: StoreError) -> bool:
-    return _code(error.__cause__) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        return primary_code(error.__cause__) in _DAMAGE and is_ours(self._path)

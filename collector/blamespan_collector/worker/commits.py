@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from blamespan import sqlite_files
 from blamespan_collector.assembling.parts import Part, Released
 from blamespan_collector.journal import Position
 from blamespan_collector.journal.items import pack_position
@@ -158,7 +159,7 @@ def retry_disk(failure: str, attempt: Callable[[], _Result], find_room: Callable
         try:
             return attempt()
         except (sqlite3.OperationalError, OSError) as error:
-            is_full = find_room is not None and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            is_full = find_room is not None and sqlite_files.is_full(error)
             with suppress(sqlite3.OperationalError):
                 if is_full and find_room is not None and find_room():
                     continue

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from blamespan.errors import ConfigError
+from blamespan.sqlite_files import transaction
 from blamespan_tracer.endpoint import JUDGE
 
 __all__ = ["ACCOUNT", "BudgetSpent", "Purse", "Reserved", "Unanswered", "Usage", "shared_account"]
@@ -151,7 +152,7 @@ class Purse:
 
     def _hold(self, input_tokens: int, output_tokens: int) -> None:
         try:
-            with self._lock, _transaction(self._database):
+            with self._lock, transaction(self._database):
                 counts = self._read()
                 tokens_in = counts["input"] + counts["held_input"] + input_tokens
                 tokens_out = counts["output"] + counts["held_output"] + output_tokens
@@ -177,7 +178,7 @@ class Purse:
 
     def _add(self, found: dict[str, int]) -> None:
         try:
-            with self._lock, _transaction(self._database):
+            with self._lock, transaction(self._database):
                 self._write(found)
         except sqlite3.Error as error:  # nothing that is under way should end for it; what comes next will
             _log.warning("the judge's account cannot be kept: %s", error)
@@ -221,7 +222,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
     database: sqlite3.Connection | None = None
     try:
         database = sqlite3.connect(path or ":memory:", _WAIT_S, isolation_level=None, check_same_thread=False)
-        with _transaction(database):
+        with transaction(database):
             (application,) = database.execute("PRAGMA application_id").fetchone()
             tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if application != _APPLICATION_ID and tables != (0,):
@@ -237,15 +238,3 @@ def _opened(path: Path | None) -> sqlite3.Connection:
             f"{ACCOUNT} must be a file that the judge can count in, got {str(path)!r} ({error}). Name another, or "
             "leave it out"
         ) from error
-
-
-@contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            database.execute("ROLLBACK")
-        raise
