@@ -16,7 +16,7 @@ from blamespan_lab.replay.counterfactual import Case, Recorded, examine
 from blamespan_lab.replay.labels import Purpose
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.simulation.program import Outcome, Program
-from blamespan_lab.simulation.random_stream import Dice, stable_seed
+from blamespan_lab.simulation.random_stream import RandomStream, stable_seed
 
 __all__ = ["Attempts", "Failure", "program_of"]
 
@@ -115,7 +115,7 @@ class Attempts:
                 return
             seed, program = self._program("harmless")
             decisions = self._decisions_of(program)
-            rng = Dice("corpus", seed).rng("harmless")
+            rng = RandomStream("corpus", seed).rng("harmless")
             fault = self._fault(rng, self._all_ways, decisions) if decisions else []
             tried = self._tried(program, fault, seed) if fault else None
             if tried is not None and tried[0].succeeded:
@@ -127,7 +127,7 @@ class Attempts:
         seed, program = self._program(purpose)
         decisions = self._decisions_of(program)
         for tried in range(_TRIES if decisions else 0):
-            rng = Dice("corpus", seed, tried).rng("faults")
+            rng = RandomStream("corpus", seed, tried).rng("faults")
             ways = self._ways if tried else [way for way in self._ways if way[0] == kind]
             at = int((wanted + rng.random()) / places * decisions)
             faults = self._fault(rng, ways, decisions, at)
@@ -231,14 +231,14 @@ class Attempts:
 
     def _kind(self, number: int) -> str:
         """Go round the kinds, in another order in each block."""
-        rng = Dice("corpus", self._recipe.seed, self._block.number).rng("kinds")
+        rng = RandomStream("corpus", self._recipe.seed, self._block.number).rng("kinds")
         order = rng.sample(self._kinds, k=len(self._kinds))
         return order[number % len(order)]
 
 
 def program_of(recipe: CorpusRecipe, block: Block, seed: int, *, is_natural: bool) -> Program:
     """Make the program that *seed* stands for in a recipe: with the label, all that is needed to run it again."""
-    dice = Dice("program", recipe.seed, seed)
+    dice = RandomStream("program", recipe.seed, seed)
     agents = recipe.agents
     return Program(
         block.family,

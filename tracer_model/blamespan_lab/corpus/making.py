@@ -18,7 +18,7 @@ from blamespan_lab.corpus.storage import MadeBlock
 from blamespan_lab.replay.counterfactual import Recorded
 from blamespan_lab.replay.labels import Purpose
 from blamespan_lab.replay.recording import Recording
-from blamespan_lab.wordings.choosing import worded
+from blamespan_lab.wordings.choosing import use_wordings
 
 __all__ = ["make_block"]
 
@@ -31,7 +31,7 @@ _SPARE_HARMLESS = 2
 def make_block(recipe: CorpusRecipe, block: Block, recording: Recording) -> MadeBlock:
     """Make the runs of *block*; the same arguments give the same, in any process and order."""
     start_s = time.process_time()
-    with worded(recipe.teams.wordings):
+    with use_wordings(recipe.teams.wordings):
         attempts = Attempts(recipe, block, recording)
         _try_failures(recipe, block, attempts)
         failures = [failure for found in attempts.failures.values() for failure in found]

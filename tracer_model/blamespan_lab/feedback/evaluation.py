@@ -21,12 +21,12 @@ from blamespan_lab.feedback.heeding import HeedfulPolicy
 from blamespan_lab.feedback.retrying import Recorded, Tell, attempts, by_template, recorded
 from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
 from blamespan_lab.replay.user_program import Ran
-from blamespan_lab.simulation.agents.agent import Character
+from blamespan_lab.simulation.agents.agent import AgentProfile
 from blamespan_lab.simulation.agents.endpoint import policy_from_environment
 from blamespan_lab.simulation.agents.policy import AsyncPolicy, Policy
 from blamespan_lab.simulation.program import Outcome, PolicyFor, Program
-from blamespan_lab.simulation.random_stream import Dice, stable_seed
-from blamespan_lab.simulation.simulated_run import Decision
+from blamespan_lab.simulation.random_stream import RandomStream, stable_seed
+from blamespan_lab.simulation.simulated_run import PolicyDecision
 from blamespan_lab.simulation.tasks import FAMILIES, Task
 from blamespan_lab.simulation.topologies import TOPOLOGIES
 from blamespan_lab.statistics import interval, percent
@@ -111,8 +111,8 @@ class Trial:
         self.outcomes.append(ended)
         return Ran(ended.final_text, ended.succeeded, ended.error)
 
-    def _policy(self, character: Character, number: int) -> Policy | AsyncPolicy:
-        is_alike = Dice("attempt", character.seed, character.member.name, number).chance(self.stubborn)
+    def _policy(self, character: AgentProfile, number: int) -> Policy | AsyncPolicy:
+        is_alike = RandomStream("attempt", character.seed, character.member.name, number).chance(self.stubborn)
         seed = character.seed if number == 0 or is_alike else stable_seed("attempt", character.seed, number)
         return HeedfulPolicy(replace(character, seed=seed), heed=self.heed)
 
@@ -217,7 +217,7 @@ def _hits(row: list[Attempt], outcomes: list[Outcome]) -> list[bool]:
     return found
 
 
-def _has_erred(decision: Decision) -> bool:
+def _has_erred(decision: PolicyDecision) -> bool:
     return bool(decision.mistakes)
 
 

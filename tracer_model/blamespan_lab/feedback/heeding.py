@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan_lab.feedback.writing import Note, notes_in, without_feedback
-from blamespan_lab.simulation.agents.agent import Moment
-from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolSpec
-from blamespan_lab.simulation.agents.protocols import answered
+from blamespan_lab.simulation.agents.agent import DecisionContext
+from blamespan_lab.simulation.agents.policy import InputMessage, Reply, ToolSpec
+from blamespan_lab.simulation.agents.protocols import decide
 from blamespan_lab.simulation.simulated_run import SimulatedPolicy
 
 __all__ = ["HeedfulPolicy"]
@@ -35,7 +35,7 @@ class HeedfulPolicy(SimulatedPolicy):
 
     heed: float = 0.0
 
-    def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer to the messages *heard*, feedback in them being heeded, not taken for statements of the task."""
         notes = tuple(dict.fromkeys(note for message in heard for note in notes_in(message.text)))
         plain = [replace(message, text=without_feedback(message.text)) for message in heard]
@@ -50,13 +50,13 @@ class HeedfulPolicy(SimulatedPolicy):
             heed=self.heed,
         )
         self.index += 1
-        said = answered(moment)
+        said = decide(moment)
         self.mistakes = tuple(moment.mistakes)
         return said
 
 
 @dataclass
-class _HeedfulMoment(Moment):
+class _HeedfulMoment(DecisionContext):
     notes: tuple[Note, ...] = ()
     heed: float = 0.0
 

@@ -23,7 +23,7 @@ from blamespan_lab.replay.labels import Decisive, FaultLabel, Purpose, RunLabel
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.replay.steps import DecisionSteps, blamed_step, changed_steps
 from blamespan_lab.simulation.agents.policy import Reply
-from blamespan_lab.simulation.program import Decision, Outcome, Program, Repairs
+from blamespan_lab.simulation.program import Outcome, PolicyDecision, Program, Repairs
 
 __all__ = ["Case", "Recorded", "examine"]
 
@@ -125,7 +125,7 @@ class _Run:
         return DecisionSteps(self.trace, self._own_spans, self.outcome.decisions)
 
     @lazy_property
-    def decisions(self) -> Mapping[_Key, Decision]:
+    def decisions(self) -> Mapping[_Key, PolicyDecision]:
         """Give each decision by its key, in order."""
         return {(one.agent, one.index): one for one in self.outcome.decisions}
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from blamespan import conventions as words
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_lab.simulation.agents.policy import Reply, ToolCall
-from blamespan_lab.simulation.program import Decision
+from blamespan_lab.simulation.agents.policy import Reply, RequestedCall
+from blamespan_lab.simulation.program import PolicyDecision
 
 __all__ = ["DecisionSteps", "blamed_step", "changed_steps"]
 
@@ -27,14 +27,14 @@ class DecisionSteps:
         decisions: Its decisions.
     """
 
-    def __init__(self, trace: MessageActionTrace, spans: Sequence[Span], decisions: Sequence[Decision]) -> None:
+    def __init__(self, trace: MessageActionTrace, spans: Sequence[Span], decisions: Sequence[PolicyDecision]) -> None:
         self._messages = {step.span_id: step.index for step in trace.steps if step.kind not in _OF_TOOLS}
         self._calls = _calls_of(trace, spans)
-        self._found: dict[tuple[str, int], tuple[int | None, Mapping[ToolCall, int]]] = {}
+        self._found: dict[tuple[str, int], tuple[int | None, Mapping[RequestedCall, int]]] = {}
         for decision in decisions:
             self._found[decision.agent, decision.index] = self._placed(decision)
 
-    def step(self, decision: Decision, corrected: Reply | None = None) -> int | None:
+    def step(self, decision: PolicyDecision, corrected: Reply | None = None) -> int | None:
         """Give the index of the step that shows *decision*, or None.
 
         Args:
@@ -46,10 +46,10 @@ class DecisionSteps:
         wrong = [call for call in decision.reply.calls if call in calls and call not in right]
         return calls[wrong[0]] if wrong else next(iter(calls.values()), message)
 
-    def _placed(self, decision: Decision) -> tuple[int | None, Mapping[ToolCall, int]]:
+    def _placed(self, decision: PolicyDecision) -> tuple[int | None, Mapping[RequestedCall, int]]:
         owner = next((span for span in decision.span_ids if span in self._messages), "")
         waiting = self._calls.get(owner, [])
-        placed: dict[ToolCall, int] = {}
+        placed: dict[RequestedCall, int] = {}
         for call in decision.reply.calls:
             found = next(
                 (place for place, (name, arguments, _) in enumerate(waiting) if _is(call, name, arguments)), None
@@ -101,7 +101,7 @@ def _calls_of(trace: MessageActionTrace, spans: Sequence[Span]) -> dict[str, lis
     return found
 
 
-def _is(call: ToolCall, name: str, arguments: object) -> bool:
+def _is(call: RequestedCall, name: str, arguments: object) -> bool:
     return call.name == name and _read(call.arguments) == arguments
 
 

@@ -13,30 +13,30 @@ from random import Random
 from typing import Any, TypeAlias, TypeVar
 
 from blamespan.errors import ConfigError, MissingExtra
-from blamespan_lab.simulation.agents.agent import Character
+from blamespan_lab.simulation.agents.agent import AgentProfile
 from blamespan_lab.simulation.agents.policy import AsyncPolicy, Mistake, Policy, Reply
-from blamespan_lab.simulation.agents.team import CASTS, Member, cast_of, instructions, voice_of
+from blamespan_lab.simulation.agents.team import CASTS, TeamMember, draw_style, name_team, write_instructions
 from blamespan_lab.simulation.random_stream import stable_seed
-from blamespan_lab.simulation.sandbox import is_trying
-from blamespan_lab.simulation.simulated_run import Decision, OnReply, SimulatedPolicy, Stage
+from blamespan_lab.simulation.sandbox import is_running_code
+from blamespan_lab.simulation.simulated_run import OnReply, PolicyDecision, SimulatedPolicy, SimulatedRun
 from blamespan_lab.simulation.tasks import FAMILIES, Task, make_task
-from blamespan_lab.simulation.topologies import TOPOLOGIES, Framework, Needs
+from blamespan_lab.simulation.topologies import TOPOLOGIES, Framework, TeamNeeds
 
 __all__ = [
-    "Decision",
     "Framework",
     "OnReply",
     "Outcome",
+    "PolicyDecision",
     "PolicyFor",
     "Program",
     "Repairs",
     "StuckError",
-    "until_stuck",
+    "await_unless_stuck",
 ]
 
 _log = logging.getLogger(__name__)
 
-PolicyFor: TypeAlias = Callable[[Character], Policy | AsyncPolicy]
+PolicyFor: TypeAlias = Callable[[AgentProfile], Policy | AsyncPolicy]
 """Makes the policy of an agent."""
 
 Repairs: TypeAlias = Mapping[tuple[str, int], Collection[Mistake]]
@@ -58,7 +58,7 @@ class Outcome:
 
     final_text: str
     succeeded: bool
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[PolicyDecision, ...] = ()
     error: str = ""
     ran_out: bool = False
     is_void: bool = False
@@ -125,10 +125,10 @@ class Program:
     ) -> Outcome:
         """Run the team once, as `run`, in the running event loop; runs of one loop may overlap."""
         stage = self.stage(overrides=overrides or {}, on_reply=on_reply, repairs=repairs, policy_for=policy_for)
-        perform = _performer(self.framework)
+        perform = _import_performer(self.framework)
         try:
             work = perform(self.topology, stage)
-            said = await (work if policy_for is not None else until_stuck(work))  # an endpoint may take its time
+            said = await (work if policy_for is not None else await_unless_stuck(work))  # an endpoint may take its time
         except StuckError as error:
             _log.warning("%s: %r", error, self)
             return Outcome("", False, tuple(stage.decisions), str(error), stage.ran_out, is_void=True)
@@ -137,7 +137,7 @@ class Program:
             return Outcome("", False, tuple(stage.decisions), told, stage.ran_out, bool(stage.trouble))
         if stage.trouble:  # a framework may have gone on without the answer
             return Outcome("", False, tuple(stage.decisions), stage.trouble, stage.ran_out, is_void=True)
-        text = _final_text(stage, said)
+        text = _find_final_text(stage, said)
         return Outcome(text, stage.task.check(text), tuple(stage.decisions), ran_out=stage.ran_out)
 
     def task(self) -> Task:
@@ -153,22 +153,22 @@ class Program:
         on_reply: OnReply | None = None,
         repairs: Repairs | None = None,
         policy_for: PolicyFor | None = None,
-    ) -> Stage:
+    ) -> SimulatedRun:
         """Set up the task, the team and its policies for one run, before any framework is asked."""
         self._check()
         task, topology = self.task(), TOPOLOGIES[self.topology]
         pace = self.pace or self._rng("pace").choice((1, 1, 2, 2, 3, 4, 6))
         solvers = -(-len(task.rules) // pace) if task.family != "code" else 1
         looks_up = any(fact.lookup is not None for fact in task.lexicon.facts.values())
-        team = cast_of(
-            topology.roles(Needs(looks_up, min(solvers, 12), self._rng("team"))), self.cast, self._rng("cast")
+        team = name_team(
+            topology.roles(TeamNeeds(looks_up, min(solvers, 12), self._rng("team"))), self.cast, self._rng("cast")
         )
         if (self.topology, self.framework) == ("orchestrator", "autogen"):  # MagenticOne names its own
-            team = tuple(Member("MagenticOneOrchestrator", m.role) if m.role == "orchestrator" else m for m in team)
+            team = tuple(TeamMember("MagenticOneOrchestrator", m.role) if m.role == "orchestrator" else m for m in team)
         briefs = topology.is_relay
         rng = self._rng("system")
         characters = {
-            member.name: Character(
+            member.name: AgentProfile(
                 member,
                 task,
                 team,
@@ -180,32 +180,32 @@ class Program:
                 briefs=briefs,
                 hands_over=topology.hands_over,
                 part=self._part(member, team),
-                voice=voice_of(self.seed, member.name),
+                voice=draw_style(self.seed, member.name),
             )
             for member in team
         }
-        return Stage(
+        return SimulatedRun(
             task,
             team,
             {
                 name: policy_for(character)
                 if policy_for is not None
-                else SimulatedPolicy(character, repairs=_of_agent(repairs or {}, name))
+                else SimulatedPolicy(character, repairs=_select_repairs(repairs or {}, name))
                 for name, character in characters.items()
             },
-            {m.name: instructions(m, team, m.role in topology.closers, rng) for m in team},
+            {m.name: write_instructions(m, team, m.role in topology.closers, rng) for m in team},
             self._tools(task, team),
             overrides or {},
             on_reply,
         )
 
-    def _part(self, member: Member, team: Sequence[Member]) -> tuple[int, int]:
+    def _part(self, member: TeamMember, team: Sequence[TeamMember]) -> tuple[int, int]:
         if self.topology != "parallel":
             return (0, 1)
         branches = [each.name for each in team[1:-3]]
         return (branches.index(member.name), len(branches)) if member.name in branches else (0, 1)
 
-    def _tools(self, task: Task, team: Sequence[Member]) -> dict[str, frozenset[str]]:
+    def _tools(self, task: Task, team: Sequence[TeamMember]) -> dict[str, frozenset[str]]:
         """Hand out the tools: sources to who looks up, the calculator to who works out, tests to who checks."""
         names = frozenset(tool.name for tool in task.tools)
         looks = names - {"calculate", "run_tests"}
@@ -238,18 +238,18 @@ class Program:
             )
 
 
-def _performer(framework: Framework) -> Any:  # an async function of the module that imports the framework
+def _import_performer(framework: Framework) -> Any:  # an async function of the module that imports the framework
     try:
         return import_module(f"blamespan_lab.simulation.topologies.{framework}").perform
     except ImportError as error:
         raise MissingExtra(str(error)) from error
 
 
-def _of_agent(repairs: Repairs, name: str) -> dict[int, Collection[Mistake]]:
+def _select_repairs(repairs: Repairs, name: str) -> dict[int, Collection[Mistake]]:
     return {number: mistakes for (agent, number), mistakes in repairs.items() if agent == name}
 
 
-def _final_text(stage: Stage, said: Sequence[tuple[str, str]]) -> str:
+def _find_final_text(stage: SimulatedRun, said: Sequence[tuple[str, str]]) -> str:
     """Give the answer of who has to give it, or else the last message that states one, or else the last."""
     answerers = stage.named("reporter", "judge")
     answers = [text for sender, text in said if sender in answerers]
@@ -273,7 +273,7 @@ class StuckError(Exception):
     """A run waits for something that will never come."""
 
 
-async def until_stuck(work: Awaitable[_ResultT], *, idle_s: float = _IDLE_S) -> _ResultT:
+async def await_unless_stuck(work: Awaitable[_ResultT], *, idle_s: float = _IDLE_S) -> _ResultT:
     """Await *work*, unless the process does nothing for *idle_s* seconds.
 
     Simulated agents wait for no network, only for code in the sandbox: a process that uses no processor time has
@@ -287,7 +287,7 @@ async def until_stuck(work: Awaitable[_ResultT], *, idle_s: float = _IDLE_S) -> 
     while not task.done():
         await asyncio.wait({task}, timeout=_LOOK_S)
         now_s, now_used_s = time.monotonic(), time.process_time()
-        if is_trying() or now_used_s - used_s > _LEAST_CPU_S:
+        if is_running_code() or now_used_s - used_s > _LEAST_CPU_S:
             busy_at_s = now_s
         used_s = now_used_s
         if now_s - busy_at_s > idle_s and not task.done():

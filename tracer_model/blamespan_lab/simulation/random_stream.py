@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from random import Random
 
-__all__ = ["Dice", "stable_seed"]
+__all__ = ["RandomStream", "stable_seed"]
 
 
 def stable_seed(*parts: object) -> int:
@@ -13,7 +13,7 @@ def stable_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest())
 
 
-class Dice:
+class RandomStream:
     """Draws for one decision: each purpose has its own, so that one more draw shifts no other.
 
     Args:

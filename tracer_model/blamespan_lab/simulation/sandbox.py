@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["Trial", "has_network_namespace", "is_trying", "try_code"]
+__all__ = ["CodeResult", "has_network_namespace", "is_running_code", "run_code"]
 
 _TIMEOUT_S = 10.0
 _RUNNER = """
@@ -66,7 +66,7 @@ _trying: list[None] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CodeResult:
     """What came out of trying a function.
 
     Attributes:
@@ -78,7 +78,7 @@ class Trial:
     error: str | None = None
 
 
-def try_code(code: str, name: str, examples: Sequence[object]) -> Trial:
+def run_code(code: str, name: str, examples: Sequence[object]) -> CodeResult:
     """Run `name(example)` for each example in a sandbox; the same code is run once per process.
 
     Args:
@@ -86,16 +86,16 @@ def try_code(code: str, name: str, examples: Sequence[object]) -> Trial:
         name: The function.
         examples: Arguments, as JSON carries them.
     """
-    return _tried(code, name, json.dumps(list(examples)))
+    return _run_once(code, name, json.dumps(list(examples)))
 
 
-def is_trying() -> bool:
+def is_running_code() -> bool:
     """Tell whether code is being run in some thread right now."""
     return bool(_trying)
 
 
 @lru_cache(maxsize=8192)
-def _tried(code: str, name: str, examples: str) -> Trial:
+def _run_once(code: str, name: str, examples: str) -> CodeResult:
     _trying.append(None)
     try:
         return _run(code, name, examples)
@@ -103,7 +103,7 @@ def _tried(code: str, name: str, examples: str) -> Trial:
         _trying.pop()
 
 
-def _run(code: str, name: str, examples: str) -> Trial:
+def _run(code: str, name: str, examples: str) -> CodeResult:
     given = json.dumps({"code": code, "name": name, "examples": json.loads(examples)})
     command = [sys.executable, "-I", "-S", "-c", _RUNNER]
     if has_network_namespace():
@@ -121,20 +121,20 @@ def _run(code: str, name: str, examples: str) -> Trial:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Trial(error="it took too long")
+            return CodeResult(error="it took too long")
     if not done.stdout:
-        return Trial(error="it was stopped: out of time or memory")
+        return CodeResult(error="it was stopped: out of time or memory")
     return _read(done.stdout)
 
 
-def _read(text: str) -> Trial:
+def _read(text: str) -> CodeResult:
     try:
         answer = json.loads(text)
     except ValueError:
-        return Trial(error="its results cannot be read")
+        return CodeResult(error="its results cannot be read")
     if "results" in answer:
-        return Trial(results=tuple(answer["results"]))
-    return Trial(error=str(answer.get("error")))
+        return CodeResult(results=tuple(answer["results"]))
+    return CodeResult(error=str(answer.get("error")))
 
 
 @lru_cache(maxsize=1)

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 
 from opentelemetry import trace
 
-from blamespan_lab.simulation.agents.agent import Character, Moment
-from blamespan_lab.simulation.agents.policy import AsyncPolicy, Heard, Mistake, NoAnswer, Policy, Reply, ToolSpec
-from blamespan_lab.simulation.agents.protocols import answered
-from blamespan_lab.simulation.agents.team import Member
+from blamespan_lab.simulation.agents.agent import AgentProfile, DecisionContext
+from blamespan_lab.simulation.agents.policy import AsyncPolicy, InputMessage, Mistake, NoAnswer, Policy, Reply, ToolSpec
+from blamespan_lab.simulation.agents.protocols import decide
+from blamespan_lab.simulation.agents.team import TeamMember
 from blamespan_lab.simulation.tasks.task import Task, Tool
 
-__all__ = ["CURRENT", "Decision", "OnReply", "SimulatedPolicy", "Stage"]
+__all__ = ["CURRENT_RUN", "OnReply", "PolicyDecision", "SimulatedPolicy", "SimulatedRun"]
 
-OnReply = Callable[[str, int, "tuple[Heard, ...]", Reply], Reply]
+OnReply = Callable[[str, int, "tuple[InputMessage, ...]", Reply], Reply]
 """Sees each decision (agent, its number, what was heard, what would be said) and gives what is said instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """One answer of an agent's model.
 
     Attributes:
@@ -54,23 +54,23 @@ class SimulatedPolicy:
         draws: How often it has drawn for each purpose.
     """
 
-    character: Character
+    character: AgentProfile
     index: int = 0
     repairs: Mapping[int, Collection[Mistake]] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
     draws: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
-    def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
-        moment = Moment(self.character, self.index, heard, tools, self.repairs.get(self.index, ()), self.draws)
+        moment = DecisionContext(self.character, self.index, heard, tools, self.repairs.get(self.index, ()), self.draws)
         self.index += 1
-        said = answered(moment)
+        said = decide(moment)
         self.mistakes = tuple(moment.mistakes)
         return said
 
 
 @dataclass
-class Stage:
+class SimulatedRun:
     """One run.
 
     Attributes:
@@ -87,17 +87,17 @@ class Stage:
     """
 
     task: Task
-    team: tuple[Member, ...]
+    team: tuple[TeamMember, ...]
     policies: Mapping[str, Policy | AsyncPolicy]
     system: Mapping[str, str]
     tools: Mapping[str, frozenset[str]]
     overrides: Mapping[tuple[str, int], Reply] = field(default_factory=dict)
     on_reply: OnReply | None = None
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[PolicyDecision] = field(default_factory=list)
     ran_out: bool = False
     trouble: str = ""
 
-    async def areply(self, name: str, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    async def areply(self, name: str, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Let the agent *name* decide, and wait for it where its policy is one to wait for.
 
         Raises:
@@ -113,7 +113,7 @@ class Stage:
             raise
         return self._decided(name, heard, said)
 
-    def reply(self, name: str, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    def reply(self, name: str, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Let the agent *name* decide at once.
 
         Raises:
@@ -124,7 +124,7 @@ class Stage:
             raise TypeError(f"expected {name!r} to be asked in an event loop, got a plain call. Run the graph async")
         return self._decided(name, heard, policy.reply(heard, tools))
 
-    def _decided(self, name: str, heard: Sequence[Heard], said: Reply) -> Reply:
+    def _decided(self, name: str, heard: Sequence[InputMessage], said: Reply) -> Reply:
         policy = self.policies[name]
         index = sum(1 for decision in self.decisions if decision.agent == name)
         final = self.overrides.get((name, index), said)
@@ -133,7 +133,7 @@ class Stage:
         span = trace.get_current_span()
         context, parent = span.get_span_context(), getattr(span, "parent", None)
         self.decisions.append(
-            Decision(
+            PolicyDecision(
                 name,
                 index,
                 final,
@@ -157,5 +157,5 @@ class Stage:
         return [member.name for member in self.team if member.role in roles]
 
 
-CURRENT: ContextVar[Stage] = ContextVar("blamespan_simulation_stage")
+CURRENT_RUN: ContextVar[SimulatedRun] = ContextVar("blamespan_simulation_stage")
 """The run that is on in this context: graphs are compiled once and used by many runs."""

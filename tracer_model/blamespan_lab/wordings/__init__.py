@@ -1,5 +1,5 @@
 """The words that agents use, with faults and without: the same ones."""
 
-from blamespan_lab.wordings.choosing import choose, pick, say
+from blamespan_lab.wordings.choosing import choose, choose_alternatives, pick
 
-__all__ = ["choose", "pick", "say"]
+__all__ = ["choose", "choose_alternatives", "pick"]

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from random import Random
 from typing import TypeVar
 
-__all__ = ["WORDINGS", "choose", "current_wordings", "offered", "pick", "say", "worded"]
+__all__ = ["WORDINGS", "choose", "choose_alternatives", "current_wordings", "pick", "select_half", "use_wordings"]
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
@@ -26,7 +26,7 @@ _ItemT = TypeVar("_ItemT")
 
 
 @contextmanager
-def worded(wordings: str) -> Iterator[None]:
+def use_wordings(wordings: str) -> Iterator[None]:
     """Take words from one of `WORDINGS` only, in this context."""
     token = _wordings.set(wordings)
     try:
@@ -42,15 +42,15 @@ def current_wordings() -> str:
 
 def choose(wordings: Sequence[str], rng: Random) -> str:
     """Take one of *wordings* and one of each of its alternatives."""
-    return say(pick(wordings, rng), rng)
+    return choose_alternatives(pick(wordings, rng), rng)
 
 
 def pick(items: Sequence[_ItemT], rng: Random) -> _ItemT:
     """Take one of *items*, of the half that words are taken from here."""
-    return rng.choice(offered(items))
+    return rng.choice(select_half(items))
 
 
-def offered(items: Sequence[_ItemT]) -> Sequence[_ItemT]:
+def select_half(items: Sequence[_ItemT]) -> Sequence[_ItemT]:
     """List those of *items* that words are taken from here: all, or one half; a single one is in both."""
     half = _wordings.get()
     if half == "all" or len(items) < 2:
@@ -58,7 +58,7 @@ def offered(items: Sequence[_ItemT]) -> Sequence[_ItemT]:
     return items[0::2] if half == "first" else items[1::2]
 
 
-def say(text: str, rng: Random) -> str:
+def choose_alternatives(text: str, rng: Random) -> str:
     """Take one of each of the alternatives in *text*."""
     while match := _CHOICE.search(text):
         text = text[: match.start()] + pick(match.group(1).split("|"), rng) + text[match.end() :]

@@ -7,7 +7,7 @@ import pytest
 from blamespan_lab.feedback.evaluation import ARMS, Suite, Trial, measure
 from blamespan_lab.feedback.heeding import HeedfulPolicy
 from blamespan_lab.feedback.writing import Feedback, with_feedback
-from blamespan_lab.simulation.agents.policy import Heard
+from blamespan_lab.simulation.agents.policy import InputMessage
 from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.simulated_run import SimulatedPolicy
 from blamespan_tracer.lexical import LexicalTracer
@@ -49,7 +49,7 @@ def test_feedback_is_no_statement_of_the_task() -> None:
 def test_agent_that_is_told_nothing_is_a_plain_simulated_one() -> None:
     """Without feedback, what is said is what the simulation says."""
     character = next(iter(CHAIN.stage().policies.values())).character  # type: ignore[union-attr]
-    heard = [Heard("task", CHAIN.task().question)]
+    heard = [InputMessage("task", CHAIN.task().question)]
 
     assert HeedfulPolicy(character, heed=0.7).reply(heard, ()) == SimulatedPolicy(character).reply(heard, ())
 

@@ -10,7 +10,7 @@ import blamespan
 from blamespan.errors import ConfigError
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolSpec
+from blamespan_lab.simulation.agents.policy import InputMessage, Reply, ToolSpec
 from blamespan_lab.simulation.program import Outcome, Program
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.simulation.topologies import TOPOLOGIES
@@ -104,7 +104,7 @@ def test_a_hook_sees_every_decision_and_may_replace_it() -> None:
     """`on_reply` is called with agent, number, what was heard and what would be said."""
     seen: list[tuple[str, int]] = []
 
-    def silence_the_planner(agent: str, index: int, heard: tuple[Heard, ...], reply: Reply) -> Reply:
+    def silence_the_planner(agent: str, index: int, heard: tuple[InputMessage, ...], reply: Reply) -> Reply:
         seen.append((agent, index))
         assert heard[0].kind == "system"
         return Reply("Nothing to plan.") if agent == "planner" else reply
@@ -118,7 +118,7 @@ def test_a_hook_sees_every_decision_and_may_replace_it() -> None:
 class _Parrot:
     """Says the question again, whatever it hears."""
 
-    def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         return Reply(next(message.text for message in heard if message.kind == "task"))
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from blamespan_lab.simulation.sandbox import Trial, try_code
+from blamespan_lab.simulation.sandbox import CodeResult, run_code
 
 
 def test_a_function_is_tried_on_each_example() -> None:
     """Results come back in order, as JSON carries them."""
-    assert try_code("def f(v):\n    return [v, (v,)]", "f", [1, "a"]) == Trial(results=([1, [1]], ["a", ["a"]]))
+    assert run_code("def f(v):\n    return [v, (v,)]", "f", [1, "a"]) == CodeResult(results=([1, [1]], ["a", ["a"]]))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_function_is_tried_on_each_example() -> None:
 )
 def test_what_code_must_not_do_is_an_error(body: str, expected: str) -> None:
     """Files, network, processes and too much memory are refused; the error is told, our process goes on."""
-    trial = try_code(f"def f(v):\n    {body}", "f", [1])
+    trial = run_code(f"def f(v):\n    {body}", "f", [1])
 
     assert trial.results == ()
     assert expected in str(trial.error)
@@ -40,7 +40,7 @@ def test_what_code_must_not_do_is_an_error(body: str, expected: str) -> None:
 
 def test_endless_code_is_stopped() -> None:
     """CPU time runs out after a second."""
-    trial = try_code("def f(v):\n    while True: pass", "f", [1])
+    trial = run_code("def f(v):\n    while True: pass", "f", [1])
 
     assert trial.error == "it was stopped: out of time or memory"
 
@@ -49,7 +49,7 @@ def test_code_sees_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets of the process that runs it are not there."""
     monkeypatch.setenv("SECRET", "word")
 
-    assert try_code("def f(v):\n    import os\n    return os.environ.get('SECRET')", "f", [1]).results == (None,)
+    assert run_code("def f(v):\n    import os\n    return os.environ.get('SECRET')", "f", [1]).results == (None,)
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +58,6 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", None)
-    try_code("def f(v):\n    return v  # leaves nothing", "f", [1])
+    run_code("def f(v):\n    return v  # leaves nothing", "f", [1])
 
     assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.simulation.agents.mistakes import slipped
-from blamespan_lab.simulation.statements.facts import Rule, evaluate, same
-from blamespan_lab.simulation.statements.writing import sentence, state
+from blamespan_lab.simulation.agents.mistakes import mistake_value
+from blamespan_lab.simulation.statements.facts import DerivationRule, evaluate, is_same
+from blamespan_lab.simulation.statements.writing import end_sentence, write_fact
 from blamespan_lab.simulation.tasks import FAMILIES, make_task
 from blamespan_lab.simulation.tasks.task import Task
 from blamespan_lab.simulation.tasks.tools import calculate
@@ -20,7 +20,7 @@ def _tasks(family: str, count: int) -> list[Task]:
     return [make_task(family, seed, size) for seed in range(count) for size in _SIZES]
 
 
-def _normal(rule: Rule) -> tuple[str, str, tuple[str, ...]]:
+def _normal(rule: DerivationRule) -> tuple[str, str, tuple[str, ...]]:
     commutes = rule.operation in ("sum", "product", "larger", "smaller")
     return rule.out, rule.operation, tuple(sorted(rule.inputs)) if commutes else rule.inputs
 
@@ -34,7 +34,7 @@ def test_a_question_states_what_is_given_and_the_rules(family: str) -> None:
         said = {each.key: each.value for each in reading.said}
 
         assert said.keys() == given.keys(), task.question
-        assert all(same(said[key], value) for key, value in given.items()), task.question
+        assert all(is_same(said[key], value) for key, value in given.items()), task.question
         assert {_normal(rule) for rule in reading.rules} == {_normal(r) for r in task.rules if r not in task.implied}
 
 
@@ -43,7 +43,7 @@ def test_the_answer_follows_from_the_sources_by_the_rules(family: str) -> None:
     """The truth is consistent: each derived fact follows from what it rests on."""
     for task in _tasks(family, 6):
         for rule in task.rules:
-            assert same(evaluate(rule, task.truth, task.lexicon.facts), task.truth[rule.out])
+            assert is_same(evaluate(rule, task.truth, task.lexicon.facts), task.truth[rule.out])
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -57,10 +57,10 @@ def test_tools_give_what_is_to_be_found(family: str) -> None:
             arguments = {name: text.format_map(task.truth) for name, text in fact.lookup.arguments.items()}
             answer = tools[fact.lookup.tool].function(**arguments)
             if fact.lookup.answer == "value":
-                assert same(float(answer), task.truth[key])
+                assert is_same(float(answer), task.truth[key])
             else:
                 said = {each.key: each.value for each in task.lexicon.read(answer, task.truth).said}
-                assert same(said[key], task.truth[key]), answer
+                assert is_same(said[key], task.truth[key]), answer
 
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"code"}))
@@ -70,10 +70,10 @@ def test_only_the_right_answer_passes(family: str) -> None:
         fact, truth = task.lexicon.facts[task.lexicon.target], task.truth[task.lexicon.target]
         rng = make_rng(number)
         names = [value for value in task.truth.values() if isinstance(value, str)] + ["Nobody Else"]
-        wrong = slipped(fact, truth, names, rng)
+        wrong = mistake_value(fact, truth, names, rng)
 
-        assert task.check("Final answer: " + sentence(state(fact, truth, rng)))
-        assert not task.check("Final answer: " + sentence(state(fact, wrong, rng)))
+        assert task.check("Final answer: " + end_sentence(write_fact(fact, truth, rng)))
+        assert not task.check("Final answer: " + end_sentence(write_fact(fact, wrong, rng)))
         assert not task.check(f"The {fact.phrase} is unknown to us.")
         assert not task.check("")
 

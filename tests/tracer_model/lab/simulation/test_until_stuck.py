@@ -8,7 +8,7 @@ import time
 import pytest
 
 from blamespan_lab.simulation import program
-from blamespan_lab.simulation.program import StuckError, until_stuck
+from blamespan_lab.simulation.program import StuckError, await_unless_stuck
 
 IDLE_S = 0.6
 
@@ -30,7 +30,7 @@ def test_run_that_waits_for_nothing_is_ended() -> None:
             ended.append("cleaned up")
 
     with pytest.raises(StuckError, match="got nothing"):
-        asyncio.run(until_stuck(lost(), idle_s=IDLE_S))
+        asyncio.run(await_unless_stuck(lost(), idle_s=IDLE_S))
     assert ended == ["cleaned up"]
 
 
@@ -44,7 +44,7 @@ def test_run_that_works_is_left_alone() -> None:
             await asyncio.sleep(0)
         return "done"
 
-    assert asyncio.run(until_stuck(busy(), idle_s=IDLE_S)) == "done"
+    assert asyncio.run(await_unless_stuck(busy(), idle_s=IDLE_S)) == "done"
 
 
 def test_run_that_waits_for_code_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_run_that_waits_for_code_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
         await asyncio.sleep(2 * IDLE_S)
         return "done"
 
-    assert asyncio.run(until_stuck(waits(), idle_s=IDLE_S)) == "done"
+    assert asyncio.run(await_unless_stuck(waits(), idle_s=IDLE_S)) == "done"
 
 
 def test_errors_pass() -> None:
@@ -65,4 +65,4 @@ def test_errors_pass() -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        asyncio.run(until_stuck(breaks(), idle_s=IDLE_S))
+        asyncio.run(await_unless_stuck(breaks(), idle_s=IDLE_S))

@@ -8,7 +8,7 @@ import pytest
 
 from blamespan_lab.stress.containment import Caught, Fault, caught
 from blamespan_lab.stress.watching import Run, SeenStep
-from blamespan_lab.wordings import say
+from blamespan_lab.wordings import choose_alternatives
 from blamespan_lab.wordings.banks import STATEMENTS, TALK
 
 PLAN, WORK, WRONG = "Look it up.", "The fee is 48 euros.", "The fee is 84 euros."
@@ -126,7 +126,7 @@ def test_fault_in_no_step_is_not_looked_for(step: int | None) -> None:
 def test_every_wording_of_an_objection_is_known(wording: str) -> None:
     """Whatever bundled teams say against others' work counts as saying so."""
     for seed in range(12):
-        words = say(wording, Random(seed)).format(The="The fee", the="the fee", value="5", wrong="7")
+        words = choose_alternatives(wording, Random(seed)).format(The="The fee", the="the fee", value="5", wrong="7")
         assert after(("reviewer", "message", words, (1,))).how == "objection", words
 
 
@@ -134,5 +134,5 @@ def test_every_wording_of_an_objection_is_known(wording: str) -> None:
 def test_no_wording_of_an_approval_is_an_objection(wording: str) -> None:
     """Who approves has caught nothing."""
     for seed in range(12):
-        words = say(wording, Random(seed))
+        words = choose_alternatives(wording, Random(seed))
         assert after(("reviewer", "message", words, (1,))).how == "ignored", words

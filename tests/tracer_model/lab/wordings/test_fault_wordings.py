@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.simulation.agents.mistakes import demanded
-from blamespan_lab.simulation.statements.facts import Fact
-from blamespan_lab.simulation.statements.reading import Lexicon, Said
-from blamespan_lab.wordings import say
+from blamespan_lab.simulation.agents.mistakes import find_demands
+from blamespan_lab.simulation.statements.facts import TaskFact
+from blamespan_lab.simulation.statements.reading import Statement, TaskLexicon
+from blamespan_lab.wordings import choose_alternatives
 from blamespan_lab.wordings.banks import FAULTS, TALK
-from blamespan_lab.wordings.choosing import offered, worded
+from blamespan_lab.wordings.choosing import select_half, use_wordings
 
 _HALVES = ("first", "second")
 _SLOTS = {"other_role": ["{other}"], "conclusions": ["{value}"], "wrongly_checked": ["{value}"]}
@@ -33,8 +33,10 @@ _FEWER = ("instructions", "errors", "timeouts")
 @cache
 def said(name: str, half: str) -> tuple[str, ...]:
     """Give what one half of a list offers, in some of its alternatives."""
-    with worded(half):
-        texts = {say(wording, Random(seed)) for wording in offered(_LISTS[name]) for seed in range(8)}
+    with use_wordings(half):
+        texts = {
+            choose_alternatives(wording, Random(seed)) for wording in select_half(_LISTS[name]) for seed in range(8)
+        }
     return tuple(sorted(texts))
 
 
@@ -74,14 +76,14 @@ def test_invented_requirement_is_read_as_one(half: str) -> None:
     """Simulated agents follow it, so that it does harm; no other wording asks for anything."""
     for name in _PLAIN:
         for text in said(name, half):
-            assert len(demanded(text)) == (name == "invented_constraints"), text
+            assert len(find_demands(text)) == (name == "invented_constraints"), text
 
 
 @pytest.mark.parametrize("half", ["all", *_HALVES])
 def test_conclusion_is_read_as_the_answer(half: str) -> None:
     """Whoever reads that the answer is another takes it for the answer."""
-    lexicon = Lexicon({"cost": Fact("cost", "cost of the trip")}, "cost")
+    lexicon = TaskLexicon({"cost": TaskFact("cost", "cost of the trip")}, "cost")
     for text in said("conclusions", half):
         read = lexicon.read("The cost of the trip is 12. " + text.format(value="21")).said
 
-        assert read[-1] == Said("cost", 21.0), text
+        assert read[-1] == Statement("cost", 21.0), text

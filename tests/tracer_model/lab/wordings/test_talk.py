@@ -10,28 +10,30 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.simulation.agents.agent import led
-from blamespan_lab.simulation.agents.mistakes import demanded
-from blamespan_lab.simulation.statements.facts import Fact, Value
-from blamespan_lab.simulation.statements.reading import Lexicon, Said
-from blamespan_lab.simulation.statements.writing import about, state
+from blamespan_lab.simulation.agents.agent import prefix_statement
+from blamespan_lab.simulation.agents.mistakes import find_demands
+from blamespan_lab.simulation.statements.facts import TaskFact, Value
+from blamespan_lab.simulation.statements.reading import Statement, TaskLexicon
+from blamespan_lab.simulation.statements.writing import fill_phrase, write_fact
 from blamespan_lab.stress.containment import is_objection
 from blamespan_lab.wordings.banks import ELABORATION, FAULTS, TALK
-from blamespan_lab.wordings.choosing import say, worded
+from blamespan_lab.wordings.choosing import choose_alternatives, use_wordings
 
 _FACTS = {
     fact.key: fact
     for fact in (
-        Fact("price", "price of a lamp", unit="euros"),
-        Fact("maker", "maker of the Orion Kettle", "name"),
-        Fact("negatives", "negative numbers", "choice", choices=("skipped", "kept", "allowed", "left out", "added")),
-        Fact("offer", "offer of Elm Court", "verdict", choices=("suitable", "not suitable", "unsuitable")),
-        Fact("budget", "cost allowed", "limit", unit="euros"),
-        Fact("best", "venue to be booked", "name"),
-        Fact("code", "function solve", "code"),
+        TaskFact("price", "price of a lamp", unit="euros"),
+        TaskFact("maker", "maker of the Orion Kettle", "name"),
+        TaskFact(
+            "negatives", "negative numbers", "choice", choices=("skipped", "kept", "allowed", "left out", "added")
+        ),
+        TaskFact("offer", "offer of Elm Court", "verdict", choices=("suitable", "not suitable", "unsuitable")),
+        TaskFact("budget", "cost allowed", "limit", unit="euros"),
+        TaskFact("best", "venue to be booked", "name"),
+        TaskFact("code", "function solve", "code"),
     )
 }
-_LEXICON = Lexicon(_FACTS, "price", {"best": ("price", "budget")})
+_LEXICON = TaskLexicon(_FACTS, "price", {"best": ("price", "budget")})
 _LAST_SAID = {
     "price": "The price of a lamp is 12 euros.",
     "maker": "The maker of the Orion Kettle is Halden Works.",
@@ -59,7 +61,7 @@ _BANKS = _banks()
 
 def _worded(text: str) -> Iterator[str]:
     """Give *text* in all its alternatives, or in many where they are too many."""
-    yield from sorted({say(text, Random(seed)) for seed in range(4)})
+    yield from sorted({choose_alternatives(text, Random(seed)) for seed in range(4)})
 
 
 def _read(text: str, target: str) -> tuple[object, ...]:
@@ -72,8 +74,8 @@ def test_each_half_has_words_enough_and_none_of_the_others(name: str) -> None:
     """A model that was trained on one half meets a half of its own size that it has never read."""
     said = {}
     for half in ("first", "second"):
-        with worded(half):
-            said[half] = {say(text, Random(0)) for text in _BANKS[name][half == "second" :: 2]}
+        with use_wordings(half):
+            said[half] = {choose_alternatives(text, Random(0)) for text in _BANKS[name][half == "second" :: 2]}
 
     assert len(said["first"]) >= 4
     assert len(said["second"]) >= 4
@@ -89,7 +91,7 @@ def test_talk_states_nothing(name: str) -> None:
     about_what = {key: fact for key, fact in _FACTS.items() if name != "not_found" or fact.kind != "code"}
     for template, (key, fact) in itertools.product(_BANKS[name], about_what.items()):
         for text in _worded(template):
-            named = about(text, fact.phrase).replace("{given}", "the price of a lamp")
+            named = fill_phrase(text, fact.phrase).replace("{given}", "the price of a lamp")
             before = _LAST_SAID.get(key, "")
 
             assert _read(f"{before} {named}", key) == _read(before, key), named
@@ -111,7 +113,7 @@ def test_a_statement_is_read_behind_any_lead(name: str) -> None:
     values: dict[str, Value] = {"price": 12.0, "maker": "Halden Works", "offer": "suitable", "best": "Elm Court"}
     for template, (key, value) in itertools.product(_BANKS[name], values.items()):
         for seed, text in enumerate(_worded(template)):
-            said = led(text, state(_FACTS[key], value, Random(seed)))
+            said = prefix_statement(text, write_fact(_FACTS[key], value, Random(seed)))
 
             assert {(each.key, each.value) for each in replace(_LEXICON, target=key).read(said).said} == {
                 (key, value)
@@ -123,9 +125,9 @@ def test_code_that_is_objected_to_is_taken_back(name: str) -> None:
     """Whoever hears that the code is wrong, in whatever words, holds it no more."""
     for template in _BANKS[name]:
         for text in _worded(template):
-            named = about(text, "function solve")
+            named = fill_phrase(text, "function solve")
 
-            assert _read(named, "code")[-1] == Said("code", None, is_denied=True), named
+            assert _read(named, "code")[-1] == Statement("code", None, is_denied=True), named
 
 
 @pytest.mark.parametrize("name", sorted(_BANKS))
@@ -133,7 +135,7 @@ def test_talk_asks_for_nothing_and_ends_nothing(name: str) -> None:
     """No talk adds a requirement, an amount, a name, or a word by which a run ends."""
     for template in _BANKS[name]:
         for text in _worded(template):
-            assert demanded(text) == [], text
+            assert find_demands(text) == [], text
             assert not re.search(r"\d", text), text
             assert not re.search(r"(?<=[a-z,] )(?!I\b|I'|FINAL)[A-Z]", text), text
             assert not any(mark in text for mark in (*TALK.termination_words, "FINISH", "NEXT")), text

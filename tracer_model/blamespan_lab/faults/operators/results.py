@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from blamespan.injecting.boundaries import Answer
-from blamespan_lab.wordings import choose, pick, say
+from blamespan_lab.wordings import choose, choose_alternatives, pick
 from blamespan_lab.wordings.banks import FAULTS
 
 __all__ = ["FAILING_OPERATORS", "RESULT_OPERATORS", "ResultOperator"]
@@ -24,7 +24,7 @@ _EMPTY = ("", "[]", "null", "{}", "no results")
 def tool_error(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
     """Fail as services do."""
     error, wording = pick(FAULTS.errors, rng)
-    return replace(answer, text=say(wording, rng), error=error)
+    return replace(answer, text=choose_alternatives(wording, rng), error=error)
 
 
 def tool_timeout(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:

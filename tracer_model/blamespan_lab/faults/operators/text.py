@@ -18,9 +18,9 @@ from typing import TypeAlias
 from blamespan_lab.data_files import read_data_file
 from blamespan_lab.faults.operators.edits import amid, keeping_mark, one_of, slip, with_sentence, without
 from blamespan_lab.faults.wording import Found, names, numbers, sentences, with_replaced
-from blamespan_lab.wordings import choose, say
+from blamespan_lab.wordings import choose, choose_alternatives
 from blamespan_lab.wordings.banks import FAULTS
-from blamespan_lab.wordings.choosing import offered
+from blamespan_lab.wordings.choosing import select_half
 
 __all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "written"]
 
@@ -134,7 +134,9 @@ def repeat_itself(utterance: Utterance, rng: Random) -> str | None:
 
 def redundant_steps(utterance: Utterance, rng: Random) -> str | None:
     """Put work between that the task does not need."""
-    extra = " ".join(say(step, rng) for step in rng.sample(offered(FAULTS.redundant_steps), k=rng.randint(2, 3)))
+    extra = " ".join(
+        choose_alternatives(step, rng) for step in rng.sample(select_half(FAULTS.redundant_steps), k=rng.randint(2, 3))
+    )
     return f"{extra} {utterance.text}" if rng.random() < 0.5 else with_sentence(utterance.text, extra, rng)
 
 

@@ -10,17 +10,17 @@ from itertools import pairwise
 from random import Random
 
 from blamespan_lab.simulation.agents.knowledge import Knowledge
-from blamespan_lab.simulation.agents.mistakes import demanded, fewer_inputs, reshaped, slipped
-from blamespan_lab.simulation.agents.policy import Heard, Mistake, Reply, ToolCall, ToolSpec
-from blamespan_lab.simulation.agents.team import TERSE, Member, Voice
-from blamespan_lab.simulation.random_stream import Dice
-from blamespan_lab.simulation.statements.facts import Rule, Value, evaluate, same
-from blamespan_lab.simulation.statements.writing import laid_out, opened, sentence, state
+from blamespan_lab.simulation.agents.mistakes import drop_inputs, find_demands, mistake_value, reshape
+from blamespan_lab.simulation.agents.policy import InputMessage, Mistake, Reply, RequestedCall, ToolSpec
+from blamespan_lab.simulation.agents.team import TERSE, TeamMember, WritingStyle
+from blamespan_lab.simulation.random_stream import RandomStream
+from blamespan_lab.simulation.statements.facts import DerivationRule, Value, evaluate, is_same
+from blamespan_lab.simulation.statements.writing import choose_opening, end_sentence, lay_out, write_fact
 from blamespan_lab.simulation.tasks.task import Task
 from blamespan_lab.wordings import choose
 from blamespan_lab.wordings.banks import TALK
 
-__all__ = ["Character", "Moment"]
+__all__ = ["AgentProfile", "DecisionContext"]
 
 _CHECKS = re.compile(r"\b(?:check|verify|recompute|look it up again|work it out again)\b", re.IGNORECASE)
 _TRUSTING = (
@@ -39,7 +39,7 @@ _TEXTS_ON_ROLE = ("verifier", "judge")
 
 
 @dataclass(frozen=True, slots=True)
-class Character:
+class AgentProfile:
     """What stays the same about an agent over a run.
 
     Attributes:
@@ -57,9 +57,9 @@ class Character:
         voice: How it writes.
     """
 
-    member: Member
+    member: TeamMember
     task: Task
-    team: tuple[Member, ...]
+    team: tuple[TeamMember, ...]
     seed: int
     mistakes: float = 0.0
     care: float = 0.8
@@ -68,11 +68,11 @@ class Character:
     briefs: bool = False
     hands_over: bool = False
     part: tuple[int, int] = (0, 1)
-    voice: Voice = TERSE
+    voice: WritingStyle = TERSE
 
 
 @dataclass
-class Moment:
+class DecisionContext:
     """One decision of an agent: what it knows now, its draws, and what it has done wrong so far.
 
     Attributes:
@@ -86,9 +86,9 @@ class Moment:
         values: What it goes by: what it knows, as it takes it.
     """
 
-    who: Character
+    who: AgentProfile
     index: int
-    heard: Sequence[Heard]
+    heard: Sequence[InputMessage]
     tools: Sequence[ToolSpec]
     repaired: Collection[Mistake] = ()
     draws: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -96,7 +96,7 @@ class Moment:
 
     def __post_init__(self) -> None:
         name = self.who.member.name
-        self.dice = Dice("policy", self.who.seed, name, self.index)
+        self.dice = RandomStream("policy", self.who.seed, name, self.index)
         self.rng: Random = self.dice.rng("prose")
         self.knowledge = Knowledge(self.who.task.lexicon, self.who.task.implied, self.heard, name)
         self.facts = self.who.task.lexicon.facts
@@ -117,7 +117,7 @@ class Moment:
         """
         times = self.draws[purpose]
         self.draws[purpose] += 1
-        return Dice("draw", self.who.seed, self.who.member.name).chance(probability, *purpose, times)
+        return RandomStream("draw", self.who.seed, self.who.member.name).chance(probability, *purpose, times)
 
     def errs(self, mode: str, kind: str, about: str = "") -> bool:
         """Decide whether to make a mistake here, and note it."""
@@ -133,12 +133,12 @@ class Moment:
         It hangs on the occasion, as the mistake does, and not on the number of the decision: where another decision is
         put right and costs or saves a call, this one still goes wrong in the same way.
         """
-        return Dice("mischance", self.who.seed, self.who.member.name).rng(kind, about, self.draws[kind, about])
+        return RandomStream("mischance", self.who.seed, self.who.member.name).rng(kind, about, self.draws[kind, about])
 
     def mistaken(self, kind: str, key: str, value: Value, others: Iterable[Value] | None = None) -> Value:
         """Get *value* wrong by the mistake just made; a name is taken for one of *others*, by default of all known."""
         among = self.values.values() if others is None else others
-        return slipped(self.facts[key], value, list(among), self.mischance(kind, key))
+        return mistake_value(self.facts[key], value, list(among), self.mischance(kind, key))
 
     def made_up(self, key: str) -> float:
         """Give the amount that the agent claims to know, by the claim just made."""
@@ -174,11 +174,11 @@ class Moment:
             return None
         known = {name: self._taken(name) for name in rule.inputs if name in self.values}
         demands = self._demands()
-        rule = fewer_inputs(rule, known, demands)
+        rule = drop_inputs(rule, known, demands)
         rule, known = self._forgetful(rule, known)
         value = evaluate(rule, known, self.facts)
         if value is not None and key == self.target:
-            value = reshaped(value, demands)
+            value = reshape(value, demands)
         if value is not None and self.facts[key].kind != "code" and self.errs("mast:FM-2.6", "slip", key):
             value = self.mistaken("slip", key, value)
         return value
@@ -186,12 +186,12 @@ class Moment:
     def says(self, key: str, value: Value, *, with_working: bool = False) -> str:
         """State a fact."""
         working = self.knowledge.working(key, self.values) if with_working else ""
-        return state(self.facts[key], value, self.rng, working=working, phrase=self._other_name(key))
+        return write_fact(self.facts[key], value, self.rng, working=working, phrase=self._other_name(key))
 
     def composed(self, *parts: str, opening: str = "", closes: str = "") -> str:
         """Put a message together: an opening, the parts, perhaps a hedge and a closing, in the agent's voice."""
-        start = opening or opened(TALK.openers, 0.35, self.rng)
-        hedge, end = opened(TALK.hedges, 0.2, self.rng), opened(TALK.closers, 0.2, self.rng)
+        start = opening or choose_opening(TALK.openers, 0.35, self.rng)
+        hedge, end = choose_opening(TALK.hedges, 0.2, self.rng), choose_opening(TALK.closers, 0.2, self.rng)
         blank = "\n" if self.rng.random() < 0.4 else " "
         said = [part.strip() for part in [start, *parts, hedge, end] if part.strip()]
         text = "".join(
@@ -215,13 +215,13 @@ class Moment:
 
     def listed(self, sentences: Sequence[str], *, joins: bool = True) -> str:
         """Lay statements out as prose or as a list."""
-        return laid_out(sentences, self.rng, joins=joins and not self.who.voice.is_wordy)
+        return lay_out(sentences, self.rng, joins=joins and not self.who.voice.is_wordy)
 
     def settled(self) -> str:
         """State the answer."""
-        return led(choose(TALK.settled, self.rng), self.says(self.target, self.values[self.target]))
+        return prefix_statement(choose(TALK.settled, self.rng), self.says(self.target, self.values[self.target]))
 
-    def call(self, key: str) -> ToolCall | None:
+    def call(self, key: str) -> RequestedCall | None:
         """Ask a tool for *key*; the wrong tool or argument may be taken."""
         lookup, arguments = self.facts[key].lookup, self.knowledge.arguments(key)
         if lookup is None or arguments is None or not self.may_call(lookup.tool):
@@ -231,7 +231,7 @@ class Moment:
             name = self.mischance("wrong-tool", key).choice([tool.name for tool in self.tools if tool.name != name])
         elif self.errs("blamespan:X2", "wrong-argument", key):
             arguments = self._mixed_up(key, arguments)
-        return ToolCall.of(name, arguments)
+        return RequestedCall.of(name, arguments)
 
     def _mixed_up(self, key: str, arguments: Mapping[str, str]) -> dict[str, str]:
         """Take one word of another fact's arguments, so that it asks for what nobody wants to know."""
@@ -254,7 +254,7 @@ class Moment:
             return self.mistaken("misread", key, value)
         return value
 
-    def _forgetful(self, rule: Rule, known: dict[str, Value]) -> tuple[Rule, dict[str, Value]]:
+    def _forgetful(self, rule: DerivationRule, known: dict[str, Value]) -> tuple[DerivationRule, dict[str, Value]]:
         """Forget a requirement, or that an option is not suitable."""
         if rule.operation.startswith("implement:"):
             forgotten = [name for name in rule.inputs if self.errs("mast:FM-1.1", "forgets", name)]
@@ -267,9 +267,9 @@ class Moment:
     def _demands(self) -> list[str]:
         """List what others ask of the answer and the task does not, where that goes unnoticed."""
         said = "\n".join(message.text for message in self.heard if message.kind in ("message", "own"))
-        return [name for name in demanded(said) if not self._notices("demand", name)]
+        return [name for name in find_demands(said) if not self._notices("demand", name)]
 
-    def _rule(self, key: str) -> Rule | None:
+    def _rule(self, key: str) -> DerivationRule | None:
         origin = self.knowledge.rule_origins.get(key)
         rule = self.knowledge.rules.get(key)
         if origin is not None and rule != origin and self._notices("rule", key):
@@ -279,7 +279,7 @@ class Moment:
     def _take_origins(self) -> None:
         """Where somebody said otherwise than the task or a tool did: go by the source, if it is noticed."""
         for key, origin in self.knowledge.origins.items():
-            if not same(self.values.get(key), origin) and self._notices(key):
+            if not is_same(self.values.get(key), origin) and self._notices(key):
                 self.values[key] = origin
 
     def _notices(self, *about: str) -> bool:
@@ -309,19 +309,19 @@ class Moment:
             return ""
 
 
-def led(lead: str, text: str) -> str:
+def prefix_statement(lead: str, text: str) -> str:
     """Put *lead* before a statement and end it with a full stop."""
     if text.startswith("```"):
         return f"{lead.rstrip(',:')}:\n{text}" if lead.endswith((",", ":")) else f"{lead}\n{text}".strip()
     joined = text[0].lower() + text[1:] if lead.endswith(",") and text.startswith(_SMALL) else text
-    return f"{lead}\n{sentence(text)}" if _is_heading(lead) else sentence(f"{lead} {joined}")
+    return f"{lead}\n{end_sentence(text)}" if _is_heading(lead) else end_sentence(f"{lead} {joined}")
 
 
 def _is_heading(text: str) -> bool:
     return text.rpartition("\n")[2].startswith("#")
 
 
-def speaking(moment: Moment, text: str) -> Reply:
+def speak(moment: DecisionContext, text: str) -> Reply:
     """Reply with *text*; the last message may be repeated instead of it, and then nothing else is wrong with it."""
     own = [message.text for message in moment.heard if message.kind == "own" and message.text]
     if own and moment.errs("mast:FM-1.3", "repeats"):

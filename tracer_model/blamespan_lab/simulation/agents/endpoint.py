@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from blamespan.plugins import missing_extra
-from blamespan_lab.simulation.agents.agent import Character
-from blamespan_lab.simulation.agents.policy import Heard, NoAnswer, Reply, ToolCall, ToolSpec
+from blamespan_lab.simulation.agents.agent import AgentProfile
+from blamespan_lab.simulation.agents.policy import InputMessage, NoAnswer, Reply, RequestedCall, ToolSpec
 from blamespan_lab.simulation.random_stream import stable_seed
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class EndpointPolicy:
         failures: Why attempts gave nothing, and how often.
     """
 
-    character: Character
+    character: AgentProfile
     endpoint: Endpoint
     pause_s: float = 0.5
     failures: Counter[str] = field(default_factory=Counter)
     _asked: int = 0
 
-    async def areply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    async def areply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Ask the endpoint for the agent's answer to the messages *heard*, the latest last.
 
         Raises:
@@ -82,7 +82,7 @@ class EndpointPolicy:
         self._asked += 1
         for attempt in range(ATTEMPTS):
             try:
-                found = _reply(await self.endpoint.ask_async(asked))
+                found = _read_reply(await self.endpoint.ask_async(asked))
                 refused = Refused("nonsense")
             except Refused as error:
                 found, refused = None, error
@@ -96,15 +96,15 @@ class EndpointPolicy:
         told = ", ".join(f"{reason} {count} times" for reason, count in sorted(self.failures.items()))
         raise NoAnswer(f"the endpoint {self.endpoint!r} gave {self.character.member.name!r} no answer: {told}")
 
-    def _request(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> dict[str, object]:
+    def _request(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> dict[str, object]:
         who = self.character
         asked: dict[str, object] = {
             "model": self.endpoint.model,
-            "messages": _messages(heard, self._duties()),
+            "messages": _format_messages(heard, self._duties()),
             "seed": stable_seed("endpoint", who.seed, who.member.name, self._asked) % 2**31,
         }
         if tools:
-            asked["tools"] = [{"type": "function", "function": _described(tool)} for tool in tools]
+            asked["tools"] = [{"type": "function", "function": _describe_tool(tool)} for tool in tools]
         return asked
 
     def _duties(self) -> str:
@@ -117,28 +117,28 @@ class EndpointPolicy:
         return " ".join(parts)
 
 
-def _messages(heard: Sequence[Heard], duties: str) -> list[dict[str, Any]]:
+def _format_messages(heard: Sequence[InputMessage], duties: str) -> list[dict[str, Any]]:
     """Write what an agent hears as the endpoint wants it: every call answered, in order, right after it."""
     written: list[dict[str, Any]] = []
     open_calls: list[str] = []
     for place, message in enumerate(heard):
         if message.kind != "tool_result" and open_calls:
-            written += [_answer(label, "(no answer)") for label in open_calls]
+            written += [_format_result(label, "(no answer)") for label in open_calls]
             open_calls = []
         if message.kind == "own" and message.calls:
             open_calls = [f"call_{place}_{number}" for number in range(len(message.calls))]
-            written.append(_calling(message, open_calls))
+            written.append(_format_calls(message, open_calls))
         elif message.kind == "tool_result" and open_calls:
-            written.append(_answer(open_calls.pop(0), message.text))
+            written.append(_format_result(open_calls.pop(0), message.text))
         else:
-            written.append(_said(message))
-    written += [_answer(label, "(no answer)") for label in open_calls]
+            written.append(_format_message(message))
+    written += [_format_result(label, "(no answer)") for label in open_calls]
     if not any(one["role"] == "system" for one in written):
         return [{"role": "system", "content": duties}, *written]
     return [{**one, "content": f"{one['content']} {duties}"} if one["role"] == "system" else one for one in written]
 
 
-def _said(message: Heard) -> dict[str, Any]:
+def _format_message(message: InputMessage) -> dict[str, Any]:
     if message.kind in ("system", "own"):
         return {"role": "system" if message.kind == "system" else "assistant", "content": _plain(message.text)}
     if message.kind == "tool_result":
@@ -146,7 +146,7 @@ def _said(message: Heard) -> dict[str, Any]:
     return {"role": "user", "content": _plain(f"{message.sender}: {message.text}" if message.sender else message.text)}
 
 
-def _calling(message: Heard, labels: Sequence[str]) -> dict[str, Any]:
+def _format_calls(message: InputMessage, labels: Sequence[str]) -> dict[str, Any]:
     calls = [
         {"id": label, "type": "function", "function": {"name": call.name, "arguments": _plain(call.arguments)}}
         for label, call in zip(labels, message.calls, strict=True)
@@ -154,7 +154,7 @@ def _calling(message: Heard, labels: Sequence[str]) -> dict[str, Any]:
     return {"role": "assistant", "content": _plain(message.text) or None, "tool_calls": calls}
 
 
-def _answer(label: str, text: str) -> dict[str, Any]:
+def _format_result(label: str, text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": label, "content": _plain(text)}
 
 
@@ -163,7 +163,7 @@ def _plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _described(tool: ToolSpec) -> dict[str, Any]:
+def _describe_tool(tool: ToolSpec) -> dict[str, Any]:
     properties = {name: {"type": "string"} for name in tool.parameters}
     return {
         "name": tool.name,
@@ -172,12 +172,12 @@ def _described(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _reply(body: bytes) -> Reply | None:
+def _read_reply(body: bytes) -> Reply | None:
     """Read an answer strictly: text, calls of named tools, or both; None where it is neither."""
     try:
         message = json.loads(body)["choices"][0]["message"]
         text = message.get("content") or ""
-        calls = tuple(_call(each["function"]) for each in message.get("tool_calls") or ())
+        calls = tuple(_read_call(each["function"]) for each in message.get("tool_calls") or ())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     if not isinstance(text, str) or not (text.strip() or calls):
@@ -185,8 +185,8 @@ def _reply(body: bytes) -> Reply | None:
     return Reply(text, calls)
 
 
-def _call(function: Mapping[str, Any]) -> ToolCall:
+def _read_call(function: Mapping[str, Any]) -> RequestedCall:
     name, arguments = function["name"], function.get("arguments", "{}")
     if not isinstance(name, str) or not name or not isinstance(arguments, str):
         raise TypeError("a call names a tool and gives its arguments as a text")
-    return ToolCall(name, arguments)
+    return RequestedCall(name, arguments)

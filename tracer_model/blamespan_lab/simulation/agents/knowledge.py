@@ -10,11 +10,11 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 from blamespan.lazy import lazy_property
-from blamespan_lab.simulation.agents.policy import Heard, ToolCall
-from blamespan_lab.simulation.statements.facts import Fact, Rule, Value, evaluate, same
-from blamespan_lab.simulation.statements.reading import Lexicon
-from blamespan_lab.simulation.statements.values import tokens_in
-from blamespan_lab.simulation.statements.writing import working_of
+from blamespan_lab.simulation.agents.policy import InputMessage, RequestedCall
+from blamespan_lab.simulation.statements.facts import DerivationRule, TaskFact, Value, evaluate, is_same
+from blamespan_lab.simulation.statements.reading import TaskLexicon
+from blamespan_lab.simulation.statements.values import find_values
+from blamespan_lab.simulation.statements.writing import write_arithmetic
 
 __all__ = ["Claim", "Knowledge", "arguments_of"]
 
@@ -65,20 +65,22 @@ class Knowledge:
         tested: For each piece of code the reader ran: whether its tests passed.
     """
 
-    def __init__(self, lexicon: Lexicon, implied: Sequence[Rule], heard: Sequence[Heard], me: str = "") -> None:
+    def __init__(
+        self, lexicon: TaskLexicon, implied: Sequence[DerivationRule], heard: Sequence[InputMessage], me: str = ""
+    ) -> None:
         self.lexicon = lexicon
         self.heard = heard
         self.me = me
         self.claims: list[Claim] = []
         self.values: dict[str, Value] = {}
         self.origins: dict[str, Value] = {}
-        self.rules: dict[str, Rule] = {rule.out: rule for rule in implied}
-        self.rule_origins: dict[str, Rule] = dict(self.rules)
+        self.rules: dict[str, DerivationRule] = {rule.out: rule for rule in implied}
+        self.rule_origins: dict[str, DerivationRule] = dict(self.rules)
         self.calls: dict[str, int] = {}
         self.tested: dict[str, bool] = {}
         self._changed: dict[str, int] = {}
         self._stated: dict[str, int] = {}
-        self._pending: list[ToolCall] = []
+        self._pending: list[RequestedCall] = []
         for place, message in enumerate(heard):
             self._hear(place, message)
 
@@ -142,7 +144,7 @@ class Knowledge:
         rule, values = self.rules.get(key), self.values if values is None else values
         if rule is None or any(name not in values for name in rule.inputs):
             return ""
-        return working_of(rule, [values[name] for name in rule.inputs])
+        return write_arithmetic(rule, [values[name] for name in rule.inputs])
 
     def _follows(self, key: str, values: Mapping[str, Value]) -> bool:
         rule = self.rules.get(key)
@@ -169,7 +171,7 @@ class Knowledge:
             self._visit(name, order, seen)
         order.append(key)
 
-    def _hear(self, place: int, message: Heard) -> None:
+    def _hear(self, place: int, message: InputMessage) -> None:
         if message.kind == "own" and message.calls:
             self._pending = list(message.calls)
         if message.kind == "tool_result":
@@ -196,14 +198,14 @@ class Knowledge:
             self.__dict__.pop("needed", None)
         for said in reading.said:
             if said.is_denied or said.value is None:
-                if said.value is None or same(self.values.get(said.key), said.value):
+                if said.value is None or is_same(self.values.get(said.key), said.value):
                     self._forget(said.key)
             else:
                 self._believe(Claim(place, speaker, source, said.key, said.value))
 
     def _believe(self, claim: Claim) -> None:
         self.claims.append(claim)
-        if claim.key in self.values and not same(self.values[claim.key], claim.value):
+        if claim.key in self.values and not is_same(self.values[claim.key], claim.value):
             self._changed[claim.key] = claim.place
         self.values[claim.key] = claim.value
         self._stated[claim.key] = claim.place
@@ -214,7 +216,7 @@ class Knowledge:
         self.values.pop(key, None)
         self._stated.pop(key, None)
 
-    def _hear_tool(self, place: int, message: Heard) -> None:
+    def _hear_tool(self, place: int, message: InputMessage) -> None:
         call = self._pending.pop(0) if self._pending else None
         if call is None:
             self._learn(place, message.text, "tool", message.sender)
@@ -239,7 +241,7 @@ class Knowledge:
         elif call.name != "calculate":
             self._learn(place, message.text, "tool", message.sender)
 
-    def sought(self, call: ToolCall) -> str | None:
+    def sought(self, call: RequestedCall) -> str | None:
         """Tell which fact the reader meant to find by *call*: the one asked for like this, else most like this."""
         given = arguments_of(call)
         if call.name == "calculate":
@@ -262,7 +264,7 @@ class Knowledge:
         return likely[0] if likely else None
 
 
-def arguments_of(call: ToolCall) -> dict[str, str]:
+def arguments_of(call: RequestedCall) -> dict[str, str]:
     """Read a call's arguments as texts; nothing where they are no JSON object."""
     try:
         given = json.loads(call.arguments)
@@ -271,7 +273,7 @@ def arguments_of(call: ToolCall) -> dict[str, str]:
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
 
 
-def rederived(knowledge: Knowledge, key: str, base: Mapping[str, Value]) -> Value | None:
+def rederive(knowledge: Knowledge, key: str, base: Mapping[str, Value]) -> Value | None:
     """Work *key* out again from *base* alone, by the rules of the task where it states them."""
     known = dict(base)
     for name in knowledge.needed:
@@ -291,9 +293,9 @@ def _plain(text: str) -> str:
     return text.replace("×", "*").strip()  # noqa: RUF001
 
 
-def _bare_value(text: str, fact: Fact) -> Value | None:
+def _bare_value(text: str, fact: TaskFact) -> Value | None:
     """Read a tool's answer that is a bare value; one that says it failed has none."""
     if _FAILED.search(text):
         return None
-    found = tokens_in(text, fact)
+    found = find_values(text, fact)
     return found[-1].value if found else None

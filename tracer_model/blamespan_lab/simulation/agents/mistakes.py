@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
-from blamespan_lab.simulation.statements.facts import Fact, Limit, Rule, Value
+from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value
 
-__all__ = ["demanded", "fewer_inputs", "reshaped", "slipped"]
+__all__ = ["drop_inputs", "find_demands", "mistake_value", "reshape"]
 
 
-def slipped(fact: Fact, value: Value, others: Sequence[Value], rng: Random) -> Value:
+def mistake_value(fact: TaskFact, value: Value, others: Sequence[Value], rng: Random) -> Value:
     """Give a wrong value near *value*: a slip of a digit, another of the *others*, the other choice.
 
     Code comes back as it is: it goes wrong by its requirements.
@@ -81,27 +81,27 @@ _SHAPES: Mapping[str, Callable[[float], float]] = MappingProxyType(
 )
 
 
-def demanded(text: str) -> list[str]:
+def find_demands(text: str) -> list[str]:
     """List the requirements on amounts that *text* states."""
     return [name for name, pattern in _DEMANDS.items() if pattern.search(text)]
 
 
-def fewer_inputs(rule: Rule, known: Mapping[str, Value], demands: list[str]) -> Rule:
+def drop_inputs(rule: DerivationRule, known: Mapping[str, Value], demands: list[str]) -> DerivationRule:
     """Leave out the inputs of a sum that a requirement excludes."""
     if rule.operation != "sum" or len(rule.inputs) < 2 or not all(name in known for name in rule.inputs):
         return rule
     if "first" in demands:
-        return Rule(rule.out, "sum", rule.inputs[:1])
+        return DerivationRule(rule.out, "sum", rule.inputs[:1])
     if "last" in demands:
-        return Rule(rule.out, "sum", rule.inputs[-1:])
+        return DerivationRule(rule.out, "sum", rule.inputs[-1:])
     if "fewest" in demands or "most" in demands:
         extreme = min if "fewest" in demands else max
         out = extreme(rule.inputs, key=lambda name: value if isinstance(value := known[name], float) else 0.0)
-        return Rule(rule.out, "sum", tuple(name for name in rule.inputs if name != out))
+        return DerivationRule(rule.out, "sum", tuple(name for name in rule.inputs if name != out))
     return rule
 
 
-def reshaped(value: Value, demands: list[str]) -> Value:
+def reshape(value: Value, demands: list[str]) -> Value:
     """Give an amount the form that the requirements ask for."""
     if isinstance(value, float):
         for name in demands:

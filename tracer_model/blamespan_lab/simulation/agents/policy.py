@@ -11,14 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["AsyncPolicy", "Heard", "HeardKind", "Mistake", "NoAnswer", "Policy", "Reply", "ToolCall", "ToolSpec"]
+__all__ = [
+    "AsyncPolicy",
+    "InputKind",
+    "InputMessage",
+    "Mistake",
+    "NoAnswer",
+    "Policy",
+    "Reply",
+    "RequestedCall",
+    "ToolSpec",
+]
 
-HeardKind: TypeAlias = Literal["system", "task", "message", "own", "tool_result"]
+InputKind: TypeAlias = Literal["system", "task", "message", "own", "tool_result"]
 """`own` is what the agent said itself, its tool calls among it; `task` is what the user asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class RequestedCall:
     """A call that a model asks for.
 
     Attributes:
@@ -30,7 +40,7 @@ class ToolCall:
     arguments: str
 
     @classmethod
-    def of(cls, name: str, arguments: Mapping[str, object]) -> ToolCall:
+    def of(cls, name: str, arguments: Mapping[str, object]) -> RequestedCall:
         """Write *arguments* as JSON."""
         return cls(name, json.dumps(arguments, ensure_ascii=False))
 
@@ -49,11 +59,11 @@ class Reply:
     """What a model answers: text, calls, or both."""
 
     text: str = ""
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[RequestedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class InputMessage:
     """One message as it stands in what a model is sent.
 
     Attributes:
@@ -63,10 +73,10 @@ class Heard:
         calls: Of an `own` message: the calls asked for.
     """
 
-    kind: HeardKind
+    kind: InputKind
     text: str = ""
     sender: str = ""
-    calls: tuple[ToolCall, ...] = ()
+    calls: tuple[RequestedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ class Mistake:
 class Policy(Protocol):
     """An agent's model: simulated here, an LLM elsewhere."""
 
-    def reply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
         ...
 
@@ -96,7 +106,7 @@ class Policy(Protocol):
 class AsyncPolicy(Protocol):
     """An agent's model that is waited for, as an endpoint is."""
 
-    async def areply(self, heard: Sequence[Heard], tools: Sequence[ToolSpec]) -> Reply:
+    async def areply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer as `Policy.reply` does.
 
         Raises:

@@ -10,12 +10,12 @@ import json
 import re
 from dataclasses import replace
 
-from blamespan_lab.simulation.agents.actions import restated
-from blamespan_lab.simulation.agents.agent import Moment
-from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolCall
-from blamespan_lab.simulation.agents.roles import ACTIONS, next_role, set_out
+from blamespan_lab.simulation.agents.actions import restate_givens
+from blamespan_lab.simulation.agents.agent import DecisionContext
+from blamespan_lab.simulation.agents.policy import InputMessage, Reply, RequestedCall
+from blamespan_lab.simulation.agents.roles import ACTIONS, choose_next_role, write_plan
 
-__all__ = ["HANDOVER", "SELECTOR_PROMPT", "answered", "next_name"]
+__all__ = ["HANDOVER", "SELECTOR_PROMPT", "decide", "read_next_speaker"]
 
 HANDOVER = "transfer_to_"
 """How the tools begin by which the word is passed on."""
@@ -33,34 +33,34 @@ _PLAN = "bullet-point plan"
 _NEXT = re.compile(r"NEXT:\s*([\w-]+)")
 
 
-def answered(moment: Moment) -> Reply:
+def decide(moment: DecisionContext) -> Reply:
     """Decide."""
     last = next((message.text for message in reversed(moment.heard) if message.kind != "own"), "")
     if _SELECTS in last:
-        return _selected(moment)
+        return _select_speaker(moment)
     if moment.who.member.role == "orchestrator" and _LEDGER in last:
-        return _ledger(moment)
+        return _fill_ledger(moment)
     if moment.who.member.role == "orchestrator" and _FACTS in last:
-        return Reply(moment.composed(restated(moment, always=True, share=1.0)))
+        return Reply(moment.composed(restate_givens(moment, always=True, share=1.0)))
     if moment.who.member.role == "orchestrator" and _PLAN in last:
-        return set_out(moment)
-    if moment.who.hands_over and _has_the_word_still(moment):
-        return _handed_over(moment)
+        return write_plan(moment)
+    if moment.who.hands_over and _has_just_spoken(moment):
+        return _hand_over(moment)
     return ACTIONS[moment.who.member.role](moment)
 
 
-def next_name(text: str) -> str | None:
+def read_next_speaker(text: str) -> str | None:
     """Read who is next from what a leader said, or None."""
     found = _NEXT.findall(text)
     return str(found[-1]) if found else None
 
 
-def _selected(moment: Moment) -> Reply:
+def _select_speaker(moment: DecisionContext) -> Reply:
     """Read the conversation out of the prompt, and answer with a name."""
     prompt = next(message.text for message in reversed(moment.heard) if _SELECTS in message.text)
-    heard = _conversation(prompt, [member.name for member in moment.who.team])
+    heard = _read_conversation(prompt, [member.name for member in moment.who.team])
     inner = replace(moment, heard=heard, mistakes=[])
-    name = next_name(ACTIONS["orchestrator"](inner).text)
+    name = read_next_speaker(ACTIONS["orchestrator"](inner).text)
     moment.mistakes.extend(inner.mistakes)
     if name is None:  # nothing is left to do: whoever ends the run is to do so
         enders = [m.name for m in moment.who.team if m.role == "reporter"] or [
@@ -70,19 +70,19 @@ def _selected(moment: Moment) -> Reply:
     return Reply(name)
 
 
-def _conversation(prompt: str, names: list[str]) -> list[Heard]:
+def _read_conversation(prompt: str, names: list[str]) -> list[InputMessage]:
     body = prompt.partition("The conversation so far:\n")[2].rpartition("\n\nWhich of ")[0]
     speaker = re.compile(rf"^({'|'.join(map(re.escape, ['user', *names]))}): ", re.MULTILINE)
     parts = speaker.split(body)[1:]
     return [
-        Heard("task" if name == "user" else "message", text.strip(), "" if name == "user" else name)
+        InputMessage("task" if name == "user" else "message", text.strip(), "" if name == "user" else name)
         for name, text in zip(parts[::2], parts[1::2], strict=True)
     ]
 
 
-def _ledger(moment: Moment) -> Reply:
+def _fill_ledger(moment: DecisionContext) -> Reply:
     """Fill in MagenticOne's ledger."""
-    who = next_role(moment)
+    who = choose_next_role(moment)
     names = [member.name for member in moment.who.team if member.role == who]
     told = ACTIONS["orchestrator"](moment).text
     done = who is None or not names
@@ -91,22 +91,22 @@ def _ledger(moment: Moment) -> Reply:
         "is_request_satisfied": ("the answer was given and checked" if done else "something is open", done),
         "is_in_loop": ("each message adds something", False),
         "is_progress_being_made": ("yes" if not done else "nothing is left", True),
-        "next_speaker": ("by what is open", next_name(told) or (names or others)[0]),
+        "next_speaker": ("by what is open", read_next_speaker(told) or (names or others)[0]),
         "instruction_or_question": ("the next thing to do", told.partition("NEXT:")[0].strip() or "Go on."),
     }
     return Reply(json.dumps({key: {"reason": reason, "answer": answer} for key, (reason, answer) in entry.items()}))
 
 
-def _has_the_word_still(moment: Moment) -> bool:
+def _has_just_spoken(moment: DecisionContext) -> bool:
     """Tell whether the agent's own words are the last, so that it is for somebody else to go on."""
     last = moment.heard[-1] if moment.heard else None
     return last is not None and last.kind == "own" and bool(last.text)
 
 
-def _handed_over(moment: Moment) -> Reply:
+def _hand_over(moment: DecisionContext) -> Reply:
     """Pass the word on to whom the run needs next."""
     on_offer = [tool.name for tool in moment.tools if tool.name.startswith(HANDOVER)]
-    who = next_role(moment) or "reporter"
+    who = choose_next_role(moment) or "reporter"
     wanted = [m.name.casefold() for m in moment.who.team if m.role == who and m.name != moment.who.member.name]
     names = [name for name in on_offer if name.removeprefix(HANDOVER).casefold() in wanted] or on_offer
-    return Reply(calls=(ToolCall(names[0], "{}"),)) if names else ACTIONS[moment.who.member.role](moment)
+    return Reply(calls=(RequestedCall(names[0], "{}"),)) if names else ACTIONS[moment.who.member.role](moment)

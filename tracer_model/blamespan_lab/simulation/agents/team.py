@@ -13,12 +13,22 @@ from random import Random
 from typing import Literal, TypeAlias
 
 from blamespan_lab.data_files import read_data_file
-from blamespan_lab.simulation.random_stream import Dice
-from blamespan_lab.simulation.statements.writing import about, sentence
-from blamespan_lab.wordings import choose, say
+from blamespan_lab.simulation.random_stream import RandomStream
+from blamespan_lab.simulation.statements.writing import end_sentence, fill_phrase
+from blamespan_lab.wordings import choose, choose_alternatives
 from blamespan_lab.wordings.banks import ELABORATION
 
-__all__ = ["CASTS", "DUTIES", "TERSE", "Member", "Role", "Voice", "cast_of", "instructions", "voice_of"]
+__all__ = [
+    "CASTS",
+    "DUTIES",
+    "TERSE",
+    "Role",
+    "TeamMember",
+    "WritingStyle",
+    "draw_style",
+    "name_team",
+    "write_instructions",
+]
 
 Role: TypeAlias = Literal["planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge"]
 """What an agent does. A team's code is written by its solver and tried by its verifier."""
@@ -46,40 +56,40 @@ DUTIES: Mapping[Role, tuple[str, ...]] = _WORDS.duties
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class TeamMember:
     """One agent of a team."""
 
     name: str
     role: Role
 
 
-def cast_of(roles: Sequence[Role], cast: str, rng: Random) -> tuple[Member, ...]:
+def name_team(roles: Sequence[Role], cast: str, rng: Random) -> tuple[TeamMember, ...]:
     """Give each of *roles* a name of the kind *cast*; each name once."""
     if cast in ("roles", "titles"):
         wanted = [_WORDS.titles[role][0 if cast == "roles" else rng.randint(1, 2)] for role in roles]
-        names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]
+        names = [_number_name(name, wanted[:place]) for place, name in enumerate(wanted)]
     elif cast == "neutral":
         names = [f"Agent_{number}" for number in rng.sample(range(1, len(roles) + 1), k=len(roles))]
     else:
         pool = {"people": _WORDS.people, "signs": _WORDS.signs, "desks": _WORDS.desks}[cast]
         drawn = rng.sample(pool, k=min(len(roles), len(pool)))
         wanted = [drawn[place % len(drawn)] for place in range(len(roles))]  # a large team: some bear a number
-        names = [_numbered(name, wanted[:place]) for place, name in enumerate(wanted)]
-    return tuple(Member(name, role) for name, role in zip(names, roles, strict=True))
+        names = [_number_name(name, wanted[:place]) for place, name in enumerate(wanted)]
+    return tuple(TeamMember(name, role) for name, role in zip(names, roles, strict=True))
 
 
-def instructions(member: Member, team: Sequence[Member], closes: bool, rng: Random) -> str:
+def write_instructions(member: TeamMember, team: Sequence[TeamMember], closes: bool, rng: Random) -> str:
     """Write what *member* is told to be."""
-    parts = [f"You are {member.name}, one of a team.", say(rng.choice(DUTIES[member.role]), rng)]
+    parts = [f"You are {member.name}, one of a team.", choose_alternatives(rng.choice(DUTIES[member.role]), rng)]
     others = [each.name for each in team if each.name != member.name]
     if others:
         parts.append(f"The others are {', '.join(others)}.")
     if closes:
         parts.append("When the question is answered [and nothing is left to do|], say APPROVED.")
-    return say(" ".join(parts), rng)
+    return choose_alternatives(" ".join(parts), rng)
 
 
-def _numbered(name: str, taken: Sequence[str]) -> str:
+def _number_name(name: str, taken: Sequence[str]) -> str:
     count = sum(1 for other in taken if other == name)
     return f"{name}_{count + 1}" if count else name
 
@@ -90,7 +100,7 @@ _LAYOUTS: tuple[Literal["plain", "bold", "headings"], ...] = ("plain", "plain", 
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class WritingStyle:
     """How one agent writes throughout a run.
 
     Attributes:
@@ -118,9 +128,9 @@ class Voice:
         intro, recap = choose(ELABORATION.intros[role], rng), choose(recaps, rng)
         remarks = [choose(ELABORATION.remarks, rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
         parts = {
-            "task": about(intro, phrase),
+            "task": fill_phrase(intro, phrase),
             "work": said,
-            "recap": " ".join(dict.fromkeys([*remarks, about(recap, phrase)])),
+            "recap": " ".join(dict.fromkeys([*remarks, fill_phrase(recap, phrase)])),
         }
         return "\n\n".join(self._headed(name, text, rng) for name, text in parts.items())
 
@@ -136,9 +146,9 @@ class Voice:
         if not self.is_wordy or rng.random() < 0.25:
             return said
         bank = ELABORATION.reasons if given else ELABORATION.sourced
-        why = about(choose(bank, rng), phrase).replace("{given}", f"the {given}")
+        why = fill_phrase(choose(bank, rng), phrase).replace("{given}", f"the {given}")
         after = choose(ELABORATION.afterthoughts, rng) if rng.random() < 0.3 else ""
-        return f"{why} {sentence(said)} {after}".strip()
+        return f"{why} {end_sentence(said)} {after}".strip()
 
     def _headed(self, name: str, text: str, rng: Random) -> str:
         if self.layout == "plain":
@@ -147,12 +157,12 @@ class Voice:
         return f"## {heading}\n{text}" if self.layout == "headings" else f"**{heading}**\n{text}"
 
 
-TERSE = Voice()
+TERSE = WritingStyle()
 """Says what it has to say."""
 
 
-def voice_of(seed: int, name: str) -> Voice:
+def draw_style(seed: int, name: str) -> WritingStyle:
     """Draw how the agent *name* of the run *seed* writes."""
-    share = Dice("voice", seed).rng("share").choice(_SHARES)
-    rng = Dice("voice", seed, name).rng("own")
-    return Voice(rng.random() < share, rng.choice(_LAYOUTS))
+    share = RandomStream("voice", seed).rng("share").choice(_SHARES)
+    rng = RandomStream("voice", seed, name).rng("own")
+    return WritingStyle(rng.random() < share, rng.choice(_LAYOUTS))

@@ -25,8 +25,8 @@ try:
 except ImportError as error:
     raise ImportError("simulated AutoGen teams need AutoGen: pip install 'blamespan[autogen]'") from error
 
-from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolCall, ToolSpec
-from blamespan_lab.simulation.simulated_run import Stage
+from blamespan_lab.simulation.agents.policy import InputMessage, Reply, RequestedCall, ToolSpec
+from blamespan_lab.simulation.simulated_run import SimulatedRun
 from blamespan_lab.simulation.tasks.task import Tool
 
 __all__ = ["PolicyClient", "tool_for"]
@@ -40,7 +40,7 @@ _CHARS_PER_TOKEN = 4
 class PolicyClient(ChatCompletionClient):
     """Answers as the agent *name* of *stage* does."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: SimulatedRun, name: str) -> None:
         self._stage, self._name = stage, name
         self._usage = RequestUsage(0, 0)
 
@@ -55,15 +55,15 @@ class PolicyClient(ChatCompletionClient):
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
         """Hand the messages and tools to the policy."""
-        heard = [each for message in messages for each in _heard(message, self._name)]
-        reply = await self._stage.areply(self._name, heard, [_spec(tool) for tool in tools])
+        heard = [each for message in messages for each in _read_messages(message, self._name)]
+        reply = await self._stage.areply(self._name, heard, [_read_spec(tool) for tool in tools])
         usage = RequestUsage(
             sum(len(each.text) for each in heard) // _CHARS_PER_TOKEN, len(reply.text) // _CHARS_PER_TOKEN
         )
         self._usage = RequestUsage(
             self._usage.prompt_tokens + usage.prompt_tokens, self._usage.completion_tokens + usage.completion_tokens
         )
-        return _result(reply, usage, f"{self._name}_{len(heard)}")
+        return _format_reply(reply, usage, f"{self._name}_{len(heard)}")
 
     async def create_stream(
         self,
@@ -131,7 +131,7 @@ def _arguments(name: str, parameters: tuple[tuple[str, str], ...]) -> type[BaseM
     return create_model(f"{name}_arguments", **fields)
 
 
-def _spec(tool: AutoGenTool | ToolSchema) -> ToolSpec:
+def _read_spec(tool: AutoGenTool | ToolSchema) -> ToolSpec:
     schema = tool if isinstance(tool, dict) else tool.schema
     parameters = schema.get("parameters")
     return ToolSpec(
@@ -139,26 +139,26 @@ def _spec(tool: AutoGenTool | ToolSchema) -> ToolSpec:
     )
 
 
-def _heard(message: LLMMessage, name: str) -> Iterator[Heard]:
+def _read_messages(message: LLMMessage, name: str) -> Iterator[InputMessage]:
     if isinstance(message, SystemMessage):
-        yield Heard("system", message.content)
+        yield InputMessage("system", message.content)
     elif isinstance(message, FunctionExecutionResultMessage):
         for result in message.content:
-            yield Heard("tool_result", result.content, result.name)
+            yield InputMessage("tool_result", result.content, result.name)
     elif isinstance(message, AssistantMessage):
         if isinstance(message.content, str):
             kind = "own" if message.source == name else "message"
-            yield Heard("own" if kind == "own" else "message", message.content, message.source)
+            yield InputMessage("own" if kind == "own" else "message", message.content, message.source)
         else:
-            calls = tuple(ToolCall(call.name, call.arguments) for call in message.content)
-            yield Heard("own", message.thought or "", message.source, calls)
+            calls = tuple(RequestedCall(call.name, call.arguments) for call in message.content)
+            yield InputMessage("own", message.thought or "", message.source, calls)
     else:
         text = message.content if isinstance(message.content, str) else " ".join(map(str, message.content))
         is_asked = message.source in ("user", name)  # what MagenticOne asks itself is its framework's question
-        yield Heard("task" if is_asked else "message", text, "" if is_asked else message.source)
+        yield InputMessage("task" if is_asked else "message", text, "" if is_asked else message.source)
 
 
-def _result(reply: Reply, usage: RequestUsage, label: str) -> CreateResult:
+def _format_reply(reply: Reply, usage: RequestUsage, label: str) -> CreateResult:
     if not reply.calls:
         return CreateResult(finish_reason="stop", content=reply.text, usage=usage, cached=False)
     calls = [

@@ -19,11 +19,11 @@ try:
 except ImportError as error:
     raise ImportError("simulated LangGraph teams need LangGraph: pip install 'blamespan[langgraph]'") from error
 
-from blamespan_lab.simulation.agents.policy import Heard, Reply, ToolCall, ToolSpec
-from blamespan_lab.simulation.simulated_run import CURRENT
+from blamespan_lab.simulation.agents.policy import InputMessage, Reply, RequestedCall, ToolSpec
+from blamespan_lab.simulation.simulated_run import CURRENT_RUN
 from blamespan_lab.simulation.tasks.task import Tool
 
-__all__ = ["PolicyModel", "heard_by", "tool_for"]
+__all__ = ["PolicyModel", "list_inputs", "tool_for"]
 
 
 class PolicyModel(BaseChatModel):
@@ -41,7 +41,7 @@ class PolicyModel(BaseChatModel):
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:  # LangChain's signature
         """Offer *tools* in each call."""
-        return self.bind(tools=[_schema(tool) for tool in tools], **kwargs)
+        return self.bind(tools=[_describe_tool(tool) for tool in tools], **kwargs)
 
     def _generate(
         self,
@@ -50,7 +50,7 @@ class PolicyModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        reply = CURRENT.get().reply(self.agent, heard_by(self.agent, messages), _specs(kwargs))
+        reply = CURRENT_RUN.get().reply(self.agent, list_inputs(self.agent, messages), _read_specs(kwargs))
         return self._result(reply, messages)
 
     async def _agenerate(
@@ -60,11 +60,11 @@ class PolicyModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        reply = await CURRENT.get().areply(self.agent, heard_by(self.agent, messages), _specs(kwargs))
+        reply = await CURRENT_RUN.get().areply(self.agent, list_inputs(self.agent, messages), _read_specs(kwargs))
         return self._result(reply, messages)
 
     def _result(self, reply: Reply, messages: Sequence[BaseMessage]) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_message(reply, self.agent, len(messages)))])
+        return ChatResult(generations=[ChatGeneration(message=_format_reply(reply, self.agent, len(messages)))])
 
 
 def tool_for(tool: Tool) -> BaseTool:
@@ -81,36 +81,36 @@ def tool_for(tool: Tool) -> BaseTool:
     )
 
 
-def heard_by(agent: str, messages: Sequence[BaseMessage]) -> list[Heard]:
+def list_inputs(agent: str, messages: Sequence[BaseMessage]) -> list[InputMessage]:
     """Give what *agent* hears of *messages*: its own, the task, what the others say, its own tools' answers."""
-    return list(_heard(agent, messages))
+    return list(_read_messages(agent, messages))
 
 
-def _heard(agent: str, messages: Sequence[BaseMessage]) -> Iterator[Heard]:
+def _read_messages(agent: str, messages: Sequence[BaseMessage]) -> Iterator[InputMessage]:
     names: dict[str, str] = {}
     for message in messages:
         text = message.text if isinstance(message.text, str) else str(message.content)
         if isinstance(message, SystemMessage):
-            yield Heard("system", text)
+            yield InputMessage("system", text)
         elif isinstance(message, ToolMessage):
-            yield Heard("tool_result", text, names.get(message.tool_call_id, message.name or ""))
+            yield InputMessage("tool_result", text, names.get(message.tool_call_id, message.name or ""))
         elif isinstance(message, AIMessage) and message.name in (agent, None):
-            calls = tuple(ToolCall.of(call["name"], call["args"]) for call in message.tool_calls)
-            wrong = tuple(ToolCall(call["name"] or "", call["args"] or "") for call in message.invalid_tool_calls)
+            calls = tuple(RequestedCall.of(call["name"], call["args"]) for call in message.tool_calls)
+            wrong = tuple(RequestedCall(call["name"] or "", call["args"] or "") for call in message.invalid_tool_calls)
             names |= {str(call["id"]): call["name"] for call in message.tool_calls}
-            yield Heard("own", text, agent, calls + wrong)
+            yield InputMessage("own", text, agent, calls + wrong)
         else:
-            yield Heard("message" if message.name else "task", text, message.name or "")
+            yield InputMessage("message" if message.name else "task", text, message.name or "")
 
 
-def _specs(options: Mapping[str, Any]) -> list[ToolSpec]:
+def _read_specs(options: Mapping[str, Any]) -> list[ToolSpec]:
     return [
         ToolSpec(tool["name"], tool["description"], tuple(tool["parameters"]["properties"]))
         for tool in options.get("tools", ())
     ]
 
 
-def _message(reply: Reply, agent: str, number: int) -> AIMessage:
+def _format_reply(reply: Reply, agent: str, number: int) -> AIMessage:
     good: list[LangChainCall] = []
     bad: list[InvalidToolCall] = []
     for place, call in enumerate(reply.calls):
@@ -130,7 +130,7 @@ def _message(reply: Reply, agent: str, number: int) -> AIMessage:
     return AIMessage(reply.text, name=agent, tool_calls=good, invalid_tool_calls=bad)
 
 
-def _schema(tool: Any) -> Mapping[str, Any]:
+def _describe_tool(tool: Any) -> Mapping[str, Any]:
     """Describe a tool as a model's endpoint is told of it."""
     return {
         "name": tool.name,

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from blamespan_lab.data_files import read_data_file
 
-__all__ = ["TEMPLATES", "CodeTemplate", "Requirement", "run_own", "write_code"]
+__all__ = ["TEMPLATES", "CodeTemplate", "Requirement", "run_written_code", "write_code"]
 
 _ARGUMENTS = ("values", "numbers", "items")
 
@@ -70,19 +70,19 @@ def write_code(operation: str, known: Mapping[str, object]) -> str:
     _, template_name, name, style = operation.split(":")
     template = TEMPLATES[template_name]
     argument = _ARGUMENTS[int(style) % len(_ARGUMENTS)]
-    wants = {need.key: _fitting(known.get(need.key), need) for need in template.requirements}
+    wants = {need.key: _fit_value(known.get(need.key), need) for need in template.requirements}
     body = "\n".join(f"    {line}" for line in template.write(wants, argument))
     return f"def {name}({argument}):\n{body}\n"
 
 
-def run_own(operation: str, known: Mapping[str, object], examples: Sequence[object]) -> tuple[object, ...]:
+def run_written_code(operation: str, known: Mapping[str, object], examples: Sequence[object]) -> tuple[object, ...]:
     """Give what the function that `write_code` writes makes of *examples*; our own code needs no sandbox."""
     names: dict[str, Any] = {}
     exec(compile(write_code(operation, known), "<reference>", "exec"), names)  # noqa: S102  # written right above
     return tuple(names[operation.split(":")[2]](example) for example in examples)
 
 
-def _fitting(value: object, need: Requirement) -> str | float:
+def _fit_value(value: object, need: Requirement) -> str | float:
     return value if isinstance(value, str | float) and type(value) is type(need.values[0]) else need.values[0]
 
 
@@ -141,12 +141,12 @@ def _tidy(wants: Mapping[str, str | float], given: str) -> list[str]:
     return [*lines, f"return {joint}.join(parts)"]
 
 
-def _numbers(rng: Random) -> object:
+def _draw_numbers(rng: Random) -> object:
     drawn = [rng.randint(-9, 30) for _ in range(rng.choice((0, 3, 5, 7, 9)))]
     return drawn + rng.sample(drawn, k=min(2, len(drawn))) + ([0] if rng.random() < 0.4 else [])
 
 
-def _text(rng: Random) -> object:
+def _draw_text(rng: Random) -> object:
     words = [
         rng.choice(("Red fox", "owl", "Hare", "elk", "Marten", "bee", "Newt", "")) for _ in range(rng.randint(2, 6))
     ]
@@ -154,7 +154,7 @@ def _text(rng: Random) -> object:
 
 
 _WRITERS: Mapping[str, tuple[_WriteBody, _DrawExample]] = MappingProxyType(
-    {"aggregate": (_aggregate, _numbers), "arrange": (_arrange, _numbers), "tidy": (_tidy, _text)}
+    {"aggregate": (_aggregate, _draw_numbers), "arrange": (_arrange, _draw_numbers), "tidy": (_tidy, _draw_text)}
 )
 """By template: what writes the body, and what draws an example."""
 

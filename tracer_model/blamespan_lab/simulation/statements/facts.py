@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from blamespan_lab.simulation.statements.code_writing import write_code
 
-__all__ = ["OPERATIONS", "Fact", "FactKind", "Limit", "Lookup", "Rule", "Value", "evaluate", "same"]
+__all__ = ["OPERATIONS", "DerivationRule", "FactKind", "Limit", "Lookup", "TaskFact", "Value", "evaluate", "is_same"]
 
 FactKind: TypeAlias = Literal["amount", "name", "choice", "verdict", "limit", "code"]
 
@@ -52,7 +52,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class TaskFact:
     """One thing there is to know; never its value.
 
     Attributes:
@@ -77,7 +77,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DerivationRule:
     """How a fact follows from others.
 
     Attributes:
@@ -91,7 +91,7 @@ class Rule:
     inputs: tuple[str, ...]
 
 
-def same(one: Value | None, other: Value | None) -> bool:
+def is_same(one: Value | None, other: Value | None) -> bool:
     """Tell whether two values are equal, amounts to within rounding."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-6, abs_tol=0.006)
@@ -100,7 +100,7 @@ def same(one: Value | None, other: Value | None) -> bool:
     return one == other
 
 
-def evaluate(rule: Rule, known: Mapping[str, Value], facts: Mapping[str, Fact]) -> Value | None:
+def evaluate(rule: DerivationRule, known: Mapping[str, Value], facts: Mapping[str, TaskFact]) -> Value | None:
     """Work out what follows by *rule*.
 
     Returns:
@@ -124,22 +124,22 @@ def _amounts(values: Sequence[Value]) -> list[float]:
     return [value for value in values if isinstance(value, float)]
 
 
-def _difference(values: Sequence[Value], facts: Sequence[Fact]) -> Value:
+def _difference(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
     first, *rest = _amounts(values)
     return first - math.fsum(rest)
 
 
-def _quotient(values: Sequence[Value], facts: Sequence[Fact]) -> Value:
+def _quotient(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
     over, under = _amounts(values)
     return over / under
 
 
-def _percent(values: Sequence[Value], facts: Sequence[Fact]) -> Value:
+def _percent(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
     percent, whole = _amounts(values)
     return whole * percent / 100
 
 
-def _within(values: Sequence[Value], facts: Sequence[Fact]) -> Value:
+def _within(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
     """Take amounts and limits in turn."""
     pairs = list(zip(values[::2], values[1::2], strict=True))
     if not all(isinstance(amount, float) and isinstance(limit, Limit) for amount, limit in pairs):
@@ -148,10 +148,10 @@ def _within(values: Sequence[Value], facts: Sequence[Fact]) -> Value:
     return "suitable" if keeps else "not suitable"
 
 
-def _extreme(pick: Callable[[Sequence[float]], float]) -> Callable[[Sequence[Value], Sequence[Fact]], Value]:
+def _extreme(pick: Callable[[Sequence[float]], float]) -> Callable[[Sequence[Value], Sequence[TaskFact]], Value]:
     """Take amounts, each perhaps followed by whether it is suitable; give the label of the best of the suitable."""
 
-    def choose(values: Sequence[Value], facts: Sequence[Fact]) -> Value:
+    def choose(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
         open_ones: list[tuple[float, str]] = []
         for value, fact in zip(values, facts, strict=True):
             if isinstance(value, float):
@@ -164,7 +164,7 @@ def _extreme(pick: Callable[[Sequence[float]], float]) -> Callable[[Sequence[Val
     return choose
 
 
-OPERATIONS: Mapping[str, Callable[[Sequence[Value], Sequence[Fact]], Value]] = MappingProxyType(
+OPERATIONS: Mapping[str, Callable[[Sequence[Value], Sequence[TaskFact]], Value]] = MappingProxyType(
     {
         "sum": lambda values, _: math.fsum(_amounts(values)),
         "product": lambda values, _: math.prod(_amounts(values)),

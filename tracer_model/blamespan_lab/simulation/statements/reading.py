@@ -1,6 +1,6 @@
 """Reading prose: which facts does a text state, with which values, and which rules?
 
-The reader knows what things are called (a `Lexicon`), never their values. It goes by the order of phrases,
+The reader knows what things are called (a `TaskLexicon`), never their values. It goes by the order of phrases,
 values and a few small words, so that it reads rewordings, lists, units and corrections it was not written for.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from blamespan_lab.simulation.statements.facts import Fact, Limit, Rule, Value
-from blamespan_lab.simulation.statements.values import Token, tokens_in
+from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value
+from blamespan_lab.simulation.statements.values import ValueMatch, find_values
 
-__all__ = ["Lexicon", "Reading", "Said", "rule_in"]
+__all__ = ["ParsedText", "Statement", "TaskLexicon", "read_rule"]
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022\u2013]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
@@ -42,7 +42,7 @@ _FAR = 70
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Statement:
     """One statement: the fact *key* has *value*; or, denied, has not (any, where the value is None)."""
 
     key: str
@@ -51,11 +51,11 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedText:
     """What a text says, in order; what it quotes comes first, so that its own words win."""
 
-    said: tuple[Said, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    said: tuple[Statement, ...] = ()
+    rules: tuple[DerivationRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Mention:
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class TaskLexicon:
     """What things are called in a task.
 
     Attributes:
@@ -76,14 +76,14 @@ class Lexicon:
         target: What the question asks for.
     """
 
-    facts: Mapping[str, Fact]
+    facts: Mapping[str, TaskFact]
     target: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return id(self)
 
-    def read(self, text: str, beliefs: Mapping[str, Value] | None = None) -> Reading:
+    def read(self, text: str, beliefs: Mapping[str, Value] | None = None) -> ParsedText:
         """Read *text*.
 
         Args:
@@ -99,24 +99,24 @@ class Lexicon:
 
 
 @lru_cache(maxsize=4096)
-def _read(lexicon: Lexicon, text: str, named: tuple[tuple[str, str], ...]) -> Reading:
+def _read(lexicon: TaskLexicon, text: str, named: tuple[tuple[str, str], ...]) -> ParsedText:
     code = [block.group(1) for block in _CODE.finditer(text)]
     text = _CODE.sub("\n", text).replace("**", "").replace("__", "").replace("\u2019", "'")
     quoted = [match.group(1) for match in _QUOTED.finditer(text)]
     lines = [line for line in text.split("\n") if not line.lstrip().startswith(">")]
     cited = [line.lstrip("> ") for line in text.split("\n") if line.lstrip().startswith(">")]
-    reader = _Reader(lexicon, _vocabulary(lexicon, named))
+    reader = _ProseReader(lexicon, _vocabulary(lexicon, named))
     reader.take("\n".join([*quoted, *cited]))
     reader.take(_QUOTED.sub(" ", "\n".join(lines)))
     for key, fact in lexicon.facts.items():
         if fact.kind == "code" and code:
-            reader.said.append(Said(key, code[-1].strip() + "\n"))
-    return Reading(tuple(reader.said), tuple(reader.rules))
+            reader.said.append(Statement(key, code[-1].strip() + "\n"))
+    return ParsedText(tuple(reader.said), tuple(reader.rules))
 
 
 @lru_cache(maxsize=512)
 def _vocabulary(
-    lexicon: Lexicon, named: tuple[tuple[str, str], ...]
+    lexicon: TaskLexicon, named: tuple[tuple[str, str], ...]
 ) -> tuple[re.Pattern[str], dict[str, tuple[str, ...]]]:
     keys: dict[str, list[str]] = {}
     for key, phrase in [
@@ -124,7 +124,7 @@ def _vocabulary(
         *named,
         *((lexicon.target, word) for word in _ANSWER),
     ]:
-        keys.setdefault(_normal(phrase), []).append(key)
+        keys.setdefault(_normalize(phrase), []).append(key)
     longest = sorted(keys, key=len, reverse=True)
     body = "|".join(re.escape(phrase).replace(r"\ ", r"[\s-]+") for phrase in longest)
     article = r"(?:(?:the|a|an|its|our|your|this|that|my)\s+)?"
@@ -132,13 +132,13 @@ def _vocabulary(
     return pattern, {phrase: tuple(found) for phrase, found in keys.items()}
 
 
-class _Reader:
-    def __init__(self, lexicon: Lexicon, vocabulary: tuple[re.Pattern[str], dict[str, tuple[str, ...]]]) -> None:
+class _ProseReader:
+    def __init__(self, lexicon: TaskLexicon, vocabulary: tuple[re.Pattern[str], dict[str, tuple[str, ...]]]) -> None:
         self._lexicon = lexicon
         self._pattern, self._keys = vocabulary
         self._last: tuple[str, ...] = ()
-        self.said: list[Said] = []
-        self.rules: list[Rule] = []
+        self.said: list[Statement] = []
+        self.rules: list[DerivationRule] = []
 
     def take(self, text: str) -> None:
         for part in _SENTENCE.split(text):
@@ -146,7 +146,8 @@ class _Reader:
             if sentence.rstrip().endswith("?"):
                 continue
             mentions = [
-                _Mention(m.start(), m.end(), self._keys[_normal(m["phrase"])]) for m in self._pattern.finditer(sentence)
+                _Mention(m.start(), m.end(), self._keys[_normalize(m["phrase"])])
+                for m in self._pattern.finditer(sentence)
             ]
             if mentions:
                 self._take_sentence(sentence, mentions)
@@ -155,7 +156,7 @@ class _Reader:
 
     def _take_afterthought(self, sentence: str) -> None:
         """Read "It should be 14 instead.": of what was named last, and only where nothing else is named."""
-        found = tokens_in(sentence, self._lexicon.facts[self._last[0]])
+        found = find_values(sentence, self._lexicon.facts[self._last[0]])
         if (
             found
             and _NOTHING_MORE.fullmatch(sentence[found[-1].end :])
@@ -164,7 +165,7 @@ class _Reader:
             self._take_values(self._last, sentence, found)
 
     def _take_sentence(self, sentence: str, mentions: Sequence[_Mention]) -> None:
-        rule = rule_in(sentence, [(m.start, m.end, m.keys[0]) for m in mentions], self._lexicon.groups)
+        rule = read_rule(sentence, [(m.start, m.end, m.keys[0]) for m in mentions], self._lexicon.groups)
         if rule is not None:
             self.rules.append(rule)
             return
@@ -179,14 +180,14 @@ class _Reader:
         self._last = mention.keys
         if fact.kind == "code":
             if _REJECTS.search(sentence):
-                self.said.append(Said(mention.keys[0], None, is_denied=True))
+                self.said.append(Statement(mention.keys[0], None, is_denied=True))
             return mention.end
         head, tail = sentence[used : mention.start], sentence[mention.end : stop]
-        before = tokens_in(head, fact)
+        before = find_values(head, fact)
         if before and fact.kind not in _CHOSEN and _BACK.match(head[before[-1].end :]):
             self._take_values(mention.keys, head, before[-1:])
             return mention.end
-        after = tokens_in(tail, fact)
+        after = find_values(tail, fact)
         if after and not is_last and fact.kind not in _CHOSEN and _BACK.match(tail[after[-1].end :]):
             after = after[:-1]  # it is said of the next one: "... and 3 euros for the fee"
         if not after or after[0].start > _FAR:
@@ -194,41 +195,41 @@ class _Reader:
         self._take_values(mention.keys, tail, after)
         return mention.end + after[-1].end
 
-    def _take_values(self, keys: tuple[str, ...], text: str, found: Sequence[Token]) -> None:
+    def _take_values(self, keys: tuple[str, ...], text: str, found: Sequence[ValueMatch]) -> None:
         for key in keys:
             fact = self._lexicon.facts[key]
-            tokens = tokens_in(text, fact) if fact.kind in _CHOSEN else found
-            said = _settled(key, fact, text, tokens)
+            tokens = find_values(text, fact) if fact.kind in _CHOSEN else found
+            said = _choose_value(key, fact, text, tokens)
             if said is not None:
                 self.said.append(said)
 
 
-def _settled(key: str, fact: Fact, text: str, tokens: Sequence[Token]) -> Said | None:
+def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMatch]) -> Statement | None:
     """Decide which of several values is meant: "not 12 but 14", "from 12 to 14", "3 x 4 = 12"."""
     if not tokens:
         return None
     denied = [token for token in tokens if _DENIES.search(text[: token.start])]
     kept = [token for token in tokens if token not in denied and not _GONE.search(text[: token.start])]
     if not kept:
-        return _denied(key, fact, denied)
+        return _read_denial(key, fact, denied)
     equals = text.rfind("=")
     after = [token for token in kept if token.start > equals]
     chosen = after[0] if equals >= 0 and after else kept[0]
-    return Said(key, chosen.value)
+    return Statement(key, chosen.value)
 
 
-def _denied(key: str, fact: Fact, denied: Sequence[Token]) -> Said | None:
+def _read_denial(key: str, fact: TaskFact, denied: Sequence[ValueMatch]) -> Statement | None:
     if not denied:
         return None
     if fact.kind in _CHOSEN and len(fact.choices) == 2:
-        return Said(key, next(choice for choice in fact.choices if choice != denied[0].value))
+        return Statement(key, next(choice for choice in fact.choices if choice != denied[0].value))
     value = denied[0].value
     if isinstance(value, Limit):
-        return Said(key, Limit(">=" if value.relation == "<=" else "<=", value.amount))
-    return Said(key, value, is_denied=True)
+        return Statement(key, Limit(">=" if value.relation == "<=" else "<=", value.amount))
+    return Statement(key, value, is_denied=True)
 
 
-def _normal(phrase: str) -> str:
+def _normalize(phrase: str) -> str:
     return re.sub(r"[\s-]+", " ", phrase).casefold()
 
 
@@ -288,9 +289,9 @@ _DENIED = re.compile(r"\b(?:not|n't|never)\b", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 
 
-def rule_in(
+def read_rule(
     sentence: str, mentions: Sequence[tuple[int, int, str]], groups: Mapping[str, tuple[str, ...]]
-) -> Rule | None:
+) -> DerivationRule | None:
     """Read the rule that *sentence* states, or None.
 
     Args:
@@ -306,21 +307,21 @@ def rule_in(
     if _DENIED.search(bare):
         return None
     if mentions[0][2] in groups:
-        return _group_rule(bare, mentions[0][2], groups)
+        return _read_group_rule(bare, mentions[0][2], groups)
     if len(mentions) < 3 or _DIGIT.search(re.sub(_ONE, "", bare)):
         return None
-    return _plain_rule(bare, [key for _, _, key in mentions])
+    return _read_plain_rule(bare, [key for _, _, key in mentions])
 
 
-def _group_rule(bare: str, out: str, groups: Mapping[str, tuple[str, ...]]) -> Rule | None:
+def _read_group_rule(bare: str, out: str, groups: Mapping[str, tuple[str, ...]]) -> DerivationRule | None:
     low, high = _LOWEST.search(bare), _HIGHEST.search(bare)
     if low is None and high is None:
         return None
     is_low = high is None or (low is not None and low.start() < high.start())
-    return Rule(out, "lowest" if is_low else "highest", groups[out])
+    return DerivationRule(out, "lowest" if is_low else "highest", groups[out])
 
 
-def _plain_rule(bare: str, keys: Sequence[str]) -> Rule | None:
+def _read_plain_rule(bare: str, keys: Sequence[str]) -> DerivationRule | None:
     last, first = _OUT_LAST.search(bare), _OUT_FIRST.search(bare)
     found = last or first
     if first is not None and not bare[: first.start()].strip(" ,:-").lower().endswith(
@@ -339,5 +340,5 @@ def _plain_rule(bare: str, keys: Sequence[str]) -> Rule | None:
             operation = "quotient"
         if is_reversed:
             inputs = [inputs[-1], *inputs[:-1]]
-        return Rule(keys[int(found.group(1))], operation, tuple(inputs))
+        return DerivationRule(keys[int(found.group(1))], operation, tuple(inputs))
     return None

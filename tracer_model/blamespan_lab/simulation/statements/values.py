@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blamespan_lab.data_files import read_data_file
-from blamespan_lab.simulation.statements.facts import Fact, Limit, Value
+from blamespan_lab.simulation.statements.facts import Limit, TaskFact, Value
 
-__all__ = ["Token", "tokens_in", "written"]
+__all__ = ["ValueMatch", "find_values", "format_value"]
 
 _NUMBER = re.compile(
     r"(?<![\w.,-])(?P<sign>[-−]?)(?:[€$£]\s?)?"  # noqa: RUF001  # the true minus sign
@@ -53,7 +53,7 @@ _UNIT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ValueMatch:
     """A value that stands at `text[start:end]`."""
 
     start: int
@@ -61,7 +61,7 @@ class Token:
     value: Value
 
 
-def tokens_in(text: str, fact: Fact) -> list[Token]:
+def find_values(text: str, fact: TaskFact) -> list[ValueMatch]:
     """Find every value in *text* that *fact* could have, in order."""
     if fact.kind == "amount":
         return list(_amounts(text, fact))
@@ -72,10 +72,10 @@ def tokens_in(text: str, fact: Fact) -> list[Token]:
     return list(_names(text)) if fact.kind == "name" else []
 
 
-def written(value: Value, unit: str = "", *, separators: bool = False) -> str:
+def format_value(value: Value, unit: str = "", *, separators: bool = False) -> str:
     """Write *value* as a person would: no needless decimals, its unit behind it."""
     if isinstance(value, Limit):
-        return f"{'at most' if value.relation == '<=' else 'at least'} {written(value.amount, unit)}"
+        return f"{'at most' if value.relation == '<=' else 'at least'} {format_value(value.amount, unit)}"
     if isinstance(value, str):
         return value
     number = f"{round(value, 2):{',' if separators else ''}.2f}"
@@ -86,7 +86,7 @@ def written(value: Value, unit: str = "", *, separators: bool = False) -> str:
     return f"{number} {unit}" if unit else number
 
 
-def _amounts(text: str, fact: Fact) -> Iterator[Token]:
+def _amounts(text: str, fact: TaskFact) -> Iterator[ValueMatch]:
     for match in _NUMBER.finditer(text):
         if _COUNTED.search(text[: match.start()]) or _is_list_mark(text, match):
             continue
@@ -94,7 +94,7 @@ def _amounts(text: str, fact: Fact) -> Iterator[Token]:
         unit = _UNIT.match(text, match.end())
         factor = _factor("percent" if unit and unit["percent"] else unit["unit"].lower() if unit else "", fact.unit)
         if factor is not None:
-            yield Token(match.start(), unit.end() if unit else match.end(), round(amount * factor, 6))
+            yield ValueMatch(match.start(), unit.end() if unit else match.end(), round(amount * factor, 6))
 
 
 def _is_list_mark(text: str, match: re.Match[str]) -> bool:
@@ -114,7 +114,7 @@ def _factor(stated: str, meant: str) -> float | None:
     return size / meant_size if kind == meant_kind else None
 
 
-def _limits(text: str, fact: Fact) -> Iterator[Token]:
+def _limits(text: str, fact: TaskFact) -> Iterator[ValueMatch]:
     """Find amounts with the words that make them a floor or a ceiling; a bare amount is a ceiling."""
     before = 0
     for token in _amounts(text, fact):
@@ -123,20 +123,20 @@ def _limits(text: str, fact: Fact) -> Iterator[Token]:
         is_floor = ceiling is None and (floor or _AT_LEAST.match(text[token.end :].lstrip())) is not None
         said = floor or ceiling
         amount = token.value if isinstance(token.value, float) else 0.0
-        yield Token(
+        yield ValueMatch(
             before + said.start() if said else token.start, token.end, Limit(">=" if is_floor else "<=", amount)
         )
         before = token.end
 
 
-def _choices(text: str, fact: Fact) -> list[Token]:
+def _choices(text: str, fact: TaskFact) -> list[ValueMatch]:
     longest = sorted(fact.choices, key=len, reverse=True)
     pattern = re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest)) + r")(?!\w)", re.IGNORECASE)
     by_text = {choice.casefold(): choice for choice in fact.choices}
-    return [Token(m.start(), m.end(), by_text[m.group().casefold()]) for m in pattern.finditer(text)]
+    return [ValueMatch(m.start(), m.end(), by_text[m.group().casefold()]) for m in pattern.finditer(text)]
 
 
-def _names(text: str) -> Iterator[Token]:
+def _names(text: str) -> Iterator[ValueMatch]:
     for match in _NAME.finditer(text):
         name = match["code"] or match["quote"] or match["bare"]
         if match["bare"]:
@@ -148,4 +148,4 @@ def _names(text: str) -> Iterator[Token]:
         else:
             start = match.start()
         if name:
-            yield Token(start, start + len(name) + (0 if match["bare"] else 2), name)
+            yield ValueMatch(start, start + len(name) + (0 if match["bare"] else 2), name)

@@ -37,11 +37,11 @@ def make_task(family: str, seed: int, size: int) -> Task:
 
     A task has no state: the runs of a program and its replays share one.
     """
-    return _made(family, seed, size, current_wordings())
+    return _make_cached(family, seed, size, current_wordings())
 
 
 @lru_cache(maxsize=256)
-def _made(family: str, seed: int, size: int, wordings: str) -> Task:
+def _make_cached(family: str, seed: int, size: int, wordings: str) -> Task:
     """Make it; *wordings* only tells apart what the same seed makes of other words."""
     del wordings
     return FAMILIES[family](Random(stable_seed("task", family, seed, size)), size)  # noqa: S311

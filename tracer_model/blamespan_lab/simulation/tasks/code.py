@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from blamespan_lab.simulation.sandbox import try_code
-from blamespan_lab.simulation.statements.code_writing import TEMPLATES, run_own, write_code
-from blamespan_lab.simulation.statements.facts import Fact, Rule, Value
+from blamespan_lab.simulation.sandbox import run_code
+from blamespan_lab.simulation.statements.code_writing import TEMPLATES, run_written_code, write_code
+from blamespan_lab.simulation.statements.facts import DerivationRule, TaskFact, Value
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
 
 __all__ = ["code_task"]
@@ -39,22 +39,22 @@ def code_task(rng: Random, size: int) -> Task:
     build.facts["function"] = _function_fact(name)
     known = {key: build.truth[key] for key in inputs}
     build.truth["function"] = write_code(operation, known)
-    build.implied.append(Rule("function", operation, tuple(inputs)))
+    build.implied.append(DerivationRule("function", operation, tuple(inputs)))
     examples = tuple(template.example(rng) for _ in range(_EXAMPLES))
-    wanted = run_own(operation, known, examples)
+    wanted = run_written_code(operation, known, examples)
     task = build.task(
         "function", template.opening.format(name=name), "[Write|Please write|Implement] the function [in Python|].", ()
     )
     return _with_tests(task, name, examples, wanted)
 
 
-def _function_fact(name: str) -> Fact:
-    return Fact("function", f"function {name}", "code")
+def _function_fact(name: str) -> TaskFact:
+    return TaskFact("function", f"function {name}", "code")
 
 
 def _with_tests(task: Task, name: str, examples: tuple[object, ...], wanted: tuple[object, ...]) -> Task:
     def run_tests(code: str) -> str:
-        got = try_code(code, name, examples[:_SHOWN])
+        got = run_code(code, name, examples[:_SHOWN])
         if got.error is not None:
             return f"error: {got.error}"
         wrong = [n for n in range(_SHOWN) if got.results[n] != wanted[n]]
@@ -66,7 +66,7 @@ def _with_tests(task: Task, name: str, examples: tuple[object, ...], wanted: tup
     def judge(answer: Value) -> bool:
         if answer == task.truth["function"]:
             return True  # it is where the wanted results come from
-        got = try_code(str(answer), name, examples)
+        got = run_code(str(answer), name, examples)
         return got.error is None and got.results == wanted
 
     tool = Tool("run_tests", "Run the tests on a piece of code.", {"code": "the whole source"}, run_tests)

@@ -11,7 +11,7 @@ from random import Random
 
 from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.statements.facts import Lookup
-from blamespan_lab.simulation.statements.writing import laid_out, state
+from blamespan_lab.simulation.statements.writing import lay_out, write_fact
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
 from blamespan_lab.simulation.tasks.tools import search_tool
 
@@ -45,12 +45,12 @@ def lookup(rng: Random, size: int) -> Task:
     if size >= 4 or rng.random() < 0.6:
         city = cities[0]
         fee = build.add_lookup(
-            "fee", f"delivery fee for {city}", float(fees[city]), _asked(f"delivery fee {city}"), "euros"
+            "fee", f"delivery fee for {city}", float(fees[city]), _search_for(f"delivery fee {city}"), "euros"
         )
         last = build.add_derived("net", "value after the delivery fee", "difference", (last, fee), "euros")
     if size % 2 and size > 4:
         rate = float(rng.choice((2, 3, 5, 6, 8, 10)))
-        tax = build.add_lookup("rate", "insurance rate", rate, _asked("insurance rate"), "percent")
+        tax = build.add_lookup("rate", "insurance rate", rate, _search_for("insurance rate"), "percent")
         last = build.add_derived("cover", "insurance premium", "percent", (tax, last), "euros")
     request = rng.choice(_WORDS.requests).format(build.facts[last].phrase)
     documents = _documents(build.rng, fees, cities, float(build.truth.get("rate", 4.0)))  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def _value_of_stock(
         f"stock_{key}",
         f"stock of {many} in {city}",
         float(stock[one, city]),
-        _selected("units", "stock", product=one, city=city),
+        _select_cell("units", "stock", product=one, city=city),
     )
     price = f"price_{one}"
     if price not in build.facts:
@@ -74,19 +74,19 @@ def _value_of_stock(
             price,
             f"price of a {one}",
             float(prices[one]),
-            _selected("price", "prices", product=one),
+            _select_cell("price", "prices", product=one),
             "euros",
         )
     return build.add_derived(f"value_{key}", f"value of the {many} in {city}", "product", (found, price), "euros")
 
 
-def _selected(column: str, table: str, **where: str) -> Lookup:
+def _select_cell(column: str, table: str, **where: str) -> Lookup:
     """Ask for one cell; the names are our own."""
     conditions = " AND ".join(f"{name} = '{value}'" for name, value in where.items())
     return Lookup("query_database", {"sql": f"SELECT {column} FROM {table} WHERE {conditions}"}, "value")  # noqa: S608
 
 
-def _asked(query: str) -> Lookup:
+def _search_for(query: str) -> Lookup:
     return Lookup("search_documents", {"query": query})
 
 
@@ -98,11 +98,11 @@ def _documents(rng: Random, fees: Mapping[str, int], cities: Sequence[str], rate
         key = facts.add_given(f"fee_{city}", f"delivery fee for {city}", float(fees[city]), "euros")
         hours = f"Goods for {city} leave at {rng.randint(6, 18)}:00. Up to {rng.randint(2, 9)} pallets go per trip."
         written[f"delivery-{city.lower()}"] = (
-            laid_out([state(facts.facts[key], facts.truth[key], rng, is_impersonal=True)], rng) + " " + hours
+            lay_out([write_fact(facts.facts[key], facts.truth[key], rng, is_impersonal=True)], rng) + " " + hours
         )
     key = facts.add_given("insurance", "insurance rate", rate, "percent")
     written["insurance"] = (
-        laid_out([state(facts.facts[key], rate, rng, is_impersonal=True)], rng) + " It holds for every branch."
+        lay_out([write_fact(facts.facts[key], rate, rng, is_impersonal=True)], rng) + " It holds for every branch."
     )
     written["returns"] = f"Goods may be returned within {rng.randint(14, 60)} days."
     written["opening-hours"] = f"Branches open at {rng.randint(7, 10)}:00 and close at {rng.randint(17, 20)}:00."

@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 from blamespan_lab.data_files import read_data_file
-from blamespan_lab.simulation.statements.facts import Fact, Lookup, Value
-from blamespan_lab.simulation.statements.writing import sentence, state
+from blamespan_lab.simulation.statements.facts import Lookup, TaskFact, Value
+from blamespan_lab.simulation.statements.writing import end_sentence, write_fact
 from blamespan_lab.simulation.tasks.task import Builder, Task
 from blamespan_lab.simulation.tasks.tools import search_tool
 
@@ -138,9 +138,11 @@ def _corpus(rng: Random, lines: list[_ProductHistory]) -> dict[str, str]:
 def _article(rng: Random, *stated: tuple[str, Value]) -> str:
     """Write an article: what it states, in any order, and a sentence beside the point."""
     texts = [
-        state(Fact("it", phrase, "name" if isinstance(value, str) else "amount"), value, rng, is_impersonal=True)
+        write_fact(
+            TaskFact("it", phrase, "name" if isinstance(value, str) else "amount"), value, rng, is_impersonal=True
+        )
         for phrase, value in stated
     ]
     texts.append(rng.choice(_WORDS.fillers))
     rng.shuffle(texts)
-    return " ".join(sentence(text) for text in texts)
+    return " ".join(end_sentence(text) for text in texts)

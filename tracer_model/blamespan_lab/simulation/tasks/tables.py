@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from blamespan_lab.data_files import read_data_file
 from blamespan_lab.simulation.statements.facts import Lookup
-from blamespan_lab.simulation.statements.values import written
+from blamespan_lab.simulation.statements.values import format_value
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
 from blamespan_lab.simulation.tasks.tools import CALCULATOR
 
@@ -139,7 +139,7 @@ def _make_tool(rows: Sequence[Mapping[str, object]]) -> Tool:
             "column": "its name",
             "where": "e.g. region = North and month = May",
         },
-        lambda function, column, where: written(float(_aggregate(rows, function, column, where))),
+        lambda function, column, where: format_value(float(_aggregate(rows, function, column, where))),
     )
 
 

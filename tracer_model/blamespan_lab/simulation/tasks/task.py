@@ -6,9 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from blamespan_lab.simulation.statements.facts import Fact, FactKind, Lookup, Rule, Value, evaluate, same
-from blamespan_lab.simulation.statements.reading import Lexicon
-from blamespan_lab.simulation.statements.writing import laid_out, sentence, state, state_rule
+from blamespan_lab.simulation.statements.facts import (
+    DerivationRule,
+    FactKind,
+    Lookup,
+    TaskFact,
+    Value,
+    evaluate,
+    is_same,
+)
+from blamespan_lab.simulation.statements.reading import TaskLexicon
+from blamespan_lab.simulation.statements.writing import end_sentence, lay_out, write_fact, write_rule
 from blamespan_lab.wordings import choose
 
 __all__ = ["Builder", "Task", "Tool"]
@@ -49,11 +57,11 @@ class Task:
 
     family: str
     question: str
-    lexicon: Lexicon
-    implied: tuple[Rule, ...]
+    lexicon: TaskLexicon
+    implied: tuple[DerivationRule, ...]
     tools: tuple[Tool, ...]
     truth: Mapping[str, Value]
-    rules: tuple[Rule, ...]
+    rules: tuple[DerivationRule, ...]
     measure: str = ""
     judge: Callable[[Value], bool] | None = None
 
@@ -70,7 +78,7 @@ class Task:
         answer = self.answer_in(final_text)
         if answer is None:
             return False
-        return self.judge(answer) if self.judge else same(answer, self.truth[self.lexicon.target])
+        return self.judge(answer) if self.judge else is_same(answer, self.truth[self.lexicon.target])
 
     @property
     def sources(self) -> frozenset[str]:
@@ -89,10 +97,10 @@ class Builder:
 
     family: str
     rng: Random
-    facts: dict[str, Fact] = field(default_factory=dict)
+    facts: dict[str, TaskFact] = field(default_factory=dict)
     truth: dict[str, Value] = field(default_factory=dict)
-    rules: list[Rule] = field(default_factory=list)
-    implied: list[Rule] = field(default_factory=list)
+    rules: list[DerivationRule] = field(default_factory=list)
+    implied: list[DerivationRule] = field(default_factory=list)
     measure: str = ""
     _given: list[str] = field(default_factory=list)
 
@@ -100,7 +108,7 @@ class Builder:
         self, key: str, phrase: str, value: Value, unit: str = "", kind: FactKind = "amount", **more: object
     ) -> str:
         """Add a fact that the question states, and return its key."""
-        self._add(Fact(key, phrase, kind, unit, **more), value)  # type: ignore[arg-type]  # fields of Fact
+        self._add(TaskFact(key, phrase, kind, unit, **more), value)  # type: ignore[arg-type]  # fields of Fact
         self._given.append(key)
         return key
 
@@ -115,7 +123,7 @@ class Builder:
         **more: object,
     ) -> str:
         """Add a fact that a tool gives, and return its key."""
-        self._add(Fact(key, phrase, kind, unit, lookup=lookup, **more), value)  # type: ignore[arg-type]  # fields of Fact
+        self._add(TaskFact(key, phrase, kind, unit, lookup=lookup, **more), value)  # type: ignore[arg-type]  # fields of Fact
         return key
 
     def add_derived(
@@ -131,8 +139,8 @@ class Builder:
         **more: object,
     ) -> str:
         """Add a fact that follows from *inputs*, and return its key."""
-        rule = Rule(key, operation, tuple(inputs))
-        self.facts[key] = Fact(key, phrase, kind, unit, **more)  # type: ignore[arg-type]  # fields of Fact
+        rule = DerivationRule(key, operation, tuple(inputs))
+        self.facts[key] = TaskFact(key, phrase, kind, unit, **more)  # type: ignore[arg-type]  # fields of Fact
         value = evaluate(rule, self.truth, self.facts)
         assert value is not None, f"{key} does not follow from {inputs}"
         self._add(self.facts[key], value)
@@ -141,7 +149,7 @@ class Builder:
 
     def task(self, target: str, opening: str, request: str, tools: Sequence[Tool] = ()) -> Task:
         """Finish: the question states what is given and the rules, and asks for *target*."""
-        lexicon = Lexicon(
+        lexicon = TaskLexicon(
             dict(self.facts),
             target,
             {rule.out: rule.inputs for rule in self.rules if rule.operation in ("lowest", "highest")},
@@ -157,19 +165,19 @@ class Builder:
             measure=self.measure,
         )
 
-    def _add(self, fact: Fact, value: Value) -> None:
+    def _add(self, fact: TaskFact, value: Value) -> None:
         self.facts[fact.key] = fact
         self.truth[fact.key] = value
 
     def _question(self, opening: str, request: str) -> str:
-        stated = [state(self.facts[key], self.truth[key], self.rng, is_impersonal=True) for key in self._given]
-        ruled = [state_rule(rule, self.facts, self.measure, self.rng) for rule in self.rules]
+        stated = [write_fact(self.facts[key], self.truth[key], self.rng, is_impersonal=True) for key in self._given]
+        ruled = [write_rule(rule, self.facts, self.measure, self.rng) for rule in self.rules]
         if self.rng.random() < 0.3:
             self.rng.shuffle(stated)
         parts = [
             choose([opening], self.rng),
-            laid_out(stated, self.rng),
-            laid_out(ruled, self.rng, joins=False),
+            lay_out(stated, self.rng),
+            lay_out(ruled, self.rng, joins=False),
             choose([request], self.rng),
         ]
-        return ("\n" if self.rng.random() < 0.5 else " ").join(sentence(part) for part in parts if part)
+        return ("\n" if self.rng.random() < 0.5 else " ").join(end_sentence(part) for part in parts if part)

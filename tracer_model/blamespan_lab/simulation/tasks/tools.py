@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from blamespan_lab.simulation.statements.values import written
+from blamespan_lab.simulation.statements.values import format_value
 from blamespan_lab.simulation.tasks.task import Tool
 
 __all__ = ["CALCULATOR", "calculate", "search_tool"]
@@ -29,7 +29,7 @@ def calculate(expression: str) -> str:
     if len(plain) > 300:
         raise ValueError(f"expected at most 300 characters, got {len(plain)}. Work it out in parts")
     try:
-        return written(_value(ast.parse(plain, mode="eval").body))
+        return format_value(_value(ast.parse(plain, mode="eval").body))
     except (SyntaxError, ZeroDivisionError, RecursionError, OverflowError) as error:
         raise ValueError(f"expected arithmetic like '12 * (3 + 4)', got {expression!r}: {error}") from error
 

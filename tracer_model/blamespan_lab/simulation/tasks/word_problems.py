@@ -46,17 +46,17 @@ def word_problem(rng: Random, size: int) -> Task:
     closing = sorted(rng.sample(range(4), k=min(4, max(0, (size - 2) // 2 + rng.randint(0, 1)))))
     costs = {0: 2, 1: 1, 2: 1, 3: 1}
     parts = max(1, min(len(theme.items), size - 1 - sum(costs[stage] for stage in closing)))
-    last = _total(build, theme, rng.sample(theme.items, k=parts))
+    last = _add_total(build, theme, rng.sample(theme.items, k=parts))
     for stage in closing:
         last = _STAGES[stage](build, theme, last)
     if len(build.rules) < 2:
-        last = _with_extra(build, theme, last)
+        last = _add_extra(build, theme, last)
     phrase = build.facts[last].phrase
     request = rng.choice(_STORIES.requests).format(phrase)
     return build.task(last, theme.opening, request, tools=(CALCULATOR,) if rng.random() < 0.5 else ())
 
 
-def _total(build: Builder, theme: _Theme, items: list[str]) -> str:
+def _add_total(build: Builder, theme: _Theme, items: list[str]) -> str:
     parts = []
     for number, item in enumerate(items):
         count = build.add_given(f"count{number}", theme.count.format(item), float(build.rng.randint(3, 60)))
@@ -65,7 +65,7 @@ def _total(build: Builder, theme: _Theme, items: list[str]) -> str:
     return build.add_derived("total", theme.total, "sum", parts, theme.unit) if len(parts) > 1 else parts[0]
 
 
-def _cut(build: Builder, theme: _Theme, last: str) -> str:
+def _add_cut(build: Builder, theme: _Theme, last: str) -> str:
     rate = build.add_given(
         "cut_rate", theme.cut[0], float(build.rng.choice((2, 4, 5, 8, 10, 12, 15, 20, 25))), "percent"
     )
@@ -73,21 +73,21 @@ def _cut(build: Builder, theme: _Theme, last: str) -> str:
     return build.add_derived("after_cut", theme.cut[2], "difference", (last, cut), theme.unit)
 
 
-def _with_extra(build: Builder, theme: _Theme, last: str) -> str:
+def _add_extra(build: Builder, theme: _Theme, last: str) -> str:
     extra = build.add_given("extra", theme.extra[0], float(build.rng.randint(5, 95)), theme.unit)
     return build.add_derived("with_extra", theme.extra[1], "sum", (last, extra), theme.unit)
 
 
-def _framed(build: Builder, theme: _Theme, last: str) -> str:
+def _add_frame(build: Builder, theme: _Theme, last: str) -> str:
     now = build.truth[last]
     assert isinstance(now, float)
     frame = build.add_given("frame", theme.frame[0], float(int(now) + build.rng.randint(40, 900)), theme.unit)
     return build.add_derived("left", theme.frame[1], "difference", (frame, last), theme.unit)
 
 
-def _shared(build: Builder, theme: _Theme, last: str) -> str:
+def _add_share(build: Builder, theme: _Theme, last: str) -> str:
     sharers = build.add_given("sharers", theme.sharers[0], float(build.rng.choice((2, 4, 5, 8, 10, 20))))
     return build.add_derived("share", theme.sharers[1], "quotient", (last, sharers), theme.sharers[2])
 
 
-_STAGES = (_cut, _with_extra, _framed, _shared)
+_STAGES = (_add_cut, _add_extra, _add_frame, _add_share)

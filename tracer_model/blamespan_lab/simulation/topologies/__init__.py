@@ -10,13 +10,13 @@ from typing import Literal, TypeAlias
 
 from blamespan_lab.simulation.agents.team import Role
 
-__all__ = ["TOPOLOGIES", "Framework", "Needs", "Topology"]
+__all__ = ["TOPOLOGIES", "Framework", "TeamNeeds", "Topology"]
 
 Framework: TypeAlias = Literal["autogen", "langgraph"]
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class TeamNeeds:
     """What a task asks of a team.
 
     Attributes:
@@ -44,45 +44,45 @@ class Topology:
     """
 
     frameworks: tuple[Framework, ...]
-    roles: Callable[[Needs], list[Role]]
+    roles: Callable[[TeamNeeds], list[Role]]
     closers: tuple[Role, ...] = ("reporter",)
     is_relay: bool = False
     hands_over: bool = False
     is_paced: bool = True
 
 
-def _line(needs: Needs) -> list[Role]:
-    return ["planner", *_finders(needs), *["solver" for _ in range(needs.solvers)], "verifier", "reporter"]  # type: ignore[list-item]
+def _list_line(needs: TeamNeeds) -> list[Role]:
+    return ["planner", *_list_researchers(needs), *["solver" for _ in range(needs.solvers)], "verifier", "reporter"]  # type: ignore[list-item]
 
 
-def _team(needs: Needs) -> list[Role]:
-    return ["planner", *_finders(needs), "solver", "verifier"]
+def _list_team(needs: TeamNeeds) -> list[Role]:
+    return ["planner", *_list_researchers(needs), "solver", "verifier"]
 
 
-def _reported(needs: Needs) -> list[Role]:
-    return [*_team(needs), "reporter"]
+def _list_reported(needs: TeamNeeds) -> list[Role]:
+    return [*_list_team(needs), "reporter"]
 
 
-def _led(needs: Needs) -> list[Role]:
+def _list_orchestrated(needs: TeamNeeds) -> list[Role]:
     more: list[Role] = ["solver"] if needs.rng.random() < 0.4 else []
-    return ["orchestrator", *_finders(needs), "solver", *more, "verifier"]
+    return ["orchestrator", *_list_researchers(needs), "solver", *more, "verifier"]
 
 
-def _selected(needs: Needs) -> list[Role]:
-    return ["orchestrator", *_team(needs)]
+def _list_selected(needs: TeamNeeds) -> list[Role]:
+    return ["orchestrator", *_list_team(needs)]
 
 
-def _debaters(needs: Needs) -> list[Role]:
+def _list_debate(needs: TeamNeeds) -> list[Role]:
     return [*["debater" for _ in range(needs.rng.randint(2, 4))], "judge"]  # type: ignore[list-item]
 
 
-def _branches(needs: Needs) -> list[Role]:
+def _list_branches(needs: TeamNeeds) -> list[Role]:
     """Two or three who work side by side, and one who puts it together."""
     side: Role = "researcher" if needs.looks_up else "solver"
     return ["planner", *[side for _ in range(needs.rng.randint(2, 3))], "solver", "verifier", "reporter"]
 
 
-def _finders(needs: Needs) -> list[Role]:
+def _list_researchers(needs: TeamNeeds) -> list[Role]:
     return ["researcher"] if needs.looks_up else []
 
 
@@ -90,15 +90,15 @@ _BOTH: tuple[Framework, ...] = ("autogen", "langgraph")
 
 TOPOLOGIES: Mapping[str, Topology] = MappingProxyType(
     {
-        "chain": Topology(_BOTH, _line),
-        "relay": Topology(_BOTH, _line, is_relay=True),
-        "round_robin": Topology(_BOTH, _team, closers=("verifier",)),
-        "selector": Topology(("autogen",), _selected, closers=("verifier",)),
-        "orchestrator": Topology(_BOTH, _led, closers=()),
-        "debate": Topology(("langgraph",), _debaters, closers=("judge",), is_paced=False),
-        "hierarchy": Topology(_BOTH, _reported, closers=("verifier", "reporter")),
-        "swarm": Topology(_BOTH, _reported, hands_over=True),
-        "parallel": Topology(_BOTH, _branches, closers=("verifier", "reporter")),
+        "chain": Topology(_BOTH, _list_line),
+        "relay": Topology(_BOTH, _list_line, is_relay=True),
+        "round_robin": Topology(_BOTH, _list_team, closers=("verifier",)),
+        "selector": Topology(("autogen",), _list_selected, closers=("verifier",)),
+        "orchestrator": Topology(_BOTH, _list_orchestrated, closers=()),
+        "debate": Topology(("langgraph",), _list_debate, closers=("judge",), is_paced=False),
+        "hierarchy": Topology(_BOTH, _list_reported, closers=("verifier", "reporter")),
+        "swarm": Topology(_BOTH, _list_reported, hands_over=True),
+        "parallel": Topology(_BOTH, _list_branches, closers=("verifier", "reporter")),
     }
 )
 """Every topology by its name."""

@@ -25,7 +25,7 @@ except ImportError as error:
 
 from blamespan_lab.simulation.agents.protocols import SELECTOR_PROMPT
 from blamespan_lab.simulation.model_clients.autogen import PolicyClient, tool_for
-from blamespan_lab.simulation.simulated_run import Stage
+from blamespan_lab.simulation.simulated_run import SimulatedRun
 from blamespan_lab.wordings.banks import TALK
 
 __all__ = ["perform"]
@@ -36,7 +36,7 @@ _OUT_OF_ROUNDS = "Max rounds reached"
 _MAX_TOOL_ROUNDS = 12
 
 
-async def perform(topology: str, stage: Stage) -> list[tuple[str, str]]:
+async def perform(topology: str, stage: SimulatedRun) -> list[tuple[str, str]]:
     """Build the team and run it on the stage's task.
 
     Returns:
@@ -52,12 +52,12 @@ async def perform(topology: str, stage: Stage) -> list[tuple[str, str]]:
     ]
 
 
-def _agents(stage: Stage, *roles: str, handoffs: bool = False) -> list[AssistantAgent]:
+def _make_agents(stage: SimulatedRun, *roles: str, handoffs: bool = False) -> list[AssistantAgent]:
     members = [member for member in stage.team if member.role in roles] if roles else stage.team
-    return [_agent(stage, member.name, handoffs=handoffs) for member in members]
+    return [_make_agent(stage, member.name, handoffs=handoffs) for member in members]
 
 
-def _agent(stage: Stage, name: str, *, handoffs: bool = False) -> AssistantAgent:
+def _make_agent(stage: SimulatedRun, name: str, *, handoffs: bool = False) -> AssistantAgent:
     others = [member.name for member in stage.team if member.name != name]
     tools: list[Any] = [tool_for(tool) for tool in stage.tools_of(name)]
     return AssistantAgent(
@@ -71,19 +71,19 @@ def _agent(stage: Stage, name: str, *, handoffs: bool = False) -> AssistantAgent
     )
 
 
-def _ended() -> TerminationCondition:
+def _make_termination() -> TerminationCondition:
     ends: TerminationCondition = MaxMessageTermination(_MAX_MESSAGES)
     for mark in TALK.termination_words:
         ends = ends | TextMentionTermination(mark)
     return ends
 
 
-def _chain(stage: Stage) -> Team:
-    return _flow(_agents(stage))
+def _chain(stage: SimulatedRun) -> Team:
+    return _flow(_make_agents(stage))
 
 
-def _relay(stage: Stage) -> Team:
-    agents = _agents(stage)
+def _relay(stage: SimulatedRun) -> Team:
+    agents = _make_agents(stage)
     before = ["user", *(agent.name for agent in agents[:-1])]
     return _flow(
         [
@@ -106,8 +106,8 @@ def _flow(agents: Sequence[ChatAgent]) -> Team:
     return GraphFlow(list(agents), builder.build())
 
 
-def _parallel(stage: Stage) -> Team:
-    planner, *branches, solver, verifier, reporter = _agents(stage)
+def _parallel(stage: SimulatedRun) -> Team:
+    planner, *branches, solver, verifier, reporter = _make_agents(stage)
     builder = DiGraphBuilder()
     for agent in (planner, *branches, solver, verifier, reporter):
         builder.add_node(agent)
@@ -115,56 +115,56 @@ def _parallel(stage: Stage) -> Team:
         builder.add_edge(planner, branch)
         builder.add_edge(branch, solver, activation_group="branches", activation_condition="all")
     builder.add_edge(solver, verifier)
-    builder.add_edge(verifier, reporter, condition=_is_marked)
+    builder.add_edge(verifier, reporter, condition=_is_terminated)
     builder.add_edge(verifier, solver, condition=_is_open, activation_group="again", activation_condition="any")
     members: list[ChatAgent] = [planner, *branches, solver, verifier, reporter]
     return GraphFlow(members, builder.build(), termination_condition=MaxMessageTermination(_MAX_MESSAGES))
 
 
-def _is_marked(message: BaseChatMessage) -> bool:
+def _is_terminated(message: BaseChatMessage) -> bool:
     return any(mark in message.to_model_text() for mark in TALK.termination_words)
 
 
 def _is_open(message: BaseChatMessage) -> bool:
-    return not _is_marked(message)
+    return not _is_terminated(message)
 
 
-def _round_robin(stage: Stage) -> Team:
-    members: list[ChatAgent | Team] = [*_agents(stage)]
-    return RoundRobinGroupChat(members, termination_condition=_ended())
+def _round_robin(stage: SimulatedRun) -> Team:
+    members: list[ChatAgent | Team] = [*_make_agents(stage)]
+    return RoundRobinGroupChat(members, termination_condition=_make_termination())
 
 
-def _selector(stage: Stage) -> Team:
+def _selector(stage: SimulatedRun) -> Team:
     (leader,) = stage.named("orchestrator")
-    members: list[ChatAgent | Team] = [*_agents(stage, "planner", "researcher", "solver", "verifier")]
+    members: list[ChatAgent | Team] = [*_make_agents(stage, "planner", "researcher", "solver", "verifier")]
     return SelectorGroupChat(
         members,
         PolicyClient(stage, leader),
         selector_prompt=SELECTOR_PROMPT,
         allow_repeated_speaker=True,
-        termination_condition=_ended(),
+        termination_condition=_make_termination(),
     )
 
 
-def _orchestrator(stage: Stage) -> Team:
+def _orchestrator(stage: SimulatedRun) -> Team:
     (leader,) = stage.named("orchestrator")
-    members: list[ChatAgent] = [*_agents(stage, "researcher", "solver", "verifier")]
+    members: list[ChatAgent] = [*_make_agents(stage, "researcher", "solver", "verifier")]
     return MagenticOneGroupChat(members, PolicyClient(stage, leader), max_turns=_MAX_MESSAGES, max_stalls=3)
 
 
-def _hierarchy(stage: Stage) -> Team:
-    inner_members: list[ChatAgent | Team] = [*_agents(stage, "researcher", "solver", "verifier")]
-    inner = RoundRobinGroupChat(inner_members, name="desk", termination_condition=_ended())
-    (planner,), (reporter,) = _agents(stage, "planner"), _agents(stage, "reporter")
+def _hierarchy(stage: SimulatedRun) -> Team:
+    inner_members: list[ChatAgent | Team] = [*_make_agents(stage, "researcher", "solver", "verifier")]
+    inner = RoundRobinGroupChat(inner_members, name="desk", termination_condition=_make_termination())
+    (planner,), (reporter,) = _make_agents(stage, "planner"), _make_agents(stage, "reporter")
     return RoundRobinGroupChat([planner, inner, reporter], max_turns=3)
 
 
-def _swarm(stage: Stage) -> Team:
-    members: list[ChatAgent] = [*_agents(stage, handoffs=True)]
-    return Swarm(members, termination_condition=_ended())
+def _swarm(stage: SimulatedRun) -> Team:
+    members: list[ChatAgent] = [*_make_agents(stage, handoffs=True)]
+    return Swarm(members, termination_condition=_make_termination())
 
 
-_TEAMS: Mapping[str, Callable[[Stage], Team]] = MappingProxyType(
+_TEAMS: Mapping[str, Callable[[SimulatedRun], Team]] = MappingProxyType(
     {
         "chain": _chain,
         "relay": _relay,

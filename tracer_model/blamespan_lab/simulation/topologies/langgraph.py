@@ -15,10 +15,10 @@ try:
 except ImportError as error:
     raise ImportError("simulated LangGraph teams need LangGraph: pip install 'blamespan[langgraph]'") from error
 
-from blamespan_lab.simulation.agents.protocols import HANDOVER, next_name
-from blamespan_lab.simulation.agents.team import Member
+from blamespan_lab.simulation.agents.protocols import HANDOVER, read_next_speaker
+from blamespan_lab.simulation.agents.team import TeamMember
 from blamespan_lab.simulation.model_clients.langchain import PolicyModel, tool_for
-from blamespan_lab.simulation.simulated_run import CURRENT, Stage
+from blamespan_lab.simulation.simulated_run import CURRENT_RUN, SimulatedRun
 from blamespan_lab.simulation.tasks.task import Tool
 from blamespan_lab.wordings.banks import TALK
 
@@ -33,42 +33,42 @@ _DEBATE_ROUNDS = 2
 
 _Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 _Node: TypeAlias = Any  # an async function of the state; LangGraph spells its type as a protocol of ten
-_Team: TypeAlias = tuple[Member, ...]
+_Team: TypeAlias = tuple[TeamMember, ...]
 
 
-async def perform(topology: str, stage: Stage) -> list[tuple[str, str]]:
+async def perform(topology: str, stage: SimulatedRun) -> list[tuple[str, str]]:
     """Run the graph on the stage's task.
 
     Returns:
         Sender and text of each message of the conversation, in order.
     """
-    graph = _compiled(topology, stage.team)
-    token = CURRENT.set(stage)
+    graph = _compile(topology, stage.team)
+    token = CURRENT_RUN.set(stage)
     try:
         state = await graph.ainvoke({"messages": [HumanMessage(stage.task.question)]}, {"recursion_limit": 400})
     finally:
-        CURRENT.reset(token)
+        CURRENT_RUN.reset(token)
     messages: list[BaseMessage] = state["messages"]
     return [(m.name or "", str(m.text)) for m in messages if isinstance(m, AIMessage) and not m.tool_calls and m.text]
 
 
 @lru_cache(maxsize=512)
-def _compiled(topology: str, team: _Team) -> _Graph:
+def _compile(topology: str, team: _Team) -> _Graph:
     return _GRAPHS[topology](team)
 
 
-def _speaker(name: str, *, hears_last: bool = False) -> _Node:
+def _make_node(name: str, *, hears_last: bool = False) -> _Node:
     """Make the node of an agent: its model, its tools in a loop, and what it says in the end."""
     model = PolicyModel(agent=name)
 
     async def speak(state: MessagesState) -> dict[str, Any]:
-        return {"messages": await _spoken(model, _heard(state["messages"], name, hears_last))}
+        return {"messages": await _speak(model, _filter_messages(state["messages"], name, hears_last))}
 
     return speak
 
 
-async def _spoken(model: PolicyModel, heard: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
-    stage = CURRENT.get()
+async def _speak(model: PolicyModel, heard: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
+    stage = CURRENT_RUN.get()
     tools = {tool.name: tool_for(tool) for tool in (*stage.tools_of(model.agent), *extra)}
     bound = model.bind_tools(list(tools.values())) if tools else model
     prompt: list[BaseMessage] = [SystemMessage(stage.system[model.agent]), *heard]
@@ -76,16 +76,16 @@ async def _spoken(model: PolicyModel, heard: list[BaseMessage], extra: Sequence[
     for _ in range(_MAX_TOOL_ROUNDS):
         answer = await bound.ainvoke([*prompt, *new])
         new.append(answer)
-        if not (answer.tool_calls or answer.invalid_tool_calls) or _handover(answer):
+        if not (answer.tool_calls or answer.invalid_tool_calls) or _read_handover(answer):
             break
-        new += [await _called(tools, call) for call in answer.tool_calls]
+        new += [await _call_tool(tools, call) for call in answer.tool_calls]
         new += [
             ToolMessage(f"Error: {c['error']}", tool_call_id=c["id"], name=c["name"]) for c in answer.invalid_tool_calls
         ]
     return new
 
 
-async def _called(tools: Mapping[str, Any], call: Any) -> ToolMessage:
+async def _call_tool(tools: Mapping[str, Any], call: Any) -> ToolMessage:
     """Run one call; an error is told to the model, as ToolNode does."""
     if call["name"] not in tools:
         text = f"Error: {call['name']} is not a valid tool, try one of {sorted(tools)}."
@@ -98,17 +98,17 @@ async def _called(tools: Mapping[str, Any], call: Any) -> ToolMessage:
     return result
 
 
-def _heard(messages: Sequence[BaseMessage], name: str, hears_last: bool) -> list[BaseMessage]:
+def _filter_messages(messages: Sequence[BaseMessage], name: str, hears_last: bool) -> list[BaseMessage]:
     """Leave out the others' dealings with their tools; of a relay, all but the last word."""
     own_calls = {c["id"] for m in messages if isinstance(m, AIMessage) and m.name == name for c in m.tool_calls}
-    kept = [m for m in messages if _is_heard(m, name, own_calls)]
+    kept = [m for m in messages if _is_visible(m, name, own_calls)]
     if not hears_last:
         return kept
     others = [m for m in kept if not isinstance(m, ToolMessage) and m.name != name]
     return others[-1:]
 
 
-def _is_heard(message: BaseMessage, name: str, own_calls: set[str | None]) -> bool:
+def _is_visible(message: BaseMessage, name: str, own_calls: set[str | None]) -> bool:
     if isinstance(message, ToolMessage):
         return message.tool_call_id in own_calls
     if isinstance(message, AIMessage) and message.name != name:
@@ -120,7 +120,7 @@ def _last_text(state: MessagesState) -> str:
     return str(state["messages"][-1].text)
 
 
-def _is_marked(state: MessagesState) -> bool:
+def _is_terminated(state: MessagesState) -> bool:
     return any(mark in _last_text(state) for mark in TALK.termination_words)
 
 
@@ -128,38 +128,38 @@ def _is_over(state: MessagesState, name: str, most: int) -> bool:
     """Tell whether an agent has spoken more than *most* times, and note that the team was stopped by it."""
     spoken = sum(1 for message in state["messages"] if message.name == name and not isinstance(message, ToolMessage))
     if spoken > most:
-        CURRENT.get().ran_out = True
+        CURRENT_RUN.get().ran_out = True
     return spoken > most
 
 
 def _chain(team: _Team) -> _Graph:
-    return _line(team, "chain")
+    return _build_line(team, "chain")
 
 
 def _relay(team: _Team) -> _Graph:
-    return _line(team, "relay", hears_last=True)
+    return _build_line(team, "relay", hears_last=True)
 
 
-def _line(team: _Team, name: str, *, hears_last: bool = False) -> _Graph:
-    builder = _with_nodes(team, hears_last=hears_last)
+def _build_line(team: _Team, name: str, *, hears_last: bool = False) -> _Graph:
+    builder = _add_nodes(team, hears_last=hears_last)
     for one, following in zip([START, *(m.name for m in team)], [*(m.name for m in team), END], strict=True):
         builder.add_edge(one, following)
     return builder.compile(name=name)
 
 
 def _round_robin(team: _Team) -> _Graph:
-    builder = _with_nodes(team)
+    builder = _add_nodes(team)
     names = [member.name for member in team]
     builder.add_edge(START, names[0])
     for number, name in enumerate(names):
         following = names[(number + 1) % len(names)]
-        builder.add_conditional_edges(name, _unless_ended(following, names[0]), [following, END])
+        builder.add_conditional_edges(name, _route_unless_terminated(following, names[0]), [following, END])
     return builder.compile(name="round_table")
 
 
-def _unless_ended(following: str, counted: str) -> Callable[[MessagesState], Awaitable[str]]:
+def _route_unless_terminated(following: str, counted: str) -> Callable[[MessagesState], Awaitable[str]]:
     async def route(state: MessagesState) -> str:
-        return END if _is_marked(state) or _is_over(state, counted, _MAX_ROUNDS) else following
+        return END if _is_terminated(state) or _is_over(state, counted, _MAX_ROUNDS) else following
 
     return route
 
@@ -167,11 +167,11 @@ def _unless_ended(following: str, counted: str) -> Callable[[MessagesState], Awa
 def _orchestrator(team: _Team) -> _Graph:
     leader, *members = team
     names = [member.name for member in members]
-    builder = _with_nodes(team)
+    builder = _add_nodes(team)
     builder.add_edge(START, leader.name)
 
     async def route(state: MessagesState) -> str:
-        wanted = next_name(_last_text(state))
+        wanted = read_next_speaker(_last_text(state))
         return wanted if wanted in names and not _is_over(state, leader.name, _MAX_ROUNDS * 2) else END
 
     builder.add_conditional_edges(leader.name, route, [*names, END])
@@ -183,15 +183,15 @@ def _orchestrator(team: _Team) -> _Graph:
 def _debate(team: _Team) -> _Graph:
     """Let all debaters speak at once, round after round, then the judge."""
     *debaters, judge = [member.name for member in team]
-    builder = _with_nodes(team)
+    builder = _add_nodes(team)
     for name in debaters:
         builder.add_edge(START, name)
-        builder.add_conditional_edges(name, _until_debated(name, debaters, judge), [*debaters, judge])
+        builder.add_conditional_edges(name, _route_until_debated(name, debaters, judge), [*debaters, judge])
     builder.add_edge(judge, END)
     return builder.compile(name="debate")
 
 
-def _until_debated(name: str, debaters: list[str], judge: str) -> Callable[[MessagesState], Awaitable[list[str]]]:
+def _route_until_debated(name: str, debaters: list[str], judge: str) -> Callable[[MessagesState], Awaitable[list[str]]]:
     async def route(state: MessagesState) -> list[str]:
         spoken = sum(1 for m in state["messages"] if m.name == name and isinstance(m, AIMessage) and not m.tool_calls)
         return debaters if spoken < _DEBATE_ROUNDS else [judge]
@@ -203,7 +203,7 @@ def _hierarchy(team: _Team) -> _Graph:
     """Put the desk that works and checks into a subgraph."""
     inner_team = tuple(member for member in team if member.role in ("researcher", "solver", "verifier"))
     planner, reporter = (next(m for m in team if m.role == role) for role in ("planner", "reporter"))
-    builder = _with_nodes((planner, reporter))
+    builder = _add_nodes((planner, reporter))
     builder.add_node("desk", _round_robin(inner_team))
     for one, following in (
         (START, planner.name),
@@ -217,7 +217,7 @@ def _hierarchy(team: _Team) -> _Graph:
 
 def _parallel(team: _Team) -> _Graph:
     planner, *branches, solver, verifier, reporter = [member.name for member in team]
-    builder = _with_nodes(team)
+    builder = _add_nodes(team)
     builder.add_edge(START, planner)
     for branch in branches:
         builder.add_edge(planner, branch)
@@ -225,7 +225,7 @@ def _parallel(team: _Team) -> _Graph:
     builder.add_edge(solver, verifier)
 
     async def route(state: MessagesState) -> str:
-        return reporter if _is_marked(state) or _is_over(state, verifier, _MAX_ROUNDS) else solver
+        return reporter if _is_terminated(state) or _is_over(state, verifier, _MAX_ROUNDS) else solver
 
     builder.add_conditional_edges(verifier, route, [solver, reporter])
     builder.add_edge(reporter, END)
@@ -236,24 +236,24 @@ def _swarm(team: _Team) -> _Graph:
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
     names = [member.name for member in team]
     for name in names:
-        builder.add_node(name, _handing_over(name, names), destinations=(*names, END))
+        builder.add_node(name, _make_swarm_node(name, names), destinations=(*names, END))
     builder.add_edge(START, names[0])
     return builder.compile(name="swarm")
 
 
-def _handing_over(name: str, names: Sequence[str]) -> _Node:
+def _make_swarm_node(name: str, names: Sequence[str]) -> _Node:
     """Make a node that speaks, then goes where its agent passes the word."""
     model = PolicyModel(agent=name)
     offers = [Tool(HANDOVER + other, f"Hand over to {other}.", {}, lambda: "") for other in names if other != name]
 
     async def speak(state: MessagesState) -> Any:
-        heard = _heard(state["messages"], name, hears_last=False)
-        new = await _spoken(model, heard, offers)
+        heard = _filter_messages(state["messages"], name, hears_last=False)
+        new = await _speak(model, heard, offers)
         if any(mark in str(new[-1].text) for mark in TALK.termination_words) or _is_over(state, name, _MAX_ROUNDS * 2):
             return Command(goto=END, update={"messages": new})
-        if not _handover(new[-1]):
-            new += await _spoken(model, [*heard, *new], offers)
-        target = _handover(new[-1])
+        if not _read_handover(new[-1]):
+            new += await _speak(model, [*heard, *new], offers)
+        target = _read_handover(new[-1])
         if target is None:
             return Command(goto=END, update={"messages": new})
         goto, call_id = target
@@ -263,17 +263,17 @@ def _handing_over(name: str, names: Sequence[str]) -> _Node:
     return speak
 
 
-def _handover(message: BaseMessage) -> tuple[str, str] | None:
+def _read_handover(message: BaseMessage) -> tuple[str, str] | None:
     """Give to whom a message hands over, and by which call."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     found = [call for call in calls if call["name"].startswith(HANDOVER)]
     return (found[0]["name"].removeprefix(HANDOVER), str(found[0]["id"])) if found else None
 
 
-def _with_nodes(team: Sequence[Member], *, hears_last: bool = False) -> StateGraph[Any, Any, Any, Any]:
+def _add_nodes(team: Sequence[TeamMember], *, hears_last: bool = False) -> StateGraph[Any, Any, Any, Any]:
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
     for member in team:
-        builder.add_node(member.name, _speaker(member.name, hears_last=hears_last))
+        builder.add_node(member.name, _make_node(member.name, hears_last=hears_last))
     return builder
 
 

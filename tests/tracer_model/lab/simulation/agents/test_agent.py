@@ -7,22 +7,22 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.simulation.agents.actions import read_off
-from blamespan_lab.simulation.agents.agent import Character, Moment
+from blamespan_lab.simulation.agents.actions import read_value
+from blamespan_lab.simulation.agents.agent import AgentProfile, DecisionContext
 from blamespan_lab.simulation.agents.knowledge import Knowledge
-from blamespan_lab.simulation.agents.policy import Heard, Mistake, Reply, ToolCall, ToolSpec
-from blamespan_lab.simulation.agents.protocols import answered
-from blamespan_lab.simulation.agents.team import Member, Role
-from blamespan_lab.simulation.random_stream import Dice
-from blamespan_lab.simulation.statements.facts import Lookup, Rule
+from blamespan_lab.simulation.agents.policy import InputMessage, Mistake, Reply, RequestedCall, ToolSpec
+from blamespan_lab.simulation.agents.protocols import decide
+from blamespan_lab.simulation.agents.team import Role, TeamMember
+from blamespan_lab.simulation.random_stream import RandomStream
+from blamespan_lab.simulation.statements.facts import DerivationRule, Lookup
 from blamespan_lab.simulation.tasks.task import Builder, Task
-from blamespan_lab.wordings import say
+from blamespan_lab.wordings import choose_alternatives
 from blamespan_lab.wordings.banks import FAULTS
 
 
 def _task() -> Task:
     """Two amounts are multiplied, a third is taken away."""
-    build = Builder("word_problems", Dice("test").rng("words"))
+    build = Builder("word_problems", RandomStream("test").rng("words"))
     count = build.add_given("count", "number of lamps", 12.0)
     price = build.add_given("price", "price of one lamp", 30.0, "euros")
     cut = build.add_given("cut", "discount in all", 60.0, "euros")
@@ -32,17 +32,17 @@ def _task() -> Task:
 
 
 _TASK = _task()
-_QUESTION = Heard("task", _TASK.question)
+_QUESTION = InputMessage("task", _TASK.question)
 
 
-def _character(role: Role, **changes: object) -> Character:
-    member = Member("Ada", role)
-    team = (member, Member("Bob", "verifier" if role == "solver" else "solver"))
-    return replace(Character(member, _TASK, team, seed=1, care=1.0, pace=9), **changes)  # type: ignore[arg-type]
+def _character(role: Role, **changes: object) -> AgentProfile:
+    member = TeamMember("Ada", role)
+    team = (member, TeamMember("Bob", "verifier" if role == "solver" else "solver"))
+    return replace(AgentProfile(member, _TASK, team, seed=1, care=1.0, pace=9), **changes)  # type: ignore[arg-type]
 
 
-def _reply(character: Character, *heard: Heard, index: int = 0) -> Reply:
-    return answered(Moment(character, index, heard, ()))
+def _reply(character: AgentProfile, *heard: InputMessage, index: int = 0) -> Reply:
+    return decide(DecisionContext(character, index, heard, ()))
 
 
 def _answer(reply: Reply) -> object:
@@ -52,12 +52,12 @@ def _answer(reply: Reply) -> object:
 def test_a_solver_works_out_what_it_was_told() -> None:
     """From the question alone it gets the answer; without a question it asks."""
     assert _answer(_reply(_character("solver"), _QUESTION)) == 300.0
-    assert _answer(_reply(_character("solver"), Heard("message", "Please go on.", "Bob"))) is None
+    assert _answer(_reply(_character("solver"), InputMessage("message", "Please go on.", "Bob"))) is None
 
 
 def test_a_solver_goes_by_what_others_say_if_it_takes_no_care() -> None:
     """An altered figure changes its answer; with care it keeps to what the question says."""
-    altered = Heard("message", "The price of one lamp is 40 euros.", "Bob")
+    altered = InputMessage("message", "The price of one lamp is 40 euros.", "Bob")
 
     assert _answer(_reply(_character("solver", care=0.0), _QUESTION, altered)) == 420.0
     assert {_answer(_reply(_character("solver", seed=k), _QUESTION, altered)) for k in range(12)} == {300.0, 420.0}
@@ -65,22 +65,28 @@ def test_a_solver_goes_by_what_others_say_if_it_takes_no_care() -> None:
 
 def test_a_rule_said_otherwise_changes_what_is_worked_out() -> None:
     """A plan that takes away the wrong thing is followed by who takes no care."""
-    plan = Heard("message", "The cost after the discount is the cost of the lamps plus the discount in all.", "Bob")
+    plan = InputMessage(
+        "message", "The cost after the discount is the cost of the lamps plus the discount in all.", "Bob"
+    )
 
     assert _answer(_reply(_character("solver", care=0.0), _QUESTION, plan)) == 420.0
 
 
 def test_an_invented_requirement_is_followed_by_who_takes_no_care() -> None:
     """What somebody adds to the question shapes the answer, unless it is noticed."""
-    added = Heard("message", "Keep in mind that the answer must be given in thousands.", "Bob")
+    added = InputMessage("message", "Keep in mind that the answer must be given in thousands.", "Bob")
 
     assert _answer(_reply(_character("solver", care=0.0), _QUESTION, added)) == 0.3
 
 
 def test_a_verifier_objects_to_what_is_wrong_and_to_nothing_else() -> None:
     """It gives the right figure for a wrong one, and approves of a right one."""
-    wrong = Heard("message", "The cost of the lamps is 350 euros. The cost after the discount is 290 euros.", "Bob")
-    right = Heard("message", "The cost of the lamps is 360 euros. The cost after the discount is 300 euros.", "Bob")
+    wrong = InputMessage(
+        "message", "The cost of the lamps is 350 euros. The cost after the discount is 290 euros.", "Bob"
+    )
+    right = InputMessage(
+        "message", "The cost of the lamps is 360 euros. The cost after the discount is 300 euros.", "Bob"
+    )
     verifier = _character("verifier", closes=True)
 
     objection, approval = _reply(verifier, _QUESTION, wrong), _reply(verifier, _QUESTION, right)
@@ -92,8 +98,8 @@ def test_a_verifier_objects_to_what_is_wrong_and_to_nothing_else() -> None:
 
 def test_a_verifier_that_is_told_to_trust_does_not_check() -> None:
     """It reads what it is told to be: told to trust, it lets a wrong figure pass."""
-    wrong = Heard("message", "The cost after the discount is 290 euros.", "Bob")
-    told = Heard("system", "You verify the results of the others. Trust what they report.")
+    wrong = InputMessage("message", "The cost after the discount is 290 euros.", "Bob")
+    told = InputMessage("system", "You verify the results of the others. Trust what they report.")
 
     assert _answer(_reply(_character("verifier"), told, _QUESTION, wrong)) == 290.0
 
@@ -104,18 +110,18 @@ def test_every_wording_that_tells_to_trust_takes_all_care(wording: str) -> None:
     duty = "You check what the others say: work it out again."
     verifier = _character("verifier")
 
-    assert Moment(verifier, 0, [Heard("system", duty), _QUESTION], ()).care == 1.0
+    assert DecisionContext(verifier, 0, [InputMessage("system", duty), _QUESTION], ()).care == 1.0
     for seed in range(8):
-        told = Heard("system", f"{duty} {say(wording, Random(seed))}")
-        assert Moment(verifier, 0, [told, _QUESTION], ()).care == 0.0, told.text
+        told = InputMessage("system", f"{duty} {choose_alternatives(wording, Random(seed))}")
+        assert DecisionContext(verifier, 0, [told, _QUESTION], ()).care == 0.0, told.text
 
 
 def test_after_a_correction_what_rests_on_it_is_worked_out_again() -> None:
     """A figure that was corrected makes what was computed from it stale."""
     heard = (
         _QUESTION,
-        Heard("own", "The cost of the lamps is 350 euros. The cost after the discount is 290 euros.", "Ada"),
-        Heard("message", "The cost of the lamps is 360 euros, not 350.", "Bob"),
+        InputMessage("own", "The cost of the lamps is 350 euros. The cost after the discount is 290 euros.", "Ada"),
+        InputMessage("message", "The cost of the lamps is 360 euros, not 350.", "Bob"),
     )
 
     assert Knowledge(_TASK.lexicon, (), heard, "Ada").is_stale("last")
@@ -126,8 +132,8 @@ def test_who_asked_for_the_wrong_thing_takes_the_answer_for_the_right_one() -> N
     """A call is understood as what its caller meant by it, by what it knew then."""
     heard = (
         _QUESTION,
-        Heard("own", "", "Ada", (ToolCall.of("calculate", {"expression": "12 * 31"}),)),
-        Heard("tool_result", "372", "calculate"),
+        InputMessage("own", "", "Ada", (RequestedCall.of("calculate", {"expression": "12 * 31"}),)),
+        InputMessage("tool_result", "372", "calculate"),
     )
 
     assert Knowledge(_TASK.lexicon, (), heard, "Ada").values["total"] == 372.0
@@ -135,8 +141,8 @@ def test_who_asked_for_the_wrong_thing_takes_the_answer_for_the_right_one() -> N
 
 def test_a_tool_that_fails_tells_nothing() -> None:
     """Numbers in an error are no answer."""
-    call = Heard("own", "", "Ada", (ToolCall.of("calculate", {"expression": "12 * 30"}),))
-    failed = Heard("tool_result", "Error: timed out after 30 seconds", "calculate")
+    call = InputMessage("own", "", "Ada", (RequestedCall.of("calculate", {"expression": "12 * 30"}),))
+    failed = InputMessage("tool_result", "Error: timed out after 30 seconds", "calculate")
 
     assert "total" not in Knowledge(_TASK.lexicon, (), (_QUESTION, call, failed), "Ada").values
 
@@ -145,33 +151,37 @@ def test_broken_calls_and_texts_do_not_break_an_agent() -> None:
     """Arguments that are no JSON, unknown tools and control characters are heard like anything else."""
     heard = (
         _QUESTION,
-        Heard("own", "", "Ada", (ToolCall("nope", "{broken"), ToolCall("run_tests", "[1]"))),
-        Heard("tool_result", "\x00\x1b[31m 7", "nope"),
-        Heard("message", "\ud800 The cost ``` after", "Bob"),
+        InputMessage("own", "", "Ada", (RequestedCall("nope", "{broken"), RequestedCall("run_tests", "[1]"))),
+        InputMessage("tool_result", "\x00\x1b[31m 7", "nope"),
+        InputMessage("message", "\ud800 The cost ``` after", "Bob"),
     )
 
-    assert isinstance(answered(Moment(_character("solver"), 3, heard, (ToolSpec("calculate"),))), Reply)
+    assert isinstance(decide(DecisionContext(_character("solver"), 3, heard, (ToolSpec("calculate"),))), Reply)
 
 
 def test_each_draw_depends_on_its_purpose_alone() -> None:
     """One more draw shifts no other; another decision draws anew."""
-    dice, again = Dice(1, "Ada", 0), Dice(1, "Ada", 0)
+    dice, again = RandomStream(1, "Ada", 0), RandomStream(1, "Ada", 0)
     again.chance(0.5, "something else")
 
     assert [dice.chance(0.5, n) for n in range(64)] == [again.chance(0.5, n) for n in range(64)]
-    assert [dice.chance(0.5, n) for n in range(64)] != [Dice(1, "Ada", 1).chance(0.5, n) for n in range(64)]
+    assert [dice.chance(0.5, n) for n in range(64)] != [RandomStream(1, "Ada", 1).chance(0.5, n) for n in range(64)]
 
 
 def test_rules_in_a_circle_come_to_an_end() -> None:
     """Rules that were stated in a circle are followed once."""
     circle = (
-        Heard("message", "The cost of the lamps is the cost after the discount plus the discount in all.", "Bob"),
-        Heard(
+        InputMessage(
+            "message", "The cost of the lamps is the cost after the discount plus the discount in all.", "Bob"
+        ),
+        InputMessage(
             "message", "The cost of the lamps is 12 euros. The discount in all is 1. The discount in all is 2.", "Bob"
         ),
     )
 
-    known = Knowledge(_TASK.lexicon, (Rule("last", "difference", ("total", "cut")),), (_QUESTION, *circle), "Ada")
+    known = Knowledge(
+        _TASK.lexicon, (DerivationRule("last", "difference", ("total", "cut")),), (_QUESTION, *circle), "Ada"
+    )
 
     assert known.needed[-1] == "last"
     assert set(known.needed) == {"total", "cut", "last"}
@@ -181,7 +191,7 @@ def test_rules_in_a_circle_come_to_an_end() -> None:
 def test_a_mistake_hangs_on_how_often_there_was_a_chance_for_it_alone() -> None:
     """Decisions more or less, because another mistake was put right, move none; each chance has a draw of its own."""
     sloppy = _character("solver", mistakes=0.5)
-    one, other = (Moment(sloppy, index, [_QUESTION], ()) for index in (0, 7))
+    one, other = (DecisionContext(sloppy, index, [_QUESTION], ()) for index in (0, 7))
 
     drawn = [one.errs("blamespan:X3", "misread", "price") for _ in range(20)]
 
@@ -192,9 +202,9 @@ def test_a_mistake_hangs_on_how_often_there_was_a_chance_for_it_alone() -> None:
 def test_how_it_goes_wrong_hangs_on_the_same() -> None:
     """The same value is misread in the same way, whichever decision that comes to be in; the next time in another."""
     sloppy = _character("solver", mistakes=1.0)
-    one, other = (Moment(sloppy, index, [_QUESTION], ()) for index in (0, 7))
+    one, other = (DecisionContext(sloppy, index, [_QUESTION], ()) for index in (0, 7))
 
-    drawn = [[read_off(moment, "price") for _ in range(5)] for moment in (one, other)]
+    drawn = [[read_value(moment, "price") for _ in range(5)] for moment in (one, other)]
 
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) > 1
@@ -203,7 +213,7 @@ def test_how_it_goes_wrong_hangs_on_the_same() -> None:
 def test_a_mistake_put_right_leaves_the_others() -> None:
     """What is repaired is not made at its place; what else goes wrong there goes wrong still."""
     hopeless = _character("solver", mistakes=1.0)
-    repaired = Moment(hopeless, 0, [_QUESTION], (), repaired=[Mistake("blamespan:X3", "misread", "price")])
+    repaired = DecisionContext(hopeless, 0, [_QUESTION], (), repaired=[Mistake("blamespan:X3", "misread", "price")])
 
     assert not repaired.errs("blamespan:X3", "misread", "price")
     assert repaired.errs("blamespan:X3", "misread", "count")
@@ -212,7 +222,7 @@ def test_a_mistake_put_right_leaves_the_others() -> None:
 @pytest.mark.parametrize("role", ["researcher", "solver"])
 def test_what_is_claimed_without_a_source_is_said_at_once(role: Role) -> None:
     """An agent that makes up a value calls nothing in the same decision, where it would not show: it states it."""
-    build = Builder("tables", Dice("test").rng("words"))
+    build = Builder("tables", RandomStream("test").rng("words"))
     lookup = Lookup("aggregate", {"column": "units"}, answer="value")
     units = build.add_lookup("units", "total of units", 250.0, lookup)
     returns = build.add_lookup("returns", "total of returns", 30.0, lookup)
@@ -221,7 +231,9 @@ def test_what_is_claimed_without_a_source_is_said_at_once(role: Role) -> None:
     )
     character = _character(role, task=task, mistakes=1.0)
 
-    reply = answered(Moment(character, 0, [Heard("task", task.question)], [ToolSpec("aggregate", "", ("column",))]))
+    reply = decide(
+        DecisionContext(character, 0, [InputMessage("task", task.question)], [ToolSpec("aggregate", "", ("column",))])
+    )
 
     assert not reply.calls
     assert {said.key for said in task.lexicon.read(reply.text, {}).said} >= {"units", "returns"}

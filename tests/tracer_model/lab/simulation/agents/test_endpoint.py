@@ -10,7 +10,7 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan_lab.simulation.agents.endpoint import EndpointPolicy, policy_from_environment
-from blamespan_lab.simulation.agents.policy import AsyncPolicy, Heard, ToolCall, ToolSpec
+from blamespan_lab.simulation.agents.policy import AsyncPolicy, InputMessage, RequestedCall, ToolSpec
 from blamespan_lab.simulation.program import Outcome, PolicyFor, Program
 from blamespan_tracer.endpoint import Endpoint
 from tests.tracer_model.lab.faults.test_manipulator import served
@@ -52,11 +52,13 @@ def test_endpoint_is_told_the_duties_the_conversation_and_the_tools() -> None:
     """It gets the team's own messages, who said them, every call with its answer, and the tools on offer."""
     call = {"id": "x", "type": "function", "function": {"name": "search_documents", "arguments": '{"query": "fee"}'}}
     heard = [
-        Heard("system", "You are the clerk."),
-        Heard("task", "What is the fee?"),
-        Heard("message", "Look it up.", "planner"),
-        Heard("own", "", "clerk", (ToolCall("search_documents", '{"query": "fee"}'), ToolCall("other", "{}"))),
-        Heard("tool_result", "12 euros", "search_documents"),
+        InputMessage("system", "You are the clerk."),
+        InputMessage("task", "What is the fee?"),
+        InputMessage("message", "Look it up.", "planner"),
+        InputMessage(
+            "own", "", "clerk", (RequestedCall("search_documents", '{"query": "fee"}'), RequestedCall("other", "{}"))
+        ),
+        InputMessage("tool_result", "12 euros", "search_documents"),
     ]
     with served({"role": "assistant", "content": None, "tool_calls": [call]}) as endpoint:
         policy = policies(endpoint.url)(next(iter(CHAIN.stage().policies.values())).character)  # type: ignore[union-attr]
@@ -64,7 +66,7 @@ def test_endpoint_is_told_the_duties_the_conversation_and_the_tools() -> None:
         reply = asyncio.run(policy.areply(heard, [ToolSpec("search_documents", "Searches.", ("query",))]))
         ((path, key, body),) = endpoint.asked()
 
-    assert reply.calls == (ToolCall("search_documents", '{"query": "fee"}'),)
+    assert reply.calls == (RequestedCall("search_documents", '{"query": "fee"}'),)
     assert (path, key) == ("/v1/chat/completions", "Bearer secret")
     assert [message["role"] for message in body["messages"]] == ["system", "user", "user", "assistant", "tool", "tool"]
     assert body["messages"][2]["content"] == "planner: Look it up."
@@ -156,7 +158,7 @@ def test_half_characters_can_be_sent() -> None:
     with served("Noted.") as endpoint:
         policy = policies(endpoint.url)(next(iter(CHAIN.stage().policies.values())).character)  # type: ignore[union-attr]
         assert isinstance(policy, AsyncPolicy)
-        reply = asyncio.run(policy.areply([Heard("task", "a\ud800b")], []))
+        reply = asyncio.run(policy.areply([InputMessage("task", "a\ud800b")], []))
         ((_, _, body),) = endpoint.asked()
 
     assert reply.text == "Noted."

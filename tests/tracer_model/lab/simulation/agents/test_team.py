@@ -7,24 +7,26 @@ from statistics import median
 
 import pytest
 
-from blamespan_lab.simulation.agents.agent import Moment
-from blamespan_lab.simulation.agents.policy import Heard
-from blamespan_lab.simulation.agents.protocols import answered
-from blamespan_lab.simulation.agents.team import TERSE, Voice, voice_of
+from blamespan_lab.simulation.agents.agent import DecisionContext
+from blamespan_lab.simulation.agents.policy import InputMessage
+from blamespan_lab.simulation.agents.protocols import decide
+from blamespan_lab.simulation.agents.team import TERSE, WritingStyle, draw_style
 from blamespan_lab.simulation.program import Program
-from blamespan_lab.simulation.simulated_run import SimulatedPolicy, Stage
+from blamespan_lab.simulation.simulated_run import SimulatedPolicy, SimulatedRun
 from blamespan_lab.simulation.tasks import FAMILIES
 
-_WORDY = (Voice(True, "plain"), Voice(True, "bold"), Voice(True, "headings"))
+_WORDY = (WritingStyle(True, "plain"), WritingStyle(True, "bold"), WritingStyle(True, "headings"))
 
 
-def _texts(stage: Stage, voice: Voice) -> dict[str, str]:
+def _texts(stage: SimulatedRun, voice: WritingStyle) -> dict[str, str]:
     """Give what each agent of a team says first on the question, in *voice*."""
     said = {}
     for name, policy in stage.policies.items():
         assert isinstance(policy, SimulatedPolicy)
-        moment = Moment(replace(policy.character, voice=voice), 0, (Heard("task", stage.task.question),), ())
-        said[name] = answered(moment).text
+        moment = DecisionContext(
+            replace(policy.character, voice=voice), 0, (InputMessage("task", stage.task.question),), ()
+        )
+        said[name] = decide(moment).text
     return said
 
 
@@ -44,7 +46,7 @@ def test_a_wordy_agent_is_read_like_a_terse_one(family: str, topology: str) -> N
 
 def test_a_third_of_the_agents_are_wordy() -> None:
     """Some teams have hardly any wordy agents, others many."""
-    shares = [sum(voice_of(seed, f"agent {n}").is_wordy for n in range(10)) / 10 for seed in range(400)]
+    shares = [sum(draw_style(seed, f"agent {n}").is_wordy for n in range(10)) / 10 for seed in range(400)]
 
     assert 0.3 < sum(shares) / len(shares) < 0.4
     assert min(shares) == 0
@@ -56,7 +58,7 @@ def test_wordy_agents_write_as_much_as_language_models_do() -> None:
     lengths: list[int] = []
     for seed in range(12):
         program = Program("word_problems", "chain", "langgraph", seed=seed)
-        wordy = {member.name for member in program.stage().team if voice_of(seed, member.name).is_wordy}
+        wordy = {member.name for member in program.stage().team if draw_style(seed, member.name).is_wordy}
         lengths += [len(d.reply.text) for d in program.run().decisions if d.agent in wordy and d.reply.text]
 
     assert 450 <= median(lengths) <= 900
@@ -72,4 +74,4 @@ def test_how_an_agent_writes_goes_by_seed_and_name_alone() -> None:
         for stage in (clean, erring)
     ]
 
-    assert voices[0] == voices[1] == {name: voice_of(3, name) for name in voices[0]}
+    assert voices[0] == voices[1] == {name: draw_style(3, name) for name in voices[0]}

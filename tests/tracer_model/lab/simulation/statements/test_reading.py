@@ -8,31 +8,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blamespan_lab.simulation.statements.facts import Fact, Limit, Rule, Value, same
-from blamespan_lab.simulation.statements.reading import Lexicon, Said
-from blamespan_lab.simulation.statements.writing import correct, laid_out, sentence, state, state_rule
+from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value, is_same
+from blamespan_lab.simulation.statements.reading import Statement, TaskLexicon
+from blamespan_lab.simulation.statements.writing import end_sentence, lay_out, write_correction, write_fact, write_rule
 from blamespan_lab.wordings.banks import STATEMENTS
 
 _FACTS = {
     fact.key: fact
     for fact in (
-        Fact("price", "price of a lamp", unit="euros"),
-        Fact("count", "number of lamps"),
-        Fact("fee", "delivery fee", unit="euros"),
-        Fact("total", "cost of all lamps", unit="euros"),
-        Fact("share", "discount rate", unit="percent"),
-        Fact("lasts", "duration of the trip", unit="minutes"),
-        Fact("maker", "maker of the Orion Kettle", "name"),
-        Fact("born", "birth year of the founder", by_name="birth year of {founder}"),
-        Fact("founder", "founder of the maker", "name", by_name="founder of {maker}"),
-        Fact("negatives", "negative numbers", "choice", choices=("skipped", "kept")),
-        Fact("offer", "offer of Elm Court", "verdict", choices=("suitable", "not suitable")),
-        Fact("budget", "cost allowed", "limit", unit="euros"),
-        Fact("best", "venue to be booked", "name"),
-        Fact("code", "function solve", "code"),
+        TaskFact("price", "price of a lamp", unit="euros"),
+        TaskFact("count", "number of lamps"),
+        TaskFact("fee", "delivery fee", unit="euros"),
+        TaskFact("total", "cost of all lamps", unit="euros"),
+        TaskFact("share", "discount rate", unit="percent"),
+        TaskFact("lasts", "duration of the trip", unit="minutes"),
+        TaskFact("maker", "maker of the Orion Kettle", "name"),
+        TaskFact("born", "birth year of the founder", by_name="birth year of {founder}"),
+        TaskFact("founder", "founder of the maker", "name", by_name="founder of {maker}"),
+        TaskFact("negatives", "negative numbers", "choice", choices=("skipped", "kept")),
+        TaskFact("offer", "offer of Elm Court", "verdict", choices=("suitable", "not suitable")),
+        TaskFact("budget", "cost allowed", "limit", unit="euros"),
+        TaskFact("best", "venue to be booked", "name"),
+        TaskFact("code", "function solve", "code"),
     )
 }
-_LEXICON = Lexicon(_FACTS, "total", {"best": ("price", "fee")})
+_LEXICON = TaskLexicon(_FACTS, "total", {"best": ("price", "fee")})
 _AMOUNTS = st.one_of(
     st.integers(-99_999, 9_999_999).map(float), st.integers(1, 999_999).map(lambda cents: round(cents / 100, 2))
 )
@@ -44,7 +44,7 @@ _VALUES: dict[str, st.SearchStrategy[Value]] = {
 _SEEDS = st.integers(0, 10**6)
 
 
-def _value_of(fact: Fact) -> st.SearchStrategy[Value]:
+def _value_of(fact: TaskFact) -> st.SearchStrategy[Value]:
     return st.sampled_from(fact.choices) if fact.choices else _VALUES[fact.kind]
 
 
@@ -53,56 +53,56 @@ _STATED = st.sampled_from([fact for fact in _FACTS.values() if fact.kind != "cod
 )
 
 
-def _read(text: str) -> list[Said]:
+def _read(text: str) -> list[Statement]:
     return list(_LEXICON.read(text).said)
 
 
 @given(_STATED, _SEEDS, st.booleans())
 @settings(max_examples=250, deadline=None, derandomize=True)
-def test_what_is_stated_is_read_back(stated: tuple[Fact, Value, Value], seed: int, has_working: bool) -> None:
+def test_what_is_stated_is_read_back(stated: tuple[TaskFact, Value, Value], seed: int, has_working: bool) -> None:
     """Every wording of every kind of fact is read as exactly the fact and value it states."""
     fact, value, _ = stated
-    text = sentence(state(fact, value, Random(seed), working="3 * 4" if has_working else ""))
+    text = end_sentence(write_fact(fact, value, Random(seed), working="3 * 4" if has_working else ""))
 
     (said,) = _read(text)
 
     assert (said.key, said.is_denied) == (fact.key, False), text
-    assert same(said.value, value), text
+    assert is_same(said.value, value), text
 
 
 @given(_STATED, _SEEDS)
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_a_correction_is_read_as_the_new_value(stated: tuple[Fact, Value, Value], seed: int) -> None:
+def test_a_correction_is_read_as_the_new_value(stated: tuple[TaskFact, Value, Value], seed: int) -> None:
     """ "Not 12 but 14" is 14, in every wording."""
     fact, value, wrong = stated
-    if same(value, wrong) or fact.choices:
+    if is_same(value, wrong) or fact.choices:
         return
 
-    text = sentence(correct(fact, value, wrong, Random(seed)))
+    text = end_sentence(write_correction(fact, value, wrong, Random(seed)))
 
     assert [(said.key, said.is_denied) for said in _read(text)] == [(fact.key, False)], text
-    assert same(_read(text)[0].value, value), text
+    assert is_same(_read(text)[0].value, value), text
 
 
 @given(st.lists(_STATED, min_size=2, max_size=6, unique_by=lambda stated: stated[0].key), _SEEDS)
 @settings(max_examples=80, deadline=None, derandomize=True)
-def test_a_message_of_many_facts_is_read_whole(stated: list[tuple[Fact, Value, Value]], seed: int) -> None:
+def test_a_message_of_many_facts_is_read_whole(stated: list[tuple[TaskFact, Value, Value]], seed: int) -> None:
     """Lists, joined sentences and plain prose lose no statement and mix none up."""
     rng = Random(seed)
-    text = laid_out([state(fact, value, rng) for fact, value, _ in stated], rng)
+    text = lay_out([write_fact(fact, value, rng) for fact, value, _ in stated], rng)
 
     read = {said.key: said.value for said in _read(text)}
 
     assert sorted(read) == sorted(fact.key for fact, _, _ in stated), text
-    assert all(same(read[fact.key], value) for fact, value, _ in stated), text
+    assert all(is_same(read[fact.key], value) for fact, value, _ in stated), text
 
 
 @given(st.lists(_STATED, min_size=3, max_size=5, unique_by=lambda stated: stated[0].key), _SEEDS, st.integers(0, 2))
 @settings(max_examples=50, deadline=None, derandomize=True)
-def test_a_dropped_sentence_is_not_read(stated: list[tuple[Fact, Value, Value]], seed: int, dropped: int) -> None:
+def test_a_dropped_sentence_is_not_read(stated: list[tuple[TaskFact, Value, Value]], seed: int, dropped: int) -> None:
     """What nobody says nobody knows."""
     rng = Random(seed)
-    sentences = [sentence(state(fact, value, rng)) for fact, value, _ in stated]
+    sentences = [end_sentence(write_fact(fact, value, rng)) for fact, value, _ in stated]
     del sentences[dropped]
 
     keys = {said.key for said in _read(" ".join(sentences))}
@@ -117,11 +117,11 @@ def test_a_rule_is_read_back(operation: str) -> None:
     two = inputs.get(operation, ("price", "fee"))
     wide = [("price", "fee", "count")] if operation in ("sum", "larger", "smaller") else []
     out = "best" if operation in ("lowest", "highest") else "fee" if operation == "percent" else "total"
-    rules = [Rule(out, operation, names) for names in [two, *wide]]
+    rules = [DerivationRule(out, operation, names) for names in [two, *wide]]
 
     for rule in rules:
         for seed in range(40):
-            text = sentence(state_rule(rule, _FACTS, "price", Random(seed)))
+            text = end_sentence(write_rule(rule, _FACTS, "price", Random(seed)))
             assert _LEXICON.read(text).rules == (rule,), text
 
 
@@ -157,7 +157,7 @@ def test_prose_that_was_not_written_by_us_is_read(text: str, expected: dict[str,
 
 def test_a_negated_statement_is_a_denial() -> None:
     """ "Is not 12" says nothing of what it is."""
-    assert _read("The price of a lamp is not 12 euros.") == [Said("price", 12.0, is_denied=True)]
+    assert _read("The price of a lamp is not 12 euros.") == [Statement("price", 12.0, is_denied=True)]
 
 
 def test_a_negated_rule_is_no_rule() -> None:
@@ -169,16 +169,16 @@ def test_facts_are_read_by_the_names_the_reader_believes() -> None:
     """A text may call a fact by what another fact is; who believes otherwise does not understand it."""
     text = "The birth year of Ada Rossi is 1903."
 
-    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).said == (Said("born", 1903.0),)
+    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).said == (Statement("born", 1903.0),)
     assert _LEXICON.read(text, {"founder": "Ole Dahl"}).said == ()
 
 
 def test_code_is_read_from_its_block_and_rejected_in_words() -> None:
     """The last block is the code; a message that calls it wrong takes it back."""
     assert _read("Here:\n```python\ndef solve(v):\n    return v\n```") == [
-        Said("code", "def solve(v):\n    return v\n")
+        Statement("code", "def solve(v):\n    return v\n")
     ]
-    assert _read("The function solve fails its tests.") == [Said("code", None, is_denied=True)]
+    assert _read("The function solve fails its tests.") == [Statement("code", None, is_denied=True)]
 
 
 @given(st.text(max_size=300))
