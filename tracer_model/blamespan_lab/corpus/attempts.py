@@ -222,7 +222,7 @@ class Attempts:
         if decisive is None or place is None:
             self.tally["dropped: not-a-decision"] += 1
             return None
-        duties: dict[str, str] = {member.name: member.role for member in program.stage().team}
+        duties: dict[str, str] = {member.name: member.role for member in program.prepare().team}
         longer = len(run.trace.steps) / len(twin.trace.steps) - 1 if twin is not None else 0.0
         found = Failure(run, twin, place, pull(run.trace, decisive.step, duties, extra_steps=longer))
         self.failures[run.label.purpose].append(found)

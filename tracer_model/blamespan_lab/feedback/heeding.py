@@ -35,12 +35,12 @@ class HeedfulPolicy(SimulatedPolicy):
 
     heed: float = 0.0
 
-    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Answer to the messages *heard*, feedback in them being heeded, not taken for statements of the task."""
-        notes = tuple(dict.fromkeys(note for message in heard for note in notes_in(message.text)))
-        plain = [replace(message, text=without_feedback(message.text)) for message in heard]
-        moment = _HeedfulMoment(
-            self.character,
+    def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+        """Answer to the messages *messages*, feedback in them being heeded, not taken for statements of the task."""
+        notes = tuple(dict.fromkeys(note for message in messages for note in notes_in(message.text)))
+        plain = [replace(message, text=without_feedback(message.text)) for message in messages]
+        context = _HeedfulMoment(
+            self.profile,
             self.index,
             plain,
             tools,
@@ -50,8 +50,8 @@ class HeedfulPolicy(SimulatedPolicy):
             heed=self.heed,
         )
         self.index += 1
-        said = decide(moment)
-        self.mistakes = tuple(moment.mistakes)
+        said = decide(context)
+        self.mistakes = tuple(context.mistakes)
         return said
 
 
@@ -64,17 +64,17 @@ class _HeedfulMoment(DecisionContext):
         super().__post_init__()
         self.care = 1 - (1 - self.care) * self._left(_CHECKING) if self.care > 0 else 0.0
 
-    def prone(self, mode: str) -> float:
+    def mistake_probability(self, mode: str) -> float:
         """Give the probability of a mistake of *mode*: lower after feedback on such."""
-        return self.who.mistakes * self._left(mode)
+        return self.profile.mistakes * self._left(mode)
 
     def _left(self, code: str) -> float:
         """Give the share of its mistakes of a kind that an agent still makes."""
         left = 1.0
         for note in self.notes:
             if note.agent is None:
-                left *= 1 - self.heed / len(self.who.team)
-            elif note.agent == self.who.member.name:
+                left *= 1 - self.heed / len(self.profile.team)
+            elif note.agent == self.profile.member.name:
                 left *= 1 - (self.heed if note.mode is None or _same(note.mode, mode(code)) else self.heed / 2)
         return left
 

@@ -124,21 +124,22 @@ class Program:
         policy_for: PolicyFor | None = None,
     ) -> Outcome:
         """Run the team once, as `run`, in the running event loop; runs of one loop may overlap."""
-        stage = self.stage(overrides=overrides or {}, on_reply=on_reply, repairs=repairs, policy_for=policy_for)
+        run = self.prepare(overrides=overrides or {}, on_reply=on_reply, repairs=repairs, policy_for=policy_for)
         perform = _import_performer(self.framework)
         try:
-            work = perform(self.topology, stage)
-            said = await (work if policy_for is not None else await_unless_stuck(work))  # an endpoint may take its time
+            work = perform(self.topology, run)
+            # an endpoint may take its time
+            messages = await (work if policy_for is not None else await_unless_stuck(work))
         except StuckError as error:
             _log.warning("%s: %r", error, self)
-            return Outcome("", False, tuple(stage.decisions), str(error), stage.ran_out, is_void=True)
+            return Outcome("", False, tuple(run.decisions), str(error), run.ran_out, is_void=True)
         except Exception as error:  # whatever a framework raises: the run broke, and that is its outcome
-            told = stage.trouble or f"{type(error).__name__}: {error}"
-            return Outcome("", False, tuple(stage.decisions), told, stage.ran_out, bool(stage.trouble))
-        if stage.trouble:  # a framework may have gone on without the answer
-            return Outcome("", False, tuple(stage.decisions), stage.trouble, stage.ran_out, is_void=True)
-        text = _find_final_text(stage, said)
-        return Outcome(text, stage.task.check(text), tuple(stage.decisions), ran_out=stage.ran_out)
+            reason = run.trouble or f"{type(error).__name__}: {error}"
+            return Outcome("", False, tuple(run.decisions), reason, run.ran_out, bool(run.trouble))
+        if run.trouble:  # a framework may have gone on without the answer
+            return Outcome("", False, tuple(run.decisions), run.trouble, run.ran_out, is_void=True)
+        text = _find_final_text(run, messages)
+        return Outcome(text, run.task.check(text), tuple(run.decisions), ran_out=run.ran_out)
 
     def task(self) -> Task:
         """Make the task that the seed stands for."""
@@ -146,7 +147,7 @@ class Program:
             self.family, self.seed, self.size or self._rng("size").choice((3, 3, 4, 5, 6, 7, 8, 9, 10, 12))
         )
 
-    def stage(
+    def prepare(
         self,
         *,
         overrides: Mapping[tuple[str, int], Reply] | None = None,
@@ -167,7 +168,7 @@ class Program:
             team = tuple(TeamMember("MagenticOneOrchestrator", m.role) if m.role == "orchestrator" else m for m in team)
         briefs = topology.is_relay
         rng = self._rng("system")
-        characters = {
+        profiles = {
             member.name: AgentProfile(
                 member,
                 task,
@@ -180,7 +181,7 @@ class Program:
                 briefs=briefs,
                 hands_over=topology.hands_over,
                 part=self._part(member, team),
-                voice=draw_style(self.seed, member.name),
+                style=draw_style(self.seed, member.name),
             )
             for member in team
         }
@@ -188,10 +189,10 @@ class Program:
             task,
             team,
             {
-                name: policy_for(character)
+                name: policy_for(profile)
                 if policy_for is not None
-                else SimulatedPolicy(character, repairs=_select_repairs(repairs or {}, name))
-                for name, character in characters.items()
+                else SimulatedPolicy(profile, repairs=_select_repairs(repairs or {}, name))
+                for name, profile in profiles.items()
             },
             {m.name: write_instructions(m, team, m.role in topology.closers, rng) for m in team},
             self._tools(task, team),
@@ -202,7 +203,7 @@ class Program:
     def _part(self, member: TeamMember, team: Sequence[TeamMember]) -> tuple[int, int]:
         if self.topology != "parallel":
             return (0, 1)
-        branches = [each.name for each in team[1:-3]]
+        branches = [member.name for member in team[1:-3]]
         return (branches.index(member.name), len(branches)) if member.name in branches else (0, 1)
 
     def _tools(self, task: Task, team: Sequence[TeamMember]) -> dict[str, frozenset[str]]:
@@ -249,12 +250,12 @@ def _select_repairs(repairs: Repairs, name: str) -> dict[int, Collection[Mistake
     return {number: mistakes for (agent, number), mistakes in repairs.items() if agent == name}
 
 
-def _find_final_text(stage: SimulatedRun, said: Sequence[tuple[str, str]]) -> str:
-    """Give the answer of who has to give it, or else the last message that states one, or else the last."""
-    answerers = stage.named("reporter", "judge")
-    answers = [text for sender, text in said if sender in answerers]
-    answers = answers or [text for _, text in said if stage.task.answer_in(text) is not None]
-    return (answers or [text for _, text in said] or [""])[-1]
+def _find_final_text(run: SimulatedRun, messages: Sequence[tuple[str, str]]) -> str:
+    """Return the answer of who has to give it, or else the last message that states one, or else the last."""
+    answerers = run.names_of("reporter", "judge")
+    answers = [text for sender, text in messages if sender in answerers]
+    answers = answers or [text for _, text in messages if run.task.read_answer(text) is not None]
+    return (answers or [text for _, text in messages] or [""])[-1]
 
 
 _LOOK_S = 0.5

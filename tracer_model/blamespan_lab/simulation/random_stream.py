@@ -30,5 +30,5 @@ class RandomStream:
         return probability >= 1 or stable_seed(*self._parts, *purpose) / 2**64 < probability
 
     def rng(self, *purpose: object) -> Random:
-        """Give a stream of its own to *purpose*."""
+        """Return a generator of its own for *purpose*."""
         return Random(stable_seed(*self._parts, *purpose))  # noqa: S311  # reproducible on purpose

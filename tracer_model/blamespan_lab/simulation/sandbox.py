@@ -90,7 +90,7 @@ def run_code(code: str, name: str, examples: Sequence[object]) -> CodeResult:
 
 
 def is_running_code() -> bool:
-    """Tell whether code is being run in some thread right now."""
+    """Return whether code is being run in some thread right now."""
     return bool(_trying)
 
 
@@ -104,7 +104,7 @@ def _run_once(code: str, name: str, examples: str) -> CodeResult:
 
 
 def _run(code: str, name: str, examples: str) -> CodeResult:
-    given = json.dumps({"code": code, "name": name, "examples": json.loads(examples)})
+    request = json.dumps({"code": code, "name": name, "examples": json.loads(examples)})
     command = [sys.executable, "-I", "-S", "-c", _RUNNER]
     if has_network_namespace():
         command = ["unshare", "--user", "--map-current-user", "--net", *command]
@@ -112,7 +112,7 @@ def _run(code: str, name: str, examples: str) -> CodeResult:
         try:
             done = subprocess.run(  # noqa: S603  # our own command; the code goes in by stdin
                 command,
-                input=given,
+                input=request,
                 capture_output=True,
                 text=True,
                 timeout=_TIMEOUT_S,
@@ -139,7 +139,7 @@ def _read(text: str) -> CodeResult:
 
 @lru_cache(maxsize=1)
 def has_network_namespace() -> bool:
-    """Tell whether this system lets us run a process without any network."""
+    """Return whether this system lets us run a process without any network."""
     path = shutil.which("unshare")
     if path is None:
         return False

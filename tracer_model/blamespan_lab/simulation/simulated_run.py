@@ -18,7 +18,7 @@ from blamespan_lab.simulation.tasks.task import Task, Tool
 __all__ = ["CURRENT_RUN", "OnReply", "PolicyDecision", "SimulatedPolicy", "SimulatedRun"]
 
 OnReply = Callable[[str, int, "tuple[InputMessage, ...]", Reply], Reply]
-"""Sees each decision (agent, its number, what was heard, what would be said) and gives what is said instead."""
+"""Sees each decision (agent, its number, the messages, its reply) and returns the reply that is given instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +44,31 @@ class PolicyDecision:
 
 @dataclass
 class SimulatedPolicy:
-    """A character as a policy: stateless but for the number of its next decision, and of its draws.
+    """An agent's profile as a policy: stateless but for the number of its next decision, and of its draws.
 
     Attributes:
-        character: Whose.
+        profile: Whose decisions they are.
         index: Number of the next decision.
         repairs: For the numbers of decisions: mistakes that it does not make there.
         mistakes: What it did wrong in the last decision.
         draws: How often it has drawn for each purpose.
     """
 
-    character: AgentProfile
+    profile: AgentProfile
     index: int = 0
     repairs: Mapping[int, Collection[Mistake]] = field(default_factory=dict)
     mistakes: tuple[Mistake, ...] = ()
     draws: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
-    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
-        moment = DecisionContext(self.character, self.index, heard, tools, self.repairs.get(self.index, ()), self.draws)
+    def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+        """Answer to *messages*, the latest last; *tools* are those on offer in this call."""
+        context = DecisionContext(
+            self.profile, self.index, messages, tools, self.repairs.get(self.index, ()), self.draws
+        )
         self.index += 1
-        said = decide(moment)
-        self.mistakes = tuple(moment.mistakes)
-        return said
+        reply = decide(context)
+        self.mistakes = tuple(context.mistakes)
+        return reply
 
 
 @dataclass
@@ -97,7 +99,7 @@ class SimulatedRun:
     ran_out: bool = False
     trouble: str = ""
 
-    async def areply(self, name: str, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+    async def areply(self, name: str, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Let the agent *name* decide, and wait for it where its policy is one to wait for.
 
         Raises:
@@ -105,15 +107,15 @@ class SimulatedRun:
         """
         policy = self.policies[name]
         if not isinstance(policy, AsyncPolicy):
-            return self.reply(name, heard, tools)
+            return self.reply(name, messages, tools)
         try:
-            said = await policy.areply(heard, tools)
+            reply = await policy.areply(messages, tools)
         except NoAnswer as error:
             self.trouble = str(error)
             raise
-        return self._decided(name, heard, said)
+        return self._record_decision(name, messages, reply)
 
-    def reply(self, name: str, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+    def reply(self, name: str, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Let the agent *name* decide at once.
 
         Raises:
@@ -122,14 +124,14 @@ class SimulatedRun:
         policy = self.policies[name]
         if isinstance(policy, AsyncPolicy):
             raise TypeError(f"expected {name!r} to be asked in an event loop, got a plain call. Run the graph async")
-        return self._decided(name, heard, policy.reply(heard, tools))
+        return self._record_decision(name, messages, policy.reply(messages, tools))
 
-    def _decided(self, name: str, heard: Sequence[InputMessage], said: Reply) -> Reply:
+    def _record_decision(self, name: str, messages: Sequence[InputMessage], reply: Reply) -> Reply:
         policy = self.policies[name]
         index = sum(1 for decision in self.decisions if decision.agent == name)
-        final = self.overrides.get((name, index), said)
+        final = self.overrides.get((name, index), reply)
         if self.on_reply is not None:
-            final = self.on_reply(name, index, tuple(heard), final)
+            final = self.on_reply(name, index, tuple(messages), final)
         span = trace.get_current_span()
         context, parent = span.get_span_context(), getattr(span, "parent", None)
         self.decisions.append(
@@ -137,9 +139,13 @@ class SimulatedRun:
                 name,
                 index,
                 final,
-                policy.mistakes if isinstance(policy, SimulatedPolicy) and final == said else (),
+                policy.mistakes if isinstance(policy, SimulatedPolicy) and final == reply else (),
                 f"{context.trace_id:032x}" if context.is_valid else "",
-                tuple(f"{each.span_id:016x}" for each in (context, parent) if each is not None and each.is_valid),
+                tuple(
+                    f"{span_context.span_id:016x}"
+                    for span_context in (context, parent)
+                    if span_context is not None and span_context.is_valid
+                ),
             )
         )
         return final
@@ -148,14 +154,14 @@ class SimulatedRun:
         """List the task's tools that the agent *name* has."""
         return tuple(tool for tool in self.task.tools if tool.name in self.tools.get(name, ()))
 
-    def described(self, name: str) -> str:
-        """Say in a few words what the agent *name* does."""
+    def describe(self, name: str) -> str:
+        """Describe in a few words what the agent *name* does."""
         return next(f"Does the part of a {member.role}." for member in self.team if member.name == name)
 
-    def named(self, *roles: str) -> list[str]:
+    def names_of(self, *roles: str) -> list[str]:
         """List the names of those who have one of *roles*."""
         return [member.name for member in self.team if member.role in roles]
 
 
-CURRENT_RUN: ContextVar[SimulatedRun] = ContextVar("blamespan_simulation_stage")
+CURRENT_RUN: ContextVar[SimulatedRun] = ContextVar("blamespan_simulated_run")
 """The run that is on in this context: graphs are compiled once and used by many runs."""

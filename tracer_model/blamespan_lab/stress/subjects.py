@@ -123,7 +123,7 @@ class _BundledSubject:
 
     def roles(self, task: int, run: Run) -> Mapping[str, Sequence[str]]:
         found: dict[str, list[str]] = {}
-        for member in self._program(task).stage().team:
+        for member in self._program(task).prepare().team:
             found.setdefault(member.role, []).append(member.name)
         return {role: names for role, names in found.items() if set(names) & set(run.agents)}
 

@@ -48,10 +48,10 @@ def test_feedback_is_no_statement_of_the_task() -> None:
 
 def test_agent_that_is_told_nothing_is_a_plain_simulated_one() -> None:
     """Without feedback, what is said is what the simulation says."""
-    character = next(iter(CHAIN.stage().policies.values())).character  # type: ignore[union-attr]
-    heard = [InputMessage("task", CHAIN.task().question)]
+    profile = next(iter(CHAIN.prepare().policies.values())).profile  # type: ignore[union-attr]
+    messages = [InputMessage("task", CHAIN.task().question)]
 
-    assert HeedfulPolicy(character, heed=0.7).reply(heard, ()) == SimulatedPolicy(character).reply(heard, ())
+    assert HeedfulPolicy(profile, heed=0.7).reply(messages, ()) == SimulatedPolicy(profile).reply(messages, ())
 
 
 def test_unheeded_feedback_is_no_feedback() -> None:

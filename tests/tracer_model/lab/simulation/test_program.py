@@ -54,7 +54,7 @@ def test_the_same_program_gives_the_same_trace(topology: str, framework: str, re
     assert _drawn(trace) == _drawn(again)
     assert (first.final_text, first.succeeded) == (second.final_text, second.succeeded)
     assert {d.reply for d in first.decisions} == {d.reply for d in second.decisions}
-    members = {member.name for member in program.stage().team}
+    members = {member.name for member in program.prepare().team}
     assert {agent.name for agent in trace.agents} <= members | {"user"}
 
 
@@ -104,9 +104,9 @@ def test_a_hook_sees_every_decision_and_may_replace_it() -> None:
     """`on_reply` is called with agent, number, what was heard and what would be said."""
     seen: list[tuple[str, int]] = []
 
-    def silence_the_planner(agent: str, index: int, heard: tuple[InputMessage, ...], reply: Reply) -> Reply:
+    def silence_the_planner(agent: str, index: int, messages: tuple[InputMessage, ...], reply: Reply) -> Reply:
         seen.append((agent, index))
-        assert heard[0].kind == "system"
+        assert messages[0].kind == "system"
         return Reply("Nothing to plan.") if agent == "planner" else reply
 
     outcome = Program("word_problems", "chain", "langgraph", seed=2).run(on_reply=silence_the_planner)
@@ -118,8 +118,8 @@ def test_a_hook_sees_every_decision_and_may_replace_it() -> None:
 class _Parrot:
     """Says the question again, whatever it hears."""
 
-    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        return Reply(next(message.text for message in heard if message.kind == "task"))
+    def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+        return Reply(next(message.text for message in messages if message.kind == "task"))
 
 
 @pytest.mark.parametrize("framework", ["autogen", "langgraph"])
@@ -127,7 +127,7 @@ def test_another_policy_may_take_the_agents_places(framework: str) -> None:
     """Whatever can reply can be the agents' model."""
     program = Program("word_problems", "chain", framework, seed=2)  # type: ignore[arg-type]
 
-    outcome = program.run(policy_for=lambda character: _Parrot())
+    outcome = program.run(policy_for=lambda profile: _Parrot())
 
     assert {d.reply.text for d in outcome.decisions} == {program.task().question}
     assert not outcome.succeeded
@@ -169,7 +169,7 @@ def test_names_carry_no_knowledge() -> None:
     ]
 
     assert [o.succeeded for o in outcomes] == [True, True]
-    members = Program("planning", "round_robin", "langgraph", cast="neutral", seed=5).stage().team
+    members = Program("planning", "round_robin", "langgraph", cast="neutral", seed=5).prepare().team
     assert all(member.name.startswith("Agent_") for member in members)
 
 

@@ -31,7 +31,7 @@ def test_a_question_states_what_is_given_and_the_rules(family: str) -> None:
     for task in _tasks(family, 12):
         reading = task.lexicon.read(task.question)
         given = {key: task.truth[key] for key in task.sources if task.lexicon.facts[key].lookup is None}
-        said = {each.key: each.value for each in reading.said}
+        said = {each.key: each.value for each in reading.statements}
 
         assert said.keys() == given.keys(), task.question
         assert all(is_same(said[key], value) for key, value in given.items()), task.question
@@ -59,7 +59,7 @@ def test_tools_give_what_is_to_be_found(family: str) -> None:
             if fact.lookup.answer == "value":
                 assert is_same(float(answer), task.truth[key])
             else:
-                said = {each.key: each.value for each in task.lexicon.read(answer, task.truth).said}
+                said = {each.key: each.value for each in task.lexicon.read(answer, task.truth).statements}
                 assert is_same(said[key], task.truth[key]), answer
 
 

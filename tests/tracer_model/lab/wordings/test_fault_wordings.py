@@ -84,6 +84,6 @@ def test_conclusion_is_read_as_the_answer(half: str) -> None:
     """Whoever reads that the answer is another takes it for the answer."""
     lexicon = TaskLexicon({"cost": TaskFact("cost", "cost of the trip")}, "cost")
     for text in said("conclusions", half):
-        read = lexicon.read("The cost of the trip is 12. " + text.format(value="21")).said
+        read = lexicon.read("The cost of the trip is 12. " + text.format(value="21")).statements
 
         assert read[-1] == Statement("cost", 21.0), text

@@ -66,7 +66,7 @@ def _worded(text: str) -> Iterator[str]:
 
 def _read(text: str, target: str) -> tuple[object, ...]:
     reading = replace(_LEXICON, target=target).read(text)
-    return (*reading.said, *reading.rules)
+    return (*reading.statements, *reading.rules)
 
 
 @pytest.mark.parametrize("name", sorted(_BANKS))
@@ -115,7 +115,7 @@ def test_a_statement_is_read_behind_any_lead(name: str) -> None:
         for seed, text in enumerate(_worded(template)):
             said = prefix_statement(text, write_fact(_FACTS[key], value, Random(seed)))
 
-            assert {(each.key, each.value) for each in replace(_LEXICON, target=key).read(said).said} == {
+            assert {(each.key, each.value) for each in replace(_LEXICON, target=key).read(said).statements} == {
                 (key, value)
             }, said
 

@@ -30,161 +30,173 @@ __all__ = [
 ]
 
 
-def report(moment: DecisionContext) -> Reply:
-    """Give the final answer."""
-    if moment.target not in moment.values:
-        done = derive_facts(moment, everything=True)
-        if moment.target not in done:
+def report(context: DecisionContext) -> Reply:
+    """Report the final answer."""
+    if context.target not in context.values:
+        done = derive_facts(context, everything=True)
+        if context.target not in done:
             return speak(
-                moment,
-                moment.composed(ask_for_inputs(moment), closes=choose_termination_word(moment, moment.who.closes)),
+                context,
+                context.compose(ask_for_inputs(context), closes=choose_termination_word(context)),
             )
-    value = read_value(moment, moment.target)
-    text = prefix_statement(choose(TALK.finals, moment.rng), moment.says(moment.target, value))
-    return speak(moment, moment.composed(text, closes=choose_termination_word(moment, moment.who.closes), opening=" "))
+    value = read_value(context, context.target)
+    text = prefix_statement(choose(TALK.finals, context.rng), context.state(context.target, value))
+    return speak(context, context.compose(text, closes=choose_termination_word(context), opening=" "))
 
 
-def call_tools(moment: DecisionContext) -> tuple[RequestedCall, ...]:
+def call_tools(context: DecisionContext) -> tuple[RequestedCall, ...]:
     """Ask for what is missing, as much as the pace allows; or claim to know some of it, and look no further."""
-    if not moment.tools:
+    if not context.tools:
         return ()
-    keys = [key for key in moment.knowledge.missing() if moment.is_mine(key)][: moment.who.pace]
-    made_up = [key for key in keys if _is_callable(moment, key) and moment.errs("blamespan:X1", "claims", key)]
-    if made_up:  # a reply that calls says nothing: what is claimed is said at once, and shows
-        moment.values.update({key: moment.made_up(key) for key in made_up})
+    keys = [key for key in context.knowledge.missing() if context.is_mine(key)][: context.profile.pace]
+    invented = [key for key in keys if _is_callable(context, key) and context.errs("blamespan:X1", "claims", key)]
+    if invented:  # a reply that calls says nothing: what is claimed is said at once, and shows
+        context.values.update({key: context.draw_claim(key) for key in invented})
         return ()
-    asked = [moment.call(key) for key in keys]
+    asked = [context.call(key) for key in keys]
     return tuple(call for call in asked if call is not None)
 
 
-def list_claims(moment: DecisionContext) -> list[str]:
+def list_claims(context: DecisionContext) -> list[str]:
     """List what the agent claims to know in this decision."""
-    return [mistake.about for mistake in moment.mistakes if mistake.kind == "claims"]
+    return [mistake.about for mistake in context.mistakes if mistake.kind == "claims"]
 
 
-def _is_callable(moment: DecisionContext, key: str) -> bool:
-    lookup = moment.facts[key].lookup
-    return moment.facts[key].kind == "amount" and lookup is not None and moment.may_call(lookup.tool)
+def _is_callable(context: DecisionContext, key: str) -> bool:
+    lookup = context.facts[key].lookup
+    return context.facts[key].kind == "amount" and lookup is not None and context.may_call(lookup.tool)
 
 
-def call_calculator(moment: DecisionContext) -> tuple[RequestedCall, ...]:
+def call_calculator(context: DecisionContext) -> tuple[RequestedCall, ...]:
     """Let the calculator do the next step, now and then."""
-    open_keys = moment.knowledge.open_keys()
-    if not open_keys or not moment.may_call("calculate"):
+    open_keys = context.knowledge.open_keys()
+    if not open_keys or not context.may_call("calculate"):
         return ()
     key = open_keys[0]
-    expression = moment.knowledge.working(key)
-    if not expression or moment.knowledge.calls.get(key) or not moment.chance(0.5, "calculate", key):
+    expression = context.knowledge.working(key)
+    if not expression or context.knowledge.calls.get(key) or not context.chance(0.5, "calculate", key):
         return ()
     return (RequestedCall.of("calculate", {"expression": expression.replace("×", "*")}),)  # noqa: RUF001
 
 
 def derive_facts(
-    moment: DecisionContext, *, everything: bool = False, known: Mapping[str, Value] | None = None
+    context: DecisionContext, *, everything: bool = False, values: Mapping[str, Value] | None = None
 ) -> dict[str, Value]:
-    """Work out what follows, as much as the pace allows."""
+    """Work out what follows from what is known, as much as the pace allows.
+
+    Args:
+        context: The decision.
+        everything: Whether the pace sets no limit.
+        values: What counts as known already; by default what the agent goes by.
+    """
     done: dict[str, Value] = {}
-    most = 99 if everything else moment.who.pace
-    for key in moment.knowledge.needed:
-        rule = moment.knowledge.rules.get(key)
-        if rule is None or len(done) >= most or not moment.is_mine(key):
+    most = 99 if everything else context.profile.pace
+    for key in context.knowledge.needed:
+        rule = context.knowledge.rules.get(key)
+        if rule is None or len(done) >= most or not context.is_mine(key):
             continue
-        is_open = (known is not None and key not in known) or key not in moment.values or moment.knowledge.is_stale(key)
+        is_open = (
+            (values is not None and key not in values) or key not in context.values or context.knowledge.is_stale(key)
+        )
         if is_open or any(name in done for name in rule.inputs):
-            value = moment.derive(key)
+            value = context.derive(key)
             if value is not None:
-                moment.values[key] = done[key] = value
+                context.values[key] = done[key] = value
     return done
 
 
-def is_answer_known(moment: DecisionContext) -> bool:
-    """Tell whether the answer is there, and newer than all it rests on or worked out again just now."""
-    if moment.target not in moment.values:
+def is_answer_known(context: DecisionContext) -> bool:
+    """Return whether the answer is there, and newer than all it rests on or worked out again just now."""
+    if context.target not in context.values:
         return False
-    known = moment.knowledge
-    return not known.is_stale(moment.target) or not is_same(
-        moment.values[moment.target], known.values.get(moment.target)
+    knowledge = context.knowledge
+    return not knowledge.is_stale(context.target) or not is_same(
+        context.values[context.target], knowledge.values.get(context.target)
     )
 
 
-def state_lookups(moment: DecisionContext) -> list[str]:
+def state_lookups(context: DecisionContext) -> list[str]:
     """State what tools told since the agent last spoke."""
-    since = moment.knowledge.last_text_place()
-    new = [c.key for c in moment.knowledge.claims if c.place > since and _is_of_tool(c)]
-    keys = dict.fromkeys([*new, *moment.knowledge.unsaid()])
-    lines = [moment.explains(key, read_value(moment, key)) for key in keys if key in moment.values]
-    return lines + [moment.says(key, moment.values[key]) for key in list_claims(moment)]
+    since = context.knowledge.last_text_index()
+    new = [c.key for c in context.knowledge.claims if c.index > since and _is_of_tool(c)]
+    keys = dict.fromkeys([*new, *context.knowledge.unstated()])
+    lines = [context.explain(key, read_value(context, key)) for key in keys if key in context.values]
+    return lines + [context.state(key, context.values[key]) for key in list_claims(context)]
 
 
 def _is_of_tool(claim: Claim) -> bool:
     return claim.source == "tool" or claim.speaker == "calculate"
 
 
-def read_value(moment: DecisionContext, key: str) -> Value:
-    """Say a value that is known; it may be misread."""
-    value = moment.values[key]
-    if moment.facts[key].kind != "code" and moment.errs("blamespan:X3", "misread", key):
-        value = moment.values[key] = moment.mistaken("misread", key, value)
+def read_value(context: DecisionContext, key: str) -> Value:
+    """Read off a value that is known; it may be misread."""
+    value = context.values[key]
+    if context.facts[key].kind != "code" and context.errs("blamespan:X3", "misread", key):
+        value = context.values[key] = context.make_mistake("misread", key, value)
     return value
 
 
-def ask_for_inputs(moment: DecisionContext) -> str:
-    """Say what is missing; or give an answer out of thin air."""
-    lacking = [k for k in moment.knowledge.needed if k not in moment.values and k not in moment.knowledge.rules]
-    key = lacking[0] if lacking else moment.target
-    if moment.facts[key].kind == "amount" and moment.errs("blamespan:X1", "claims", key):
-        moment.values[key] = moment.made_up(key)
-        return moment.says(key, moment.values[key]) + ". " + choose(FAULTS.unsupported, moment.rng)
-    return fill_phrase(choose(TALK.asks, moment.rng), moment.facts[key].phrase)
+def ask_for_inputs(context: DecisionContext) -> str:
+    """Ask for what is missing; or make an answer up."""
+    lacking = [k for k in context.knowledge.needed if k not in context.values and k not in context.knowledge.rules]
+    key = lacking[0] if lacking else context.target
+    if context.facts[key].kind == "amount" and context.errs("blamespan:X1", "claims", key):
+        context.values[key] = context.draw_claim(key)
+        return context.state(key, context.values[key]) + ". " + choose(FAULTS.unsupported, context.rng)
+    return fill_phrase(choose(TALK.asks, context.rng), context.facts[key].phrase)
 
 
-def report_progress(moment: DecisionContext) -> Reply:
-    """Say what is open, or that the answer is there."""
-    open_keys = [*moment.knowledge.missing(), *moment.knowledge.open_keys()]
-    opening = choose(TALK.progress, moment.rng)
+def report_progress(context: DecisionContext) -> Reply:
+    """Report what is open, or that the answer is there."""
+    open_keys = [*context.knowledge.missing(), *context.knowledge.open_keys()]
+    opening = choose(TALK.progress, context.rng)
     if open_keys:
         return speak(
-            moment, moment.composed(f"the {moment.facts[open_keys[0]].phrase}.", brief(moment, []), opening=opening)
+            context, context.compose(f"the {context.facts[open_keys[0]].phrase}.", brief(context, []), opening=opening)
         )
-    if moment.target in moment.values and moment.knowledge.is_settled():
-        return speak(moment, moment.composed(moment.settled()))
-    return speak(moment, moment.composed(ask_for_inputs(moment), opening=opening))
+    if context.target in context.values and context.knowledge.is_settled():
+        return speak(context, context.compose(context.state_answer()))
+    return speak(context, context.compose(ask_for_inputs(context), opening=opening))
 
 
-def restate_givens(moment: DecisionContext, *, always: bool, share: float) -> str:
-    """Say again what the task gives: always, or with a chance of *share*."""
-    keys = [key for key in moment.knowledge.needed if key in moment.knowledge.origins]
-    if not keys or not (always or moment.chance(share, "restates")):
+def restate_givens(context: DecisionContext, *, always: bool, share: float) -> str:
+    """Restate what the task gives: always, or with a chance of *share*."""
+    keys = [key for key in context.knowledge.needed if key in context.knowledge.origins]
+    if not keys or not (always or context.chance(share, "restates")):
         return ""
     lines = [
-        moment.says(key, read_value(moment, key)) for key in keys if not moment.errs("mast:FM-2.4", "withholds", key)
+        context.state(key, read_value(context, key))
+        for key in keys
+        if not context.errs("mast:FM-2.4", "withholds", key)
     ]
-    return choose(TALK.restates, moment.rng) + "\n" + moment.listed(lines)
+    return choose(TALK.restates, context.rng) + "\n" + context.lay_out(lines)
 
 
-def brief(moment: DecisionContext, told: list[str]) -> str:
-    """Tell who comes next all it needs, where it hears nobody else."""
-    if not moment.who.briefs or moment.who.member.role == "planner":
+def brief(context: DecisionContext, stated: list[str]) -> str:
+    """Write all that the next agent needs, where it reads nobody else, but for what is *stated* already."""
+    if not context.profile.briefs or context.profile.member.role == "planner":
         return ""
-    known = moment.knowledge
-    if is_answer_known(moment) and moment.facts[moment.target].kind != "code":
-        return "" if moment.target in told else moment.settled()
+    knowledge = context.knowledge
+    if is_answer_known(context) and context.facts[context.target].kind != "code":
+        return "" if context.target in stated else context.state_answer()
     values = [
-        moment.says(key, read_value(moment, key)) for key in known.needed if key in moment.values and key not in told
+        context.state(key, read_value(context, key))
+        for key in knowledge.needed
+        if key in context.values and key not in stated
     ]
     rules = [
-        write_rule(known.rules[key], moment.facts, moment.who.task.measure, moment.rng)
-        for key in known.needed
-        if key in known.rules and key not in moment.values and not is_implied(moment, key)
+        write_rule(knowledge.rules[key], context.facts, context.profile.task.measure, context.rng)
+        for key in knowledge.needed
+        if key in knowledge.rules and key not in context.values and not is_implied(context, key)
     ]
-    return "\n".join([moment.listed(values), moment.listed(rules, joins=False)])
+    return "\n".join([context.lay_out(values), context.lay_out(rules, joins=False)])
 
 
-def is_implied(moment: DecisionContext, key: str) -> bool:
-    """Tell whether the rule for *key* goes without saying."""
-    return any(rule.out == key for rule in moment.who.task.implied)
+def is_implied(context: DecisionContext, key: str) -> bool:
+    """Return whether the rule for *key* goes without saying."""
+    return any(rule.out == key for rule in context.profile.task.implied)
 
 
-def choose_termination_word(moment: DecisionContext, closes: bool) -> str:
-    """Give a word by which the team ends, where it is for this agent to say it."""
-    return moment.rng.choice(TALK.termination_words) if closes else ""
+def choose_termination_word(context: DecisionContext) -> str:
+    """Choose a word by which the team ends, where it is for this agent to say it; else nothing."""
+    return context.rng.choice(TALK.termination_words) if context.profile.closes else ""

@@ -50,7 +50,7 @@ def policy_from_environment() -> PolicyFor | None:
     except ModuleNotFoundError as error:
         raise missing_extra(error, URL_VARIABLE) or error from error
     endpoint = Endpoint.from_environment(SUITE)
-    return lambda character: EndpointPolicy(character, endpoint)
+    return lambda profile: EndpointPolicy(profile, endpoint)
 
 
 @dataclass
@@ -58,84 +58,84 @@ class EndpointPolicy:
     """An agent of a bundled team, spoken for by an LLM.
 
     Attributes:
-        character: Who it is.
+        profile: Who it is.
         endpoint: Whom to ask.
         pause_s: Seconds before the second attempt; doubled before each further one.
         failures: Why attempts gave nothing, and how often.
     """
 
-    character: AgentProfile
+    profile: AgentProfile
     endpoint: Endpoint
     pause_s: float = 0.5
     failures: Counter[str] = field(default_factory=Counter)
     _asked: int = 0
 
-    async def areply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Ask the endpoint for the agent's answer to the messages *heard*, the latest last.
+    async def areply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+        """Ask the endpoint for the agent's answer to *messages*, the latest last.
 
         Raises:
             NoAnswer: if no attempt gave one.
         """
         from blamespan_tracer.endpoint import ATTEMPTS, Refused
 
-        asked = self._request(heard, tools)
+        request = self._request(messages, tools)
         self._asked += 1
         for attempt in range(ATTEMPTS):
             try:
-                found = _read_reply(await self.endpoint.ask_async(asked))
+                reply = _read_reply(await self.endpoint.ask_async(request))
                 refused = Refused("nonsense")
             except Refused as error:
-                found, refused = None, error
-            if found is not None:
-                return found
+                reply, refused = None, error
+            if reply is not None:
+                return reply
             self.failures[refused.reason] += 1
             if not refused.is_passing:
                 break
             if attempt + 1 < ATTEMPTS:
                 await asyncio.sleep(refused.pause_s(attempt, self.pause_s))
-        told = ", ".join(f"{reason} {count} times" for reason, count in sorted(self.failures.items()))
-        raise NoAnswer(f"the endpoint {self.endpoint!r} gave {self.character.member.name!r} no answer: {told}")
+        reasons = ", ".join(f"{reason} {count} times" for reason, count in sorted(self.failures.items()))
+        raise NoAnswer(f"the endpoint {self.endpoint!r} gave {self.profile.member.name!r} no answer: {reasons}")
 
-    def _request(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> dict[str, object]:
-        who = self.character
-        asked: dict[str, object] = {
+    def _request(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> dict[str, object]:
+        who = self.profile
+        request: dict[str, object] = {
             "model": self.endpoint.model,
-            "messages": _format_messages(heard, self._duties()),
+            "messages": _format_messages(messages, self._duties()),
             "seed": stable_seed("endpoint", who.seed, who.member.name, self._asked) % 2**31,
         }
         if tools:
-            asked["tools"] = [{"type": "function", "function": _describe_tool(tool)} for tool in tools]
-        return asked
+            request["tools"] = [{"type": "function", "function": _describe_tool(tool)} for tool in tools]
+        return request
 
     def _duties(self) -> str:
-        """Say what the team's wiring reads from this agent's messages."""
+        """Write what the team's wiring reads from this agent's messages."""
         parts = [_STATES]
-        if self.character.member.role == "orchestrator":
+        if self.profile.member.role == "orchestrator":
             parts.append(_LEADS)
-        if self.character.hands_over:
+        if self.profile.hands_over:
             parts.append(_HANDS_OVER)
         return " ".join(parts)
 
 
-def _format_messages(heard: Sequence[InputMessage], duties: str) -> list[dict[str, Any]]:
-    """Write what an agent hears as the endpoint wants it: every call answered, in order, right after it."""
-    written: list[dict[str, Any]] = []
+def _format_messages(messages: Sequence[InputMessage], duties: str) -> list[dict[str, Any]]:
+    """Write what an agent was sent as the endpoint wants it: every call answered, in order, right after it."""
+    rows: list[dict[str, Any]] = []
     open_calls: list[str] = []
-    for place, message in enumerate(heard):
+    for index, message in enumerate(messages):
         if message.kind != "tool_result" and open_calls:
-            written += [_format_result(label, "(no answer)") for label in open_calls]
+            rows += [_format_result(label, "(no answer)") for label in open_calls]
             open_calls = []
         if message.kind == "own" and message.calls:
-            open_calls = [f"call_{place}_{number}" for number in range(len(message.calls))]
-            written.append(_format_calls(message, open_calls))
+            open_calls = [f"call_{index}_{number}" for number in range(len(message.calls))]
+            rows.append(_format_calls(message, open_calls))
         elif message.kind == "tool_result" and open_calls:
-            written.append(_format_result(open_calls.pop(0), message.text))
+            rows.append(_format_result(open_calls.pop(0), message.text))
         else:
-            written.append(_format_message(message))
-    written += [_format_result(label, "(no answer)") for label in open_calls]
-    if not any(one["role"] == "system" for one in written):
-        return [{"role": "system", "content": duties}, *written]
-    return [{**one, "content": f"{one['content']} {duties}"} if one["role"] == "system" else one for one in written]
+            rows.append(_format_message(message))
+    rows += [_format_result(label, "(no answer)") for label in open_calls]
+    if not any(row["role"] == "system" for row in rows):
+        return [{"role": "system", "content": duties}, *rows]
+    return [{**row, "content": f"{row['content']} {duties}"} if row["role"] == "system" else row for row in rows]
 
 
 def _format_message(message: InputMessage) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _read_reply(body: bytes) -> Reply | None:
     try:
         message = json.loads(body)["choices"][0]["message"]
         text = message.get("content") or ""
-        calls = tuple(_read_call(each["function"]) for each in message.get("tool_calls") or ())
+        calls = tuple(_read_call(call["function"]) for call in message.get("tool_calls") or ())
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     if not isinstance(text, str) or not (text.strip() or calls):

@@ -32,14 +32,14 @@ class Claim:
     """Somebody stated a fact.
 
     Attributes:
-        place: Of the message among those heard.
+        index: Of the message among those the agent was sent.
         speaker: Who; empty for the task, the tool's name for a tool.
         source: What kind of message it stood in.
         key: Which fact.
         value: Which value.
     """
 
-    place: int
+    index: int
     speaker: str
     source: Literal["task", "tool", "said"]
     key: str
@@ -52,7 +52,7 @@ class Knowledge:
     Args:
         lexicon: What things are called.
         implied: Rules that go without saying.
-        heard: The messages, in order.
+        messages: The messages, in order.
         me: The reader's name.
 
     Attributes:
@@ -66,10 +66,10 @@ class Knowledge:
     """
 
     def __init__(
-        self, lexicon: TaskLexicon, implied: Sequence[DerivationRule], heard: Sequence[InputMessage], me: str = ""
+        self, lexicon: TaskLexicon, implied: Sequence[DerivationRule], messages: Sequence[InputMessage], me: str = ""
     ) -> None:
         self.lexicon = lexicon
-        self.heard = heard
+        self.messages = messages
         self.me = me
         self.claims: list[Claim] = []
         self.values: dict[str, Value] = {}
@@ -81,8 +81,8 @@ class Knowledge:
         self._changed: dict[str, int] = {}
         self._stated: dict[str, int] = {}
         self._pending: list[RequestedCall] = []
-        for place, message in enumerate(heard):
-            self._hear(place, message)
+        for index, message in enumerate(messages):
+            self._read_message(index, message)
 
     @lazy_property
     def needed(self) -> tuple[str, ...]:
@@ -110,26 +110,26 @@ class Knowledge:
         return [key for key in self.needed if self._follows(key, values) and (key not in values or self.is_stale(key))]
 
     def is_settled(self) -> bool:
-        """Tell whether the answer is known and nothing it rests on has changed since."""
+        """Return whether the answer is known and nothing it rests on has changed since."""
         return self.lexicon.target in self.values and not self.is_stale(self.lexicon.target)
 
     def is_stale(self, key: str) -> bool:
-        """Tell whether anything that *key* rests on has changed since *key* was stated."""
+        """Return whether anything that *key* rests on has changed since *key* was stated."""
         return key in self._stated and self._rests_on_change(key, self._stated[key])
 
-    def said_since(self, place: int) -> list[Claim]:
-        """List the last statement of each fact, where another made it after message *place*."""
+    def statements_since(self, index: int) -> list[Claim]:
+        """List the last statement of each fact, where another made it after message *index*."""
         last = {claim.key: claim for claim in self.claims}
-        return [c for c in last.values() if c.place > place and c.source == "said" and c.speaker != self.me]
+        return [c for c in last.values() if c.index > index and c.source == "said" and c.speaker != self.me]
 
-    def unsaid(self) -> list[str]:
+    def unstated(self) -> list[str]:
         """List what the reader found with tools and nobody has stated."""
-        said = {claim.key for claim in self.claims if claim.source == "said" and claim.speaker != "calculate"}
-        return [c.key for c in self.claims if (c.source == "tool" or c.speaker == "calculate") and c.key not in said]
+        stated = {claim.key for claim in self.claims if claim.source == "said" and claim.speaker != "calculate"}
+        return [c.key for c in self.claims if (c.source == "tool" or c.speaker == "calculate") and c.key not in stated]
 
-    def last_text_place(self) -> int:
-        """Give the place of the reader's last message that is text, or -1."""
-        own = [place for place, message in enumerate(self.heard) if message.kind == "own" and message.text]
+    def last_text_index(self) -> int:
+        """Return the index of the reader's last message that is text, or -1."""
+        own = [index for index, message in enumerate(self.messages) if message.kind == "own" and message.text]
         return own[-1] if own else -1
 
     def arguments(self, key: str) -> dict[str, str] | None:
@@ -162,53 +162,55 @@ class Knowledge:
             self._changed.get(name, -1) > since or self._rests_on_change(name, since, depth + 1) for name in rule.inputs
         )
 
-    def _visit(self, key: str, order: list[str], seen: set[str]) -> None:
-        if key in seen or key not in self.lexicon.facts:
+    def _visit(self, key: str, order: list[str], visited: set[str]) -> None:
+        if key in visited or key not in self.lexicon.facts:
             return
-        seen.add(key)
+        visited.add(key)
         rule, lookup = self.rules.get(key), self.lexicon.facts[key].lookup
         for name in (*(rule.inputs if rule else ()), *(lookup.needs if lookup else ())):
-            self._visit(name, order, seen)
+            self._visit(name, order, visited)
         order.append(key)
 
-    def _hear(self, place: int, message: InputMessage) -> None:
+    def _read_message(self, index: int, message: InputMessage) -> None:
         if message.kind == "own" and message.calls:
             self._pending = list(message.calls)
         if message.kind == "tool_result":
-            self._hear_tool(place, message)
+            self._read_tool_result(index, message)
         elif message.kind != "system" and message.text:
             source: Literal["task", "said"] = "task" if message.kind == "task" else "said"
             speaker = self.me if message.kind == "own" else "" if source == "task" else message.sender
-            self._learn(place, message.text, source, speaker)
+            self._learn(index, message.text, source, speaker)
 
-    def _learn(self, place: int, text: str, source: Literal["task", "tool", "said"], speaker: str) -> None:
-        reading = self.lexicon.read(text, self.values)
+    def _learn(self, index: int, text: str, source: Literal["task", "tool", "said"], speaker: str) -> None:
+        parsed = self.lexicon.read(text, self.values)
         for _ in range(_NAMED_IN_TURN):  # names that a text itself gives let one read more of it
             named = {
-                said.key: said.value for said in reading.said if isinstance(said.value, str) and not said.is_denied
+                statement.key: statement.value
+                for statement in parsed.statements
+                if isinstance(statement.value, str) and not statement.is_denied
             }
             again = self.lexicon.read(text, {**self.values, **named})
-            if again == reading:
+            if again == parsed:
                 break
-            reading = again
-        for rule in reading.rules:
+            parsed = again
+        for rule in parsed.rules:
             self.rules[rule.out] = rule
             if source == "task":
                 self.rule_origins[rule.out] = rule
             self.__dict__.pop("needed", None)
-        for said in reading.said:
-            if said.is_denied or said.value is None:
-                if said.value is None or is_same(self.values.get(said.key), said.value):
-                    self._forget(said.key)
+        for statement in parsed.statements:
+            if statement.is_denied or statement.value is None:
+                if statement.value is None or is_same(self.values.get(statement.key), statement.value):
+                    self._forget(statement.key)
             else:
-                self._believe(Claim(place, speaker, source, said.key, said.value))
+                self._believe(Claim(index, speaker, source, statement.key, statement.value))
 
     def _believe(self, claim: Claim) -> None:
         self.claims.append(claim)
         if claim.key in self.values and not is_same(self.values[claim.key], claim.value):
-            self._changed[claim.key] = claim.place
+            self._changed[claim.key] = claim.index
         self.values[claim.key] = claim.value
-        self._stated[claim.key] = claim.place
+        self._stated[claim.key] = claim.index
         if claim.source != "said":
             self.origins[claim.key] = claim.value
 
@@ -216,10 +218,10 @@ class Knowledge:
         self.values.pop(key, None)
         self._stated.pop(key, None)
 
-    def _hear_tool(self, place: int, message: InputMessage) -> None:
+    def _read_tool_result(self, index: int, message: InputMessage) -> None:
         call = self._pending.pop(0) if self._pending else None
         if call is None:
-            self._learn(place, message.text, "tool", message.sender)
+            self._learn(index, message.text, "tool", message.sender)
             return
         if call.name.startswith("transfer_to_"):
             return
@@ -228,7 +230,7 @@ class Knowledge:
                 re.match(r"\d+ passed, 0 failed", message.text)
             )
             return
-        key = self.sought(call)
+        key = self.match_call(call)
         if key is not None:
             self.calls[key] = self.calls.get(key, 0) + 1
         fact = self.lexicon.facts[key] if key is not None else None
@@ -236,28 +238,28 @@ class Knowledge:
             value = _bare_value(message.text, fact)
             if value is not None:
                 self._believe(
-                    Claim(place, message.sender, "tool" if call.name != "calculate" else "said", fact.key, value)
+                    Claim(index, message.sender, "tool" if call.name != "calculate" else "said", fact.key, value)
                 )
         elif call.name != "calculate":
-            self._learn(place, message.text, "tool", message.sender)
+            self._learn(index, message.text, "tool", message.sender)
 
-    def sought(self, call: RequestedCall) -> str | None:
-        """Tell which fact the reader meant to find by *call*: the one asked for like this, else most like this."""
-        given = arguments_of(call)
+    def match_call(self, call: RequestedCall) -> str | None:
+        """Return which fact the reader meant to find by *call*: the one asked for like this, else most like this."""
+        call_arguments = arguments_of(call)
         if call.name == "calculate":
-            return self._calculated(given.get("expression", ""))
+            return self._match_calculation(call_arguments.get("expression", ""))
         asked = {key: self.arguments(key) for key in self.needed if self.lexicon.facts[key].lookup is not None}
-        exact = [key for key, arguments in asked.items() if arguments == given]
+        exact = [key for key, arguments in asked.items() if arguments == call_arguments]
         if exact:
             return exact[0]
         alike = {
-            key: SequenceMatcher(None, " ".join(arguments.values()), " ".join(given.values())).ratio()
+            key: SequenceMatcher(None, " ".join(arguments.values()), " ".join(call_arguments.values())).ratio()
             for key, arguments in asked.items()
             if arguments is not None and key not in self.values
         }
         return max(alike, key=lambda key: alike[key]) if alike else None
 
-    def _calculated(self, expression: str) -> str | None:
+    def _match_calculation(self, expression: str) -> str | None:
         open_keys = self.open_keys()
         exact = [key for key in open_keys if _plain(self.working(key)) == _plain(expression)]
         likely = exact or [key for key in open_keys if self.lexicon.facts[key].kind == "amount"]
@@ -267,26 +269,26 @@ class Knowledge:
 def arguments_of(call: RequestedCall) -> dict[str, str]:
     """Read a call's arguments as texts; nothing where they are no JSON object."""
     try:
-        given = json.loads(call.arguments)
+        arguments = json.loads(call.arguments)
     except ValueError:
         return {}
-    return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+    return {str(name): str(value) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
 
 
 def rederive(knowledge: Knowledge, key: str, base: Mapping[str, Value]) -> Value | None:
     """Work *key* out again from *base* alone, by the rules of the task where it states them."""
-    known = dict(base)
+    values = dict(base)
     for name in knowledge.needed:
         rule = knowledge.rule_origins.get(name) or knowledge.rules.get(name)
         if rule is not None:
-            value = evaluate(rule, known, knowledge.lexicon.facts)
+            value = evaluate(rule, values, knowledge.lexicon.facts)
             if value is None:
-                known.pop(name, None)
+                values.pop(name, None)
             else:
-                known[name] = value
+                values[name] = value
         if name == key:
             break
-    return known.get(key)
+    return values.get(key)
 
 
 def _plain(text: str) -> str:
@@ -297,5 +299,5 @@ def _bare_value(text: str, fact: TaskFact) -> Value | None:
     """Read a tool's answer that is a bare value; one that says it failed has none."""
     if _FAILED.search(text):
         return None
-    found = find_values(text, fact)
-    return found[-1].value if found else None
+    matches = find_values(text, fact)
+    return matches[-1].value if matches else None

@@ -13,7 +13,7 @@ __all__ = ["drop_inputs", "find_demands", "mistake_value", "reshape"]
 
 
 def mistake_value(fact: TaskFact, value: Value, others: Sequence[Value], rng: Random) -> Value:
-    """Give a wrong value near *value*: a slip of a digit, another of the *others*, the other choice.
+    """Return a wrong value near *value*: a slip of a digit, another of the *others*, the other choice.
 
     Code comes back as it is: it goes wrong by its requirements.
     """
@@ -86,9 +86,9 @@ def find_demands(text: str) -> list[str]:
     return [name for name, pattern in _DEMANDS.items() if pattern.search(text)]
 
 
-def drop_inputs(rule: DerivationRule, known: Mapping[str, Value], demands: list[str]) -> DerivationRule:
+def drop_inputs(rule: DerivationRule, values: Mapping[str, Value], demands: list[str]) -> DerivationRule:
     """Leave out the inputs of a sum that a requirement excludes."""
-    if rule.operation != "sum" or len(rule.inputs) < 2 or not all(name in known for name in rule.inputs):
+    if rule.operation != "sum" or len(rule.inputs) < 2 or not all(name in values for name in rule.inputs):
         return rule
     if "first" in demands:
         return DerivationRule(rule.out, "sum", rule.inputs[:1])
@@ -96,13 +96,13 @@ def drop_inputs(rule: DerivationRule, known: Mapping[str, Value], demands: list[
         return DerivationRule(rule.out, "sum", rule.inputs[-1:])
     if "fewest" in demands or "most" in demands:
         extreme = min if "fewest" in demands else max
-        out = extreme(rule.inputs, key=lambda name: value if isinstance(value := known[name], float) else 0.0)
+        out = extreme(rule.inputs, key=lambda name: value if isinstance(value := values[name], float) else 0.0)
         return DerivationRule(rule.out, "sum", tuple(name for name in rule.inputs if name != out))
     return rule
 
 
 def reshape(value: Value, demands: list[str]) -> Value:
-    """Give an amount the form that the requirements ask for."""
+    """Bring an amount into the form that the requirements ask for."""
     if isinstance(value, float):
         for name in demands:
             value = _SHAPES.get(name, float)(value)

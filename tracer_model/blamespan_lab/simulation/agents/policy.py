@@ -97,8 +97,8 @@ class Mistake:
 class Policy(Protocol):
     """An agent's model: simulated here, an LLM elsewhere."""
 
-    def reply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Answer to the messages *heard*, the latest last; *tools* are those on offer in this call."""
+    def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+        """Answer to *messages*, the latest last; *tools* are those on offer in this call."""
         ...
 
 
@@ -106,7 +106,7 @@ class Policy(Protocol):
 class AsyncPolicy(Protocol):
     """An agent's model that is waited for, as an endpoint is."""
 
-    async def areply(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
+    async def areply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer as `Policy.reply` does.
 
         Raises:

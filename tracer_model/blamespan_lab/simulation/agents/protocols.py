@@ -33,38 +33,38 @@ _PLAN = "bullet-point plan"
 _NEXT = re.compile(r"NEXT:\s*([\w-]+)")
 
 
-def decide(moment: DecisionContext) -> Reply:
-    """Decide."""
-    last = next((message.text for message in reversed(moment.heard) if message.kind != "own"), "")
+def decide(context: DecisionContext) -> Reply:
+    """Return what the agent answers to what it was sent last."""
+    last = next((message.text for message in reversed(context.messages) if message.kind != "own"), "")
     if _SELECTS in last:
-        return _select_speaker(moment)
-    if moment.who.member.role == "orchestrator" and _LEDGER in last:
-        return _fill_ledger(moment)
-    if moment.who.member.role == "orchestrator" and _FACTS in last:
-        return Reply(moment.composed(restate_givens(moment, always=True, share=1.0)))
-    if moment.who.member.role == "orchestrator" and _PLAN in last:
-        return write_plan(moment)
-    if moment.who.hands_over and _has_just_spoken(moment):
-        return _hand_over(moment)
-    return ACTIONS[moment.who.member.role](moment)
+        return _select_speaker(context)
+    if context.profile.member.role == "orchestrator" and _LEDGER in last:
+        return _fill_ledger(context)
+    if context.profile.member.role == "orchestrator" and _FACTS in last:
+        return Reply(context.compose(restate_givens(context, always=True, share=1.0)))
+    if context.profile.member.role == "orchestrator" and _PLAN in last:
+        return write_plan(context)
+    if context.profile.hands_over and _has_just_spoken(context):
+        return _hand_over(context)
+    return ACTIONS[context.profile.member.role](context)
 
 
 def read_next_speaker(text: str) -> str | None:
-    """Read who is next from what a leader said, or None."""
-    found = _NEXT.findall(text)
-    return str(found[-1]) if found else None
+    """Read who is next from what an orchestrator wrote, or None."""
+    names = _NEXT.findall(text)
+    return str(names[-1]) if names else None
 
 
-def _select_speaker(moment: DecisionContext) -> Reply:
+def _select_speaker(context: DecisionContext) -> Reply:
     """Read the conversation out of the prompt, and answer with a name."""
-    prompt = next(message.text for message in reversed(moment.heard) if _SELECTS in message.text)
-    heard = _read_conversation(prompt, [member.name for member in moment.who.team])
-    inner = replace(moment, heard=heard, mistakes=[])
+    prompt = next(message.text for message in reversed(context.messages) if _SELECTS in message.text)
+    messages = _read_conversation(prompt, [member.name for member in context.profile.team])
+    inner = replace(context, messages=messages, mistakes=[])
     name = read_next_speaker(ACTIONS["orchestrator"](inner).text)
-    moment.mistakes.extend(inner.mistakes)
+    context.mistakes.extend(inner.mistakes)
     if name is None:  # nothing is left to do: whoever ends the run is to do so
-        enders = [m.name for m in moment.who.team if m.role == "reporter"] or [
-            m.name for m in moment.who.team if m.role == "verifier"
+        enders = [m.name for m in context.profile.team if m.role == "reporter"] or [
+            m.name for m in context.profile.team if m.role == "verifier"
         ]
         name = enders[0]
     return Reply(name)
@@ -80,33 +80,35 @@ def _read_conversation(prompt: str, names: list[str]) -> list[InputMessage]:
     ]
 
 
-def _fill_ledger(moment: DecisionContext) -> Reply:
+def _fill_ledger(context: DecisionContext) -> Reply:
     """Fill in MagenticOne's ledger."""
-    who = choose_next_role(moment)
-    names = [member.name for member in moment.who.team if member.role == who]
-    told = ACTIONS["orchestrator"](moment).text
-    done = who is None or not names
-    others = [member.name for member in moment.who.team if member.role != "orchestrator"]
+    role = choose_next_role(context)
+    names = [member.name for member in context.profile.team if member.role == role]
+    instruction = ACTIONS["orchestrator"](context).text
+    done = role is None or not names
+    others = [member.name for member in context.profile.team if member.role != "orchestrator"]
     entry = {
         "is_request_satisfied": ("the answer was given and checked" if done else "something is open", done),
         "is_in_loop": ("each message adds something", False),
         "is_progress_being_made": ("yes" if not done else "nothing is left", True),
-        "next_speaker": ("by what is open", read_next_speaker(told) or (names or others)[0]),
-        "instruction_or_question": ("the next thing to do", told.partition("NEXT:")[0].strip() or "Go on."),
+        "next_speaker": ("by what is open", read_next_speaker(instruction) or (names or others)[0]),
+        "instruction_or_question": ("the next thing to do", instruction.partition("NEXT:")[0].strip() or "Go on."),
     }
     return Reply(json.dumps({key: {"reason": reason, "answer": answer} for key, (reason, answer) in entry.items()}))
 
 
-def _has_just_spoken(moment: DecisionContext) -> bool:
-    """Tell whether the agent's own words are the last, so that it is for somebody else to go on."""
-    last = moment.heard[-1] if moment.heard else None
+def _has_just_spoken(context: DecisionContext) -> bool:
+    """Return whether the agent's own words are the last, so that it is for somebody else to go on."""
+    last = context.messages[-1] if context.messages else None
     return last is not None and last.kind == "own" and bool(last.text)
 
 
-def _hand_over(moment: DecisionContext) -> Reply:
+def _hand_over(context: DecisionContext) -> Reply:
     """Pass the word on to whom the run needs next."""
-    on_offer = [tool.name for tool in moment.tools if tool.name.startswith(HANDOVER)]
-    who = choose_next_role(moment) or "reporter"
-    wanted = [m.name.casefold() for m in moment.who.team if m.role == who and m.name != moment.who.member.name]
+    on_offer = [tool.name for tool in context.tools if tool.name.startswith(HANDOVER)]
+    role = choose_next_role(context) or "reporter"
+    wanted = [
+        m.name.casefold() for m in context.profile.team if m.role == role and m.name != context.profile.member.name
+    ]
     names = [name for name in on_offer if name.removeprefix(HANDOVER).casefold() in wanted] or on_offer
-    return Reply(calls=(RequestedCall(names[0], "{}"),)) if names else ACTIONS[moment.who.member.role](moment)
+    return Reply(calls=(RequestedCall(names[0], "{}"),)) if names else ACTIONS[context.profile.member.role](context)

@@ -64,24 +64,24 @@ class TeamMember:
 
 
 def name_team(roles: Sequence[Role], cast: str, rng: Random) -> tuple[TeamMember, ...]:
-    """Give each of *roles* a name of the kind *cast*; each name once."""
+    """Name the *roles* by the kind *cast*, each name once."""
     if cast in ("roles", "titles"):
         wanted = [_WORDS.titles[role][0 if cast == "roles" else rng.randint(1, 2)] for role in roles]
-        names = [_number_name(name, wanted[:place]) for place, name in enumerate(wanted)]
+        names = [_number_name(name, wanted[:index]) for index, name in enumerate(wanted)]
     elif cast == "neutral":
         names = [f"Agent_{number}" for number in rng.sample(range(1, len(roles) + 1), k=len(roles))]
     else:
         pool = {"people": _WORDS.people, "signs": _WORDS.signs, "desks": _WORDS.desks}[cast]
         drawn = rng.sample(pool, k=min(len(roles), len(pool)))
-        wanted = [drawn[place % len(drawn)] for place in range(len(roles))]  # a large team: some bear a number
-        names = [_number_name(name, wanted[:place]) for place, name in enumerate(wanted)]
+        wanted = [drawn[index % len(drawn)] for index in range(len(roles))]  # a large team: some bear a number
+        names = [_number_name(name, wanted[:index]) for index, name in enumerate(wanted)]
     return tuple(TeamMember(name, role) for name, role in zip(names, roles, strict=True))
 
 
 def write_instructions(member: TeamMember, team: Sequence[TeamMember], closes: bool, rng: Random) -> str:
     """Write what *member* is told to be."""
     parts = [f"You are {member.name}, one of a team.", choose_alternatives(rng.choice(DUTIES[member.role]), rng)]
-    others = [each.name for each in team if each.name != member.name]
+    others = [other.name for other in team if other.name != member.name]
     if others:
         parts.append(f"The others are {', '.join(others)}.")
     if closes:
@@ -111,46 +111,46 @@ class WritingStyle:
     is_wordy: bool = False
     layout: Literal["plain", "bold", "headings"] = "plain"
 
-    def around(self, said: str, role: Role, phrase: str, *, is_known: bool, rng: Random) -> str:
+    def wrap(self, message: str, role: Role, phrase: str, *, is_known: bool, rng: Random) -> str:
         """Put what is asked before a message and a recap behind it.
 
         Args:
-            said: The message.
+            message: The message.
             role: The agent's.
             phrase: What the question asks for.
             is_known: Whether there is an answer.
             rng: Chooses the wording.
         """
         if not self.is_wordy:
-            return said
+            return message
         recaps = ELABORATION.recaps_known if is_known else ELABORATION.recaps_open
         recaps = ELABORATION.recaps_leading if role == "orchestrator" else recaps
         intro, recap = choose(ELABORATION.intros[role], rng), choose(recaps, rng)
         remarks = [choose(ELABORATION.remarks, rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
         parts = {
             "task": fill_phrase(intro, phrase),
-            "work": said,
+            "work": message,
             "recap": " ".join(dict.fromkeys([*remarks, fill_phrase(recap, phrase)])),
         }
-        return "\n\n".join(self._headed(name, text, rng) for name, text in parts.items())
+        return "\n\n".join(self._add_heading(name, text, rng) for name, text in parts.items())
 
-    def reasoned(self, said: str, phrase: str, given: str, rng: Random) -> str:
-        """Say before a statement how one comes to it, most of the time.
+    def add_reason(self, statement: str, phrase: str, basis: str, rng: Random) -> str:
+        """Write before a statement how one comes to it, most of the time.
 
         Args:
-            said: The statement, without its full stop.
+            statement: The statement, without its full stop.
             phrase: What it is about.
-            given: What it rests on; empty for what a tool told.
+            basis: What it rests on; empty for what a tool told.
             rng: Chooses the wording.
         """
         if not self.is_wordy or rng.random() < 0.25:
-            return said
-        bank = ELABORATION.reasons if given else ELABORATION.sourced
-        why = fill_phrase(choose(bank, rng), phrase).replace("{given}", f"the {given}")
+            return statement
+        bank = ELABORATION.reasons if basis else ELABORATION.sourced
+        why = fill_phrase(choose(bank, rng), phrase).replace("{given}", f"the {basis}")
         after = choose(ELABORATION.afterthoughts, rng) if rng.random() < 0.3 else ""
-        return f"{why} {end_sentence(said)} {after}".strip()
+        return f"{why} {end_sentence(statement)} {after}".strip()
 
-    def _headed(self, name: str, text: str, rng: Random) -> str:
+    def _add_heading(self, name: str, text: str, rng: Random) -> str:
         if self.layout == "plain":
             return text
         heading = choose(ELABORATION.headings[name], rng)
@@ -158,7 +158,7 @@ class WritingStyle:
 
 
 TERSE = WritingStyle()
-"""Says what it has to say."""
+"""Writes what it has to say and no more."""
 
 
 def draw_style(seed: int, name: str) -> WritingStyle:

@@ -38,10 +38,10 @@ _CHARS_PER_TOKEN = 4
 
 
 class PolicyClient(ChatCompletionClient):
-    """Answers as the agent *name* of *stage* does."""
+    """Answers as the agent *name* of *run* does."""
 
-    def __init__(self, stage: SimulatedRun, name: str) -> None:
-        self._stage, self._name = stage, name
+    def __init__(self, run: SimulatedRun, name: str) -> None:
+        self._run, self._name = run, name
         self._usage = RequestUsage(0, 0)
 
     async def create(
@@ -55,15 +55,15 @@ class PolicyClient(ChatCompletionClient):
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
         """Hand the messages and tools to the policy."""
-        heard = [each for message in messages for each in _read_messages(message, self._name)]
-        reply = await self._stage.areply(self._name, heard, [_read_spec(tool) for tool in tools])
+        inputs = [item for message in messages for item in _read_messages(message, self._name)]
+        reply = await self._run.areply(self._name, inputs, [_read_spec(tool) for tool in tools])
         usage = RequestUsage(
-            sum(len(each.text) for each in heard) // _CHARS_PER_TOKEN, len(reply.text) // _CHARS_PER_TOKEN
+            sum(len(item.text) for item in inputs) // _CHARS_PER_TOKEN, len(reply.text) // _CHARS_PER_TOKEN
         )
         self._usage = RequestUsage(
             self._usage.prompt_tokens + usage.prompt_tokens, self._usage.completion_tokens + usage.completion_tokens
         )
-        return _format_reply(reply, usage, f"{self._name}_{len(heard)}")
+        return _format_reply(reply, usage, f"{self._name}_{len(inputs)}")
 
     async def create_stream(
         self,
@@ -75,7 +75,7 @@ class PolicyClient(ChatCompletionClient):
         extra_create_args: Mapping[str, Any] = {},
         cancellation_token: CancellationToken | None = None,
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """Give the whole answer as the only chunk."""
+        """Yield the whole answer as the only chunk."""
         yield await self.create(messages, tools=tools)
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class PolicyClient(ChatCompletionClient):
 
     @property
     def capabilities(self) -> Any:  # deprecated by AutoGen, but abstract
-        """Say what `model_info` says."""
+        """Return what `model_info` returns."""
         return _INFO
 
     @property
@@ -162,8 +162,8 @@ def _format_reply(reply: Reply, usage: RequestUsage, label: str) -> CreateResult
     if not reply.calls:
         return CreateResult(finish_reason="stop", content=reply.text, usage=usage, cached=False)
     calls = [
-        FunctionCall(id=f"call_{label}_{place}", name=call.name, arguments=call.arguments)
-        for place, call in enumerate(reply.calls)
+        FunctionCall(id=f"call_{label}_{index}", name=call.name, arguments=call.arguments)
+        for index, call in enumerate(reply.calls)
     ]
     return CreateResult(
         finish_reason="function_calls", content=calls, usage=usage, cached=False, thought=reply.text or None

@@ -82,7 +82,7 @@ def tool_for(tool: Tool) -> BaseTool:
 
 
 def list_inputs(agent: str, messages: Sequence[BaseMessage]) -> list[InputMessage]:
-    """Give what *agent* hears of *messages*: its own, the task, what the others say, its own tools' answers."""
+    """Return what *agent* gets of *messages*: its own, the task, what the others say, its own tools' answers."""
     return list(_read_messages(agent, messages))
 
 
@@ -113,8 +113,8 @@ def _read_specs(options: Mapping[str, Any]) -> list[ToolSpec]:
 def _format_reply(reply: Reply, agent: str, number: int) -> AIMessage:
     good: list[LangChainCall] = []
     bad: list[InvalidToolCall] = []
-    for place, call in enumerate(reply.calls):
-        label = f"call_{agent}_{number}_{place}"
+    for index, call in enumerate(reply.calls):
+        label = f"call_{agent}_{number}_{index}"
         try:
             arguments = json.loads(call.arguments)
         except ValueError:

@@ -65,20 +65,20 @@ class _TemplateBank:
     templates: tuple[_TemplateRow, ...]
 
 
-def write_code(operation: str, known: Mapping[str, object]) -> str:
+def write_code(operation: str, values: Mapping[str, object]) -> str:
     """Write the function that *operation* (`implement:template:name:style`) is, as far as its needs are known."""
     _, template_name, name, style = operation.split(":")
     template = TEMPLATES[template_name]
     argument = _ARGUMENTS[int(style) % len(_ARGUMENTS)]
-    wants = {need.key: _fit_value(known.get(need.key), need) for need in template.requirements}
+    wants = {need.key: _fit_value(values.get(need.key), need) for need in template.requirements}
     body = "\n".join(f"    {line}" for line in template.write(wants, argument))
     return f"def {name}({argument}):\n{body}\n"
 
 
-def run_written_code(operation: str, known: Mapping[str, object], examples: Sequence[object]) -> tuple[object, ...]:
-    """Give what the function that `write_code` writes makes of *examples*; our own code needs no sandbox."""
+def run_written_code(operation: str, values: Mapping[str, object], examples: Sequence[object]) -> tuple[object, ...]:
+    """Return what the function that `write_code` writes makes of *examples*; our own code needs no sandbox."""
     names: dict[str, Any] = {}
-    exec(compile(write_code(operation, known), "<reference>", "exec"), names)  # noqa: S102  # written right above
+    exec(compile(write_code(operation, values), "<reference>", "exec"), names)  # noqa: S102  # written right above
     return tuple(names[operation.split(":")[2]](example) for example in examples)
 
 
@@ -90,8 +90,10 @@ def _number(value: str | float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _aggregate(wants: Mapping[str, str | float], given: str) -> list[str]:
-    lines = [f"kept = [v for v in {given} if v >= 0]" if wants["negatives"] == "skipped" else f"kept = list({given})"]
+def _aggregate(wants: Mapping[str, str | float], argument: str) -> list[str]:
+    lines = [
+        f"kept = [v for v in {argument} if v >= 0]" if wants["negatives"] == "skipped" else f"kept = list({argument})"
+    ]
     if wants["duplicates"] == "counted once":
         lines.append("kept = list(dict.fromkeys(kept))")
     if wants["zeros"] == "left out":
@@ -105,8 +107,8 @@ def _aggregate(wants: Mapping[str, str | float], given: str) -> list[str]:
     return [*lines, f"return {combined[str(wants['rest'])]} * {_number(wants['factor'])}"]
 
 
-def _arrange(wants: Mapping[str, str | float], given: str) -> list[str]:
-    lines = [f"kept = list({given})"]
+def _arrange(wants: Mapping[str, str | float], argument: str) -> list[str]:
+    lines = [f"kept = list({argument})"]
     if wants["negatives"] != "kept":
         change = "[abs(v) for v in kept]" if wants["negatives"] == "made positive" else "[v for v in kept if v >= 0]"
         lines.append(f"kept = {change}")
@@ -124,9 +126,9 @@ def _arrange(wants: Mapping[str, str | float], given: str) -> list[str]:
     return [*lines, f"return kept[:{_number(wants['length'])}]" if wants["length"] else "return kept"]
 
 
-def _tidy(wants: Mapping[str, str | float], given: str) -> list[str]:
+def _tidy(wants: Mapping[str, str | float], argument: str) -> list[str]:
     split = "','" if wants["parts"] == "split at commas" else ""
-    lines = [f"parts = [p.strip() for p in {given}.split({split})]"]
+    lines = [f"parts = [p.strip() for p in {argument}.split({split})]"]
     if wants["empty"] == "dropped":
         lines.append("parts = [p for p in parts if p]")
     if wants["letters"] != "left as they are":

@@ -22,7 +22,7 @@ class Limit(NamedTuple):
     amount: float
 
     def admits(self, amount: float) -> bool:
-        """Tell whether *amount* keeps to it."""
+        """Return whether *amount* keeps to it."""
         return amount <= self.amount + 1e-6 if self.relation == "<=" else amount >= self.amount - 1e-6
 
 
@@ -91,31 +91,33 @@ class DerivationRule:
     inputs: tuple[str, ...]
 
 
-def is_same(one: Value | None, other: Value | None) -> bool:
-    """Tell whether two values are equal, amounts to within rounding."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6, abs_tol=0.006)
-    if isinstance(one, str) and isinstance(other, str):
-        return one.casefold().strip() == other.casefold().strip()
-    return one == other
+def is_same(value: Value | None, other: Value | None) -> bool:
+    """Return whether two values are equal, amounts to within rounding."""
+    if isinstance(value, float) and isinstance(other, float):
+        return math.isclose(value, other, rel_tol=1e-6, abs_tol=0.006)
+    if isinstance(value, str) and isinstance(other, str):
+        return value.casefold().strip() == other.casefold().strip()
+    return value == other
 
 
-def evaluate(rule: DerivationRule, known: Mapping[str, Value], facts: Mapping[str, TaskFact]) -> Value | None:
+def evaluate(rule: DerivationRule, values: Mapping[str, Value], facts: Mapping[str, TaskFact]) -> Value | None:
     """Work out what follows by *rule*.
 
     Returns:
         The value, or None where an input is unknown, does not fit, or the operation is undefined there.
     """
     if rule.operation.startswith("implement:"):
-        return write_code(rule.operation, {key: known[key] for key in rule.inputs if key in known})
-    values = [known.get(key) for key in rule.inputs]
-    if any(value is None for value in values) or rule.operation not in OPERATIONS:
+        return write_code(rule.operation, {key: values[key] for key in rule.inputs if key in values})
+    inputs = [values.get(key) for key in rule.inputs]
+    if any(value is None for value in inputs) or rule.operation not in OPERATIONS:
         return None
     try:
-        found = OPERATIONS[rule.operation]([v for v in values if v is not None], [facts[key] for key in rule.inputs])
+        result = OPERATIONS[rule.operation](
+            [value for value in inputs if value is not None], [facts[key] for key in rule.inputs]
+        )
     except (TypeError, ZeroDivisionError, ValueError, OverflowError):
         return None
-    return round(found, 4) if isinstance(found, float) else found
+    return round(result, 4) if isinstance(result, float) else result
 
 
 def _amounts(values: Sequence[Value]) -> list[float]:

@@ -54,7 +54,7 @@ class Statement:
 class ParsedText:
     """What a text says, in order; what it quotes comes first, so that its own words win."""
 
-    said: tuple[Statement, ...] = ()
+    statements: tuple[Statement, ...] = ()
     rules: tuple[DerivationRule, ...] = ()
 
 
@@ -110,8 +110,8 @@ def _read(lexicon: TaskLexicon, text: str, named: tuple[tuple[str, str], ...]) -
     reader.take(_QUOTED.sub(" ", "\n".join(lines)))
     for key, fact in lexicon.facts.items():
         if fact.kind == "code" and code:
-            reader.said.append(Statement(key, code[-1].strip() + "\n"))
-    return ParsedText(tuple(reader.said), tuple(reader.rules))
+            reader.statements.append(Statement(key, code[-1].strip() + "\n"))
+    return ParsedText(tuple(reader.statements), tuple(reader.rules))
 
 
 @lru_cache(maxsize=512)
@@ -129,7 +129,7 @@ def _vocabulary(
     body = "|".join(re.escape(phrase).replace(r"\ ", r"[\s-]+") for phrase in longest)
     article = r"(?:(?:the|a|an|its|our|your|this|that|my)\s+)?"
     pattern = re.compile(rf"(?<![\w-]){article}(?P<phrase>{body})(?!\w)", re.IGNORECASE)
-    return pattern, {phrase: tuple(found) for phrase, found in keys.items()}
+    return pattern, {phrase: tuple(names) for phrase, names in keys.items()}
 
 
 class _ProseReader:
@@ -137,7 +137,7 @@ class _ProseReader:
         self._lexicon = lexicon
         self._pattern, self._keys = vocabulary
         self._last: tuple[str, ...] = ()
-        self.said: list[Statement] = []
+        self.statements: list[Statement] = []
         self.rules: list[DerivationRule] = []
 
     def take(self, text: str) -> None:
@@ -156,13 +156,13 @@ class _ProseReader:
 
     def _take_afterthought(self, sentence: str) -> None:
         """Read "It should be 14 instead.": of what was named last, and only where nothing else is named."""
-        found = find_values(sentence, self._lexicon.facts[self._last[0]])
+        matches = find_values(sentence, self._lexicon.facts[self._last[0]])
         if (
-            found
-            and _NOTHING_MORE.fullmatch(sentence[found[-1].end :])
-            and not _OTHER_WORDS.search(sentence[found[0].end : found[-1].start])
+            matches
+            and _NOTHING_MORE.fullmatch(sentence[matches[-1].end :])
+            and not _OTHER_WORDS.search(sentence[matches[0].end : matches[-1].start])
         ):
-            self._take_values(self._last, sentence, found)
+            self._take_values(self._last, sentence, matches)
 
     def _take_sentence(self, sentence: str, mentions: Sequence[_Mention]) -> None:
         rule = read_rule(sentence, [(m.start, m.end, m.keys[0]) for m in mentions], self._lexicon.groups)
@@ -170,9 +170,9 @@ class _ProseReader:
             self.rules.append(rule)
             return
         used = 0
-        for place, mention in enumerate(mentions):
-            stop = mentions[place + 1].start if place + 1 < len(mentions) else len(sentence)
-            used = self._take_mention(sentence, mention, used, stop, is_last=place + 1 == len(mentions))
+        for index, mention in enumerate(mentions):
+            stop = mentions[index + 1].start if index + 1 < len(mentions) else len(sentence)
+            used = self._take_mention(sentence, mention, used, stop, is_last=index + 1 == len(mentions))
 
     def _take_mention(self, sentence: str, mention: _Mention, used: int, stop: int, *, is_last: bool) -> int:
         """Find the value of a mention before or after it; give the place up to which the sentence is used up."""
@@ -180,7 +180,7 @@ class _ProseReader:
         self._last = mention.keys
         if fact.kind == "code":
             if _REJECTS.search(sentence):
-                self.said.append(Statement(mention.keys[0], None, is_denied=True))
+                self.statements.append(Statement(mention.keys[0], None, is_denied=True))
             return mention.end
         head, tail = sentence[used : mention.start], sentence[mention.end : stop]
         before = find_values(head, fact)
@@ -195,13 +195,13 @@ class _ProseReader:
         self._take_values(mention.keys, tail, after)
         return mention.end + after[-1].end
 
-    def _take_values(self, keys: tuple[str, ...], text: str, found: Sequence[ValueMatch]) -> None:
+    def _take_values(self, keys: tuple[str, ...], text: str, matches: Sequence[ValueMatch]) -> None:
         for key in keys:
             fact = self._lexicon.facts[key]
-            tokens = find_values(text, fact) if fact.kind in _CHOSEN else found
-            said = _choose_value(key, fact, text, tokens)
-            if said is not None:
-                self.said.append(said)
+            tokens = find_values(text, fact) if fact.kind in _CHOSEN else matches
+            statement = _choose_value(key, fact, text, tokens)
+            if statement is not None:
+                self.statements.append(statement)
 
 
 def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMatch]) -> Statement | None:
@@ -209,12 +209,12 @@ def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMat
     if not tokens:
         return None
     denied = [token for token in tokens if _DENIES.search(text[: token.start])]
-    kept = [token for token in tokens if token not in denied and not _GONE.search(text[: token.start])]
-    if not kept:
+    values = [token for token in tokens if token not in denied and not _GONE.search(text[: token.start])]
+    if not values:
         return _read_denial(key, fact, denied)
     equals = text.rfind("=")
-    after = [token for token in kept if token.start > equals]
-    chosen = after[0] if equals >= 0 and after else kept[0]
+    after = [token for token in values if token.start > equals]
+    chosen = after[0] if equals >= 0 and after else values[0]
     return Statement(key, chosen.value)
 
 
@@ -299,11 +299,11 @@ def read_rule(
         mentions: Start, end and key of each fact it names, in order.
         groups: Facts that are picked from all of a kind, with what they are picked from.
     """
-    bare, place = "", 0
+    bare, rest_start = "", 0
     for number, (start, end, _) in enumerate(mentions):
-        bare += sentence[place:start] + f"#{number}#"
-        place = end
-    bare += sentence[place:]
+        bare += sentence[rest_start:start] + f"#{number}#"
+        rest_start = end
+    bare += sentence[rest_start:]
     if _DENIED.search(bare):
         return None
     if mentions[0][2] in groups:
@@ -323,14 +323,14 @@ def _read_group_rule(bare: str, out: str, groups: Mapping[str, tuple[str, ...]])
 
 def _read_plain_rule(bare: str, keys: Sequence[str]) -> DerivationRule | None:
     last, first = _OUT_LAST.search(bare), _OUT_FIRST.search(bare)
-    found = last or first
+    out = last or first
     if first is not None and not bare[: first.start()].strip(" ,:-").lower().endswith(
         ("add", "take", "divide", "multiply")
     ):
-        found = first if last is None or first.start() < last.start() else last
-    if found is None:
+        out = first if last is None or first.start() < last.start() else last
+    if out is None:
         return None
-    rest = bare[: found.start()] + " | " + bare[found.end() :]
+    rest = bare[: out.start()] + " | " + bare[out.end() :]
     for pattern, operation, is_reversed in _EXPRESSIONS:
         match = pattern.search(rest)
         if match is None:
@@ -340,5 +340,5 @@ def _read_plain_rule(bare: str, keys: Sequence[str]) -> DerivationRule | None:
             operation = "quotient"
         if is_reversed:
             inputs = [inputs[-1], *inputs[:-1]]
-        return DerivationRule(keys[int(found.group(1))], operation, tuple(inputs))
+        return DerivationRule(keys[int(out.group(1))], operation, tuple(inputs))
     return None

@@ -102,7 +102,7 @@ def _is_list_mark(text: str, match: re.Match[str]) -> bool:
 
 
 def _factor(stated: str, meant: str) -> float | None:
-    """Give what to multiply by, or None where the unit stated measures something else."""
+    """Return what to multiply by, or None where the unit stated measures something else."""
     if not stated or stated == meant:
         return 1.0
     if stated in _WORDS.multiples:
@@ -121,10 +121,10 @@ def _limits(text: str, fact: TaskFact) -> Iterator[ValueMatch]:
         words = text[before : token.start]
         floor, ceiling = _AT_LEAST.search(words), _AT_MOST.search(words)
         is_floor = ceiling is None and (floor or _AT_LEAST.match(text[token.end :].lstrip())) is not None
-        said = floor or ceiling
+        bound = floor or ceiling
         amount = token.value if isinstance(token.value, float) else 0.0
         yield ValueMatch(
-            before + said.start() if said else token.start, token.end, Limit(">=" if is_floor else "<=", amount)
+            before + bound.start() if bound else token.start, token.end, Limit(">=" if is_floor else "<=", amount)
         )
         before = token.end
 

@@ -29,7 +29,7 @@ _OF_MANY = tuple(wording for wording in STATEMENTS.rules["sum"] if "{a} and {b}"
 def write_fact(
     fact: TaskFact, value: Value, rng: Random, *, working: str = "", phrase: str = "", is_impersonal: bool = False
 ) -> str:
-    """Say that *fact* has *value*, in a sentence without its full stop.
+    """State that *fact* has *value*, in a sentence without its full stop.
 
     Args:
         fact: What is stated.
@@ -50,7 +50,7 @@ def write_fact(
 
 
 def write_correction(fact: TaskFact, value: Value, wrong: Value, rng: Random) -> str:
-    """Say that *fact* has *value* and not *wrong*."""
+    """State that *fact* has *value* and not *wrong*."""
     if fact.kind in ("choice", "verdict", "code"):
         return write_fact(fact, value, rng)
     return _fill_wording(
@@ -63,7 +63,7 @@ def write_correction(fact: TaskFact, value: Value, wrong: Value, rng: Random) ->
 
 
 def write_rule(rule: DerivationRule, facts: Mapping[str, TaskFact], measure: str, rng: Random) -> str:
-    """Say how a fact follows from others; *measure* is what a pick of the lowest or highest goes by."""
+    """State how a fact follows from others; *measure* is what a pick of the lowest or highest goes by."""
     first, *rest = [f"the {facts[key].phrase}" for key in rule.inputs] or [""]
     joined = " and ".join([", ".join(rest[:-1]), rest[-1]] if len(rest) > 1 else rest)
     wording = pick(STATEMENTS.rules[rule.operation], rng)

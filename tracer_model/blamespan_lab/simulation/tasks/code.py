@@ -22,7 +22,8 @@ def code_task(rng: Random, size: int) -> Task:
     """Ask for a function with *size* requirements, or as many as its template has."""
     build = Builder("code", rng)
     template = rng.choice(
-        [each for each in TEMPLATES.values() if len(each.requirements) >= min(size, 5)] or list(TEMPLATES.values())
+        [candidate for candidate in TEMPLATES.values() if len(candidate.requirements) >= min(size, 5)]
+        or list(TEMPLATES.values())
     )
     name, style = rng.choice(_NAMES), rng.randint(0, 2)
     inputs = []
@@ -37,11 +38,11 @@ def code_task(rng: Random, size: int) -> Task:
         inputs.append(need.key)
     operation = f"implement:{template.name}:{name}:{style}"
     build.facts["function"] = _function_fact(name)
-    known = {key: build.truth[key] for key in inputs}
-    build.truth["function"] = write_code(operation, known)
+    values = {key: build.truth[key] for key in inputs}
+    build.truth["function"] = write_code(operation, values)
     build.implied.append(DerivationRule("function", operation, tuple(inputs)))
     examples = tuple(template.example(rng) for _ in range(_EXAMPLES))
-    wanted = run_written_code(operation, known, examples)
+    wanted = run_written_code(operation, values, examples)
     task = build.task(
         "function", template.opening.format(name=name), "[Write|Please write|Implement] the function [in Python|].", ()
     )
@@ -54,20 +55,20 @@ def _function_fact(name: str) -> TaskFact:
 
 def _with_tests(task: Task, name: str, examples: tuple[object, ...], wanted: tuple[object, ...]) -> Task:
     def run_tests(code: str) -> str:
-        got = run_code(code, name, examples[:_SHOWN])
-        if got.error is not None:
-            return f"error: {got.error}"
-        wrong = [n for n in range(_SHOWN) if got.results[n] != wanted[n]]
+        outcome = run_code(code, name, examples[:_SHOWN])
+        if outcome.error is not None:
+            return f"error: {outcome.error}"
+        wrong = [n for n in range(_SHOWN) if outcome.results[n] != wanted[n]]
         lines = [f"{_SHOWN - len(wrong)} passed, {len(wrong)} failed"]
         return "\n".join(
-            [*lines, *(f"{name}({examples[n]!r}) should give {wanted[n]!r}, got {got.results[n]!r}" for n in wrong)]
+            [*lines, *(f"{name}({examples[n]!r}) should give {wanted[n]!r}, got {outcome.results[n]!r}" for n in wrong)]
         )
 
     def judge(answer: Value) -> bool:
         if answer == task.truth["function"]:
             return True  # it is where the wanted results come from
-        got = run_code(str(answer), name, examples)
-        return got.error is None and got.results == wanted
+        outcome = run_code(str(answer), name, examples)
+        return outcome.error is None and outcome.results == wanted
 
     tool = Tool("run_tests", "Run the tests on a piece of code.", {"code": "the whole source"}, run_tests)
     return replace(task, tools=(tool,), judge=judge)

@@ -60,24 +60,24 @@ def lookup(rng: Random, size: int) -> Task:
 def _value_of_stock(
     build: Builder, good: tuple[str, str], city: str, stock: Mapping[tuple[str, str], int], prices: Mapping[str, int]
 ) -> str:
-    one, many = good
-    key = f"{one}_{city}"
-    found = build.add_lookup(
+    singular, plural = good
+    key = f"{singular}_{city}"
+    stock_key = build.add_lookup(
         f"stock_{key}",
-        f"stock of {many} in {city}",
-        float(stock[one, city]),
-        _select_cell("units", "stock", product=one, city=city),
+        f"stock of {plural} in {city}",
+        float(stock[singular, city]),
+        _select_cell("units", "stock", product=singular, city=city),
     )
-    price = f"price_{one}"
+    price = f"price_{singular}"
     if price not in build.facts:
         build.add_lookup(
             price,
-            f"price of a {one}",
-            float(prices[one]),
-            _select_cell("price", "prices", product=one),
+            f"price of a {singular}",
+            float(prices[singular]),
+            _select_cell("price", "prices", product=singular),
             "euros",
         )
-    return build.add_derived(f"value_{key}", f"value of the {many} in {city}", "product", (found, price), "euros")
+    return build.add_derived(f"value_{key}", f"value of the {plural} in {city}", "product", (stock_key, price), "euros")
 
 
 def _select_cell(column: str, table: str, **where: str) -> Lookup:

@@ -14,7 +14,7 @@ __all__ = ["planning"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Selection:
+class _OptionTheme:
     """Options to choose from: the parts of their cost, what they hold and in which unit, and what is needed."""
 
     noun: str
@@ -30,7 +30,7 @@ class _Selection:
 class _Plans:
     works: tuple[str, ...]
     schedule_opening: str
-    choices: tuple[_Selection, ...]
+    choices: tuple[_OptionTheme, ...]
 
 
 _PLANS = read_data_file(_Plans, Path(__file__).with_suffix(".toml"))
@@ -72,7 +72,7 @@ def _choice(build: Builder, size: int) -> Task:
 
 def _option(
     build: Builder,
-    choice: _Selection,
+    choice: _OptionTheme,
     number: int,
     name: str,
     costs: list[float],

@@ -65,17 +65,17 @@ class Task:
     measure: str = ""
     judge: Callable[[Value], bool] | None = None
 
-    def answer_in(self, text: str) -> Value | None:
+    def read_answer(self, text: str) -> Value | None:
         """Read the answer that *text* gives, or None; the last statement counts."""
         answer: Value | None = None
-        for said in self.lexicon.read(text, self.truth).said:
-            if said.key == self.lexicon.target:
-                answer = None if said.is_denied else said.value
+        for statement in self.lexicon.read(text, self.truth).statements:
+            if statement.key == self.lexicon.target:
+                answer = None if statement.is_denied else statement.value
         return answer
 
     def check(self, final_text: str) -> bool:
-        """Tell whether the answer that *final_text* gives is right."""
-        answer = self.answer_in(final_text)
+        """Return whether the answer that *final_text* gives is right."""
+        answer = self.read_answer(final_text)
         if answer is None:
             return False
         return self.judge(answer) if self.judge else is_same(answer, self.truth[self.lexicon.target])

@@ -45,10 +45,10 @@ def word_problem(rng: Random, size: int) -> Task:
     build = Builder("word_problems", rng)
     closing = sorted(rng.sample(range(4), k=min(4, max(0, (size - 2) // 2 + rng.randint(0, 1)))))
     costs = {0: 2, 1: 1, 2: 1, 3: 1}
-    parts = max(1, min(len(theme.items), size - 1 - sum(costs[stage] for stage in closing)))
+    parts = max(1, min(len(theme.items), size - 1 - sum(costs[number] for number in closing)))
     last = _add_total(build, theme, rng.sample(theme.items, k=parts))
-    for stage in closing:
-        last = _STAGES[stage](build, theme, last)
+    for number in closing:
+        last = _EXTRA_STEPS[number](build, theme, last)
     if len(build.rules) < 2:
         last = _add_extra(build, theme, last)
     phrase = build.facts[last].phrase
@@ -90,4 +90,4 @@ def _add_share(build: Builder, theme: _Theme, last: str) -> str:
     return build.add_derived("share", theme.sharers[1], "quotient", (last, sharers), theme.sharers[2])
 
 
-_STAGES = (_add_cut, _add_extra, _add_frame, _add_share)
+_EXTRA_STEPS = (_add_cut, _add_extra, _add_frame, _add_share)

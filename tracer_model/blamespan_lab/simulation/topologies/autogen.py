@@ -36,15 +36,15 @@ _OUT_OF_ROUNDS = "Max rounds reached"
 _MAX_TOOL_ROUNDS = 12
 
 
-async def perform(topology: str, stage: SimulatedRun) -> list[tuple[str, str]]:
-    """Build the team and run it on the stage's task.
+async def perform(topology: str, run: SimulatedRun) -> list[tuple[str, str]]:
+    """Build the team and run it on the run's task.
 
     Returns:
         Sender and text of each message of the conversation, in order.
     """
-    result: TaskResult = await _TEAMS[topology](stage).run(task=stage.task.question)
+    result: TaskResult = await _TEAMS[topology](run).run(task=run.task.question)
     spoken = [message for message in result.messages if isinstance(message, BaseChatMessage)]
-    stage.ran_out = len(spoken) >= _MAX_MESSAGES or (result.stop_reason or "").startswith(_OUT_OF_ROUNDS)
+    run.ran_out = len(spoken) >= _MAX_MESSAGES or (result.stop_reason or "").startswith(_OUT_OF_ROUNDS)
     return [
         (message.source, message.to_text())
         for message in spoken
@@ -52,19 +52,19 @@ async def perform(topology: str, stage: SimulatedRun) -> list[tuple[str, str]]:
     ]
 
 
-def _make_agents(stage: SimulatedRun, *roles: str, handoffs: bool = False) -> list[AssistantAgent]:
-    members = [member for member in stage.team if member.role in roles] if roles else stage.team
-    return [_make_agent(stage, member.name, handoffs=handoffs) for member in members]
+def _make_agents(run: SimulatedRun, *roles: str, handoffs: bool = False) -> list[AssistantAgent]:
+    members = [member for member in run.team if member.role in roles] if roles else run.team
+    return [_make_agent(run, member.name, handoffs=handoffs) for member in members]
 
 
-def _make_agent(stage: SimulatedRun, name: str, *, handoffs: bool = False) -> AssistantAgent:
-    others = [member.name for member in stage.team if member.name != name]
-    tools: list[Any] = [tool_for(tool) for tool in stage.tools_of(name)]
+def _make_agent(run: SimulatedRun, name: str, *, handoffs: bool = False) -> AssistantAgent:
+    others = [member.name for member in run.team if member.name != name]
+    tools: list[Any] = [tool_for(tool) for tool in run.tools_of(name)]
     return AssistantAgent(
         name,
-        PolicyClient(stage, name),
-        description=stage.described(name),
-        system_message=stage.system[name],
+        PolicyClient(run, name),
+        description=run.describe(name),
+        system_message=run.system[name],
         tools=tools,
         handoffs=list(others) if handoffs else None,
         max_tool_iterations=_MAX_TOOL_ROUNDS,
@@ -78,12 +78,12 @@ def _make_termination() -> TerminationCondition:
     return ends
 
 
-def _chain(stage: SimulatedRun) -> Team:
-    return _flow(_make_agents(stage))
+def _chain(run: SimulatedRun) -> Team:
+    return _flow(_make_agents(run))
 
 
-def _relay(stage: SimulatedRun) -> Team:
-    agents = _make_agents(stage)
+def _relay(run: SimulatedRun) -> Team:
+    agents = _make_agents(run)
     before = ["user", *(agent.name for agent in agents[:-1])]
     return _flow(
         [
@@ -106,8 +106,8 @@ def _flow(agents: Sequence[ChatAgent]) -> Team:
     return GraphFlow(list(agents), builder.build())
 
 
-def _parallel(stage: SimulatedRun) -> Team:
-    planner, *branches, solver, verifier, reporter = _make_agents(stage)
+def _parallel(run: SimulatedRun) -> Team:
+    planner, *branches, solver, verifier, reporter = _make_agents(run)
     builder = DiGraphBuilder()
     for agent in (planner, *branches, solver, verifier, reporter):
         builder.add_node(agent)
@@ -129,38 +129,38 @@ def _is_open(message: BaseChatMessage) -> bool:
     return not _is_terminated(message)
 
 
-def _round_robin(stage: SimulatedRun) -> Team:
-    members: list[ChatAgent | Team] = [*_make_agents(stage)]
+def _round_robin(run: SimulatedRun) -> Team:
+    members: list[ChatAgent | Team] = [*_make_agents(run)]
     return RoundRobinGroupChat(members, termination_condition=_make_termination())
 
 
-def _selector(stage: SimulatedRun) -> Team:
-    (leader,) = stage.named("orchestrator")
-    members: list[ChatAgent | Team] = [*_make_agents(stage, "planner", "researcher", "solver", "verifier")]
+def _selector(run: SimulatedRun) -> Team:
+    (leader,) = run.names_of("orchestrator")
+    members: list[ChatAgent | Team] = [*_make_agents(run, "planner", "researcher", "solver", "verifier")]
     return SelectorGroupChat(
         members,
-        PolicyClient(stage, leader),
+        PolicyClient(run, leader),
         selector_prompt=SELECTOR_PROMPT,
         allow_repeated_speaker=True,
         termination_condition=_make_termination(),
     )
 
 
-def _orchestrator(stage: SimulatedRun) -> Team:
-    (leader,) = stage.named("orchestrator")
-    members: list[ChatAgent] = [*_make_agents(stage, "researcher", "solver", "verifier")]
-    return MagenticOneGroupChat(members, PolicyClient(stage, leader), max_turns=_MAX_MESSAGES, max_stalls=3)
+def _orchestrator(run: SimulatedRun) -> Team:
+    (leader,) = run.names_of("orchestrator")
+    members: list[ChatAgent] = [*_make_agents(run, "researcher", "solver", "verifier")]
+    return MagenticOneGroupChat(members, PolicyClient(run, leader), max_turns=_MAX_MESSAGES, max_stalls=3)
 
 
-def _hierarchy(stage: SimulatedRun) -> Team:
-    inner_members: list[ChatAgent | Team] = [*_make_agents(stage, "researcher", "solver", "verifier")]
+def _hierarchy(run: SimulatedRun) -> Team:
+    inner_members: list[ChatAgent | Team] = [*_make_agents(run, "researcher", "solver", "verifier")]
     inner = RoundRobinGroupChat(inner_members, name="desk", termination_condition=_make_termination())
-    (planner,), (reporter,) = _make_agents(stage, "planner"), _make_agents(stage, "reporter")
+    (planner,), (reporter,) = _make_agents(run, "planner"), _make_agents(run, "reporter")
     return RoundRobinGroupChat([planner, inner, reporter], max_turns=3)
 
 
-def _swarm(stage: SimulatedRun) -> Team:
-    members: list[ChatAgent] = [*_make_agents(stage, handoffs=True)]
+def _swarm(run: SimulatedRun) -> Team:
+    members: list[ChatAgent] = [*_make_agents(run, handoffs=True)]
     return Swarm(members, termination_condition=_make_termination())
 
 

@@ -36,16 +36,16 @@ _Node: TypeAlias = Any  # an async function of the state; LangGraph spells its t
 _Team: TypeAlias = tuple[TeamMember, ...]
 
 
-async def perform(topology: str, stage: SimulatedRun) -> list[tuple[str, str]]:
-    """Run the graph on the stage's task.
+async def perform(topology: str, run: SimulatedRun) -> list[tuple[str, str]]:
+    """Run the graph on the run's task.
 
     Returns:
         Sender and text of each message of the conversation, in order.
     """
-    graph = _compile(topology, stage.team)
-    token = CURRENT_RUN.set(stage)
+    graph = _compile(topology, run.team)
+    token = CURRENT_RUN.set(run)
     try:
-        state = await graph.ainvoke({"messages": [HumanMessage(stage.task.question)]}, {"recursion_limit": 400})
+        state = await graph.ainvoke({"messages": [HumanMessage(run.task.question)]}, {"recursion_limit": 400})
     finally:
         CURRENT_RUN.reset(token)
     messages: list[BaseMessage] = state["messages"]
@@ -57,21 +57,21 @@ def _compile(topology: str, team: _Team) -> _Graph:
     return _GRAPHS[topology](team)
 
 
-def _make_node(name: str, *, hears_last: bool = False) -> _Node:
+def _make_node(name: str, *, last_only: bool = False) -> _Node:
     """Make the node of an agent: its model, its tools in a loop, and what it says in the end."""
     model = PolicyModel(agent=name)
 
     async def speak(state: MessagesState) -> dict[str, Any]:
-        return {"messages": await _speak(model, _filter_messages(state["messages"], name, hears_last))}
+        return {"messages": await _speak(model, _filter_messages(state["messages"], name, last_only))}
 
     return speak
 
 
-async def _speak(model: PolicyModel, heard: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
-    stage = CURRENT_RUN.get()
-    tools = {tool.name: tool_for(tool) for tool in (*stage.tools_of(model.agent), *extra)}
+async def _speak(model: PolicyModel, visible: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
+    run = CURRENT_RUN.get()
+    tools = {tool.name: tool_for(tool) for tool in (*run.tools_of(model.agent), *extra)}
     bound = model.bind_tools(list(tools.values())) if tools else model
-    prompt: list[BaseMessage] = [SystemMessage(stage.system[model.agent]), *heard]
+    prompt: list[BaseMessage] = [SystemMessage(run.system[model.agent]), *visible]
     new: list[AnyMessage] = []
     for _ in range(_MAX_TOOL_ROUNDS):
         answer = await bound.ainvoke([*prompt, *new])
@@ -98,13 +98,13 @@ async def _call_tool(tools: Mapping[str, Any], call: Any) -> ToolMessage:
     return result
 
 
-def _filter_messages(messages: Sequence[BaseMessage], name: str, hears_last: bool) -> list[BaseMessage]:
+def _filter_messages(messages: Sequence[BaseMessage], name: str, last_only: bool) -> list[BaseMessage]:
     """Leave out the others' dealings with their tools; of a relay, all but the last word."""
     own_calls = {c["id"] for m in messages if isinstance(m, AIMessage) and m.name == name for c in m.tool_calls}
-    kept = [m for m in messages if _is_visible(m, name, own_calls)]
-    if not hears_last:
-        return kept
-    others = [m for m in kept if not isinstance(m, ToolMessage) and m.name != name]
+    visible = [m for m in messages if _is_visible(m, name, own_calls)]
+    if not last_only:
+        return visible
+    others = [m for m in visible if not isinstance(m, ToolMessage) and m.name != name]
     return others[-1:]
 
 
@@ -125,7 +125,7 @@ def _is_terminated(state: MessagesState) -> bool:
 
 
 def _is_over(state: MessagesState, name: str, most: int) -> bool:
-    """Tell whether an agent has spoken more than *most* times, and note that the team was stopped by it."""
+    """Return whether an agent has spoken more than *most* times, and note that the team was stopped by it."""
     spoken = sum(1 for message in state["messages"] if message.name == name and not isinstance(message, ToolMessage))
     if spoken > most:
         CURRENT_RUN.get().ran_out = True
@@ -137,13 +137,13 @@ def _chain(team: _Team) -> _Graph:
 
 
 def _relay(team: _Team) -> _Graph:
-    return _build_line(team, "relay", hears_last=True)
+    return _build_line(team, "relay", last_only=True)
 
 
-def _build_line(team: _Team, name: str, *, hears_last: bool = False) -> _Graph:
-    builder = _add_nodes(team, hears_last=hears_last)
-    for one, following in zip([START, *(m.name for m in team)], [*(m.name for m in team), END], strict=True):
-        builder.add_edge(one, following)
+def _build_line(team: _Team, name: str, *, last_only: bool = False) -> _Graph:
+    builder = _add_nodes(team, last_only=last_only)
+    for source, following in zip([START, *(m.name for m in team)], [*(m.name for m in team), END], strict=True):
+        builder.add_edge(source, following)
     return builder.compile(name=name)
 
 
@@ -205,13 +205,13 @@ def _hierarchy(team: _Team) -> _Graph:
     planner, reporter = (next(m for m in team if m.role == role) for role in ("planner", "reporter"))
     builder = _add_nodes((planner, reporter))
     builder.add_node("desk", _round_robin(inner_team))
-    for one, following in (
+    for source, following in (
         (START, planner.name),
         (planner.name, "desk"),
         ("desk", reporter.name),
         (reporter.name, END),
     ):
-        builder.add_edge(one, following)
+        builder.add_edge(source, following)
     return builder.compile(name="office")
 
 
@@ -247,12 +247,12 @@ def _make_swarm_node(name: str, names: Sequence[str]) -> _Node:
     offers = [Tool(HANDOVER + other, f"Hand over to {other}.", {}, lambda: "") for other in names if other != name]
 
     async def speak(state: MessagesState) -> Any:
-        heard = _filter_messages(state["messages"], name, hears_last=False)
-        new = await _speak(model, heard, offers)
+        visible = _filter_messages(state["messages"], name, last_only=False)
+        new = await _speak(model, visible, offers)
         if any(mark in str(new[-1].text) for mark in TALK.termination_words) or _is_over(state, name, _MAX_ROUNDS * 2):
             return Command(goto=END, update={"messages": new})
         if not _read_handover(new[-1]):
-            new += await _speak(model, [*heard, *new], offers)
+            new += await _speak(model, [*visible, *new], offers)
         target = _read_handover(new[-1])
         if target is None:
             return Command(goto=END, update={"messages": new})
@@ -264,16 +264,16 @@ def _make_swarm_node(name: str, names: Sequence[str]) -> _Node:
 
 
 def _read_handover(message: BaseMessage) -> tuple[str, str] | None:
-    """Give to whom a message hands over, and by which call."""
+    """Return to whom a message hands over, and by which call."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    found = [call for call in calls if call["name"].startswith(HANDOVER)]
-    return (found[0]["name"].removeprefix(HANDOVER), str(found[0]["id"])) if found else None
+    handovers = [call for call in calls if call["name"].startswith(HANDOVER)]
+    return (handovers[0]["name"].removeprefix(HANDOVER), str(handovers[0]["id"])) if handovers else None
 
 
-def _add_nodes(team: Sequence[TeamMember], *, hears_last: bool = False) -> StateGraph[Any, Any, Any, Any]:
+def _add_nodes(team: Sequence[TeamMember], *, last_only: bool = False) -> StateGraph[Any, Any, Any, Any]:
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
     for member in team:
-        builder.add_node(member.name, _make_node(member.name, hears_last=hears_last))
+        builder.add_node(member.name, _make_node(member.name, last_only=last_only))
     return builder
 
 

@@ -22,7 +22,7 @@ CHAIN = Program("word_problems", "chain", "autogen", seed=1, size=3, pace=3)
 
 
 def policies(url: str, *, timeout_s: float = 5.0) -> PolicyFor:
-    return lambda character: EndpointPolicy(character, Endpoint(url, "small", "secret", timeout_s), pause_s=0.01)
+    return lambda profile: EndpointPolicy(profile, Endpoint(url, "small", "secret", timeout_s), pause_s=0.01)
 
 
 def answered(program: Program, *answers: str | int | dict[str, Any], timeout_s: float = 5.0) -> Outcome:
@@ -51,7 +51,7 @@ def test_the_suite_runs_on_an_llm(framework: str) -> None:
 def test_endpoint_is_told_the_duties_the_conversation_and_the_tools() -> None:
     """It gets the team's own messages, who said them, every call with its answer, and the tools on offer."""
     call = {"id": "x", "type": "function", "function": {"name": "search_documents", "arguments": '{"query": "fee"}'}}
-    heard = [
+    messages = [
         InputMessage("system", "You are the clerk."),
         InputMessage("task", "What is the fee?"),
         InputMessage("message", "Look it up.", "planner"),
@@ -61,9 +61,9 @@ def test_endpoint_is_told_the_duties_the_conversation_and_the_tools() -> None:
         InputMessage("tool_result", "12 euros", "search_documents"),
     ]
     with served({"role": "assistant", "content": None, "tool_calls": [call]}) as endpoint:
-        policy = policies(endpoint.url)(next(iter(CHAIN.stage().policies.values())).character)  # type: ignore[union-attr]
+        policy = policies(endpoint.url)(next(iter(CHAIN.prepare().policies.values())).profile)  # type: ignore[union-attr]
         assert isinstance(policy, AsyncPolicy)
-        reply = asyncio.run(policy.areply(heard, [ToolSpec("search_documents", "Searches.", ("query",))]))
+        reply = asyncio.run(policy.areply(messages, [ToolSpec("search_documents", "Searches.", ("query",))]))
         ((path, key, body),) = endpoint.asked()
 
     assert reply.calls == (RequestedCall("search_documents", '{"query": "fee"}'),)
@@ -104,7 +104,7 @@ def test_trouble_that_stays_voids_the_run(answer: str | int, said: str, framewor
 def test_waiting_for_an_answer_keeps_nobody_else() -> None:
     """While an endpoint thinks, the event loop goes on: branches ask side by side."""
     program = Program("word_problems", "debate", "langgraph", seed=1, size=3, pace=3)
-    debaters = len(program.stage().named("debater"))
+    debaters = len(program.prepare().names_of("debater"))
 
     async def run(url: str) -> tuple[int, Outcome]:
         ticks = 0
@@ -156,7 +156,7 @@ def test_wrong_settings_are_named(monkeypatch: pytest.MonkeyPatch, settings: dic
 def test_half_characters_can_be_sent() -> None:
     """What cannot be written as UTF-8 does not break the question."""
     with served("Noted.") as endpoint:
-        policy = policies(endpoint.url)(next(iter(CHAIN.stage().policies.values())).character)  # type: ignore[union-attr]
+        policy = policies(endpoint.url)(next(iter(CHAIN.prepare().policies.values())).profile)  # type: ignore[union-attr]
         assert isinstance(policy, AsyncPolicy)
         reply = asyncio.run(policy.areply([InputMessage("task", "a\ud800b")], []))
         ((_, _, body),) = endpoint.asked()

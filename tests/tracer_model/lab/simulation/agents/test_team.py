@@ -18,15 +18,15 @@ from blamespan_lab.simulation.tasks import FAMILIES
 _WORDY = (WritingStyle(True, "plain"), WritingStyle(True, "bold"), WritingStyle(True, "headings"))
 
 
-def _texts(stage: SimulatedRun, voice: WritingStyle) -> dict[str, str]:
+def _texts(run: SimulatedRun, voice: WritingStyle) -> dict[str, str]:
     """Give what each agent of a team says first on the question, in *voice*."""
     said = {}
-    for name, policy in stage.policies.items():
+    for name, policy in run.policies.items():
         assert isinstance(policy, SimulatedPolicy)
-        moment = DecisionContext(
-            replace(policy.character, voice=voice), 0, (InputMessage("task", stage.task.question),), ()
+        context = DecisionContext(
+            replace(policy.profile, style=voice), 0, (InputMessage("task", run.task.question),), ()
         )
-        said[name] = decide(moment).text
+        said[name] = decide(context).text
     return said
 
 
@@ -36,9 +36,9 @@ def test_a_wordy_agent_is_read_like_a_terse_one(family: str, topology: str) -> N
     """The same facts and rules are read from both, and nothing more from the longer."""
     framework = "autogen" if topology == "selector" else "langgraph"
     for seed in range(3):
-        stage = Program(family, topology, framework, seed=seed).stage()  # type: ignore[arg-type]
-        terse, wordy = _texts(stage, TERSE), _texts(stage, _WORDY[seed % 3])
-        read = stage.task.lexicon.read
+        run = Program(family, topology, framework, seed=seed).prepare()  # type: ignore[arg-type]
+        terse, wordy = _texts(run, TERSE), _texts(run, _WORDY[seed % 3])
+        read = run.task.lexicon.read
 
         assert {name: read(text) for name, text in wordy.items()} == {name: read(text) for name, text in terse.items()}
         assert all(len(wordy[name]) > len(terse[name]) + 100 for name in terse)
@@ -58,7 +58,7 @@ def test_wordy_agents_write_as_much_as_language_models_do() -> None:
     lengths: list[int] = []
     for seed in range(12):
         program = Program("word_problems", "chain", "langgraph", seed=seed)
-        wordy = {member.name for member in program.stage().team if draw_style(seed, member.name).is_wordy}
+        wordy = {member.name for member in program.prepare().team if draw_style(seed, member.name).is_wordy}
         lengths += [len(d.reply.text) for d in program.run().decisions if d.agent in wordy and d.reply.text]
 
     assert 450 <= median(lengths) <= 900
@@ -66,12 +66,12 @@ def test_wordy_agents_write_as_much_as_language_models_do() -> None:
 
 def test_how_an_agent_writes_goes_by_seed_and_name_alone() -> None:
     """A run with mistakes has the voices of the same run without."""
-    clean = Program("planning", "chain", "langgraph", seed=3).stage()
-    erring = Program("planning", "chain", "langgraph", seed=3, mistakes=0.5, care=0.1).stage()
+    clean = Program("planning", "chain", "langgraph", seed=3).prepare()
+    erring = Program("planning", "chain", "langgraph", seed=3, mistakes=0.5, care=0.1).prepare()
 
     voices = [
-        {name: policy.character.voice for name, policy in stage.policies.items() if isinstance(policy, SimulatedPolicy)}
-        for stage in (clean, erring)
+        {name: policy.profile.style for name, policy in run.policies.items() if isinstance(policy, SimulatedPolicy)}
+        for run in (clean, erring)
     ]
 
     assert voices[0] == voices[1] == {name: draw_style(3, name) for name in voices[0]}

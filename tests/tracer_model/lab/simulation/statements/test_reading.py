@@ -54,7 +54,7 @@ _STATED = st.sampled_from([fact for fact in _FACTS.values() if fact.kind != "cod
 
 
 def _read(text: str) -> list[Statement]:
-    return list(_LEXICON.read(text).said)
+    return list(_LEXICON.read(text).statements)
 
 
 @given(_STATED, _SEEDS, st.booleans())
@@ -169,8 +169,8 @@ def test_facts_are_read_by_the_names_the_reader_believes() -> None:
     """A text may call a fact by what another fact is; who believes otherwise does not understand it."""
     text = "The birth year of Ada Rossi is 1903."
 
-    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).said == (Statement("born", 1903.0),)
-    assert _LEXICON.read(text, {"founder": "Ole Dahl"}).said == ()
+    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).statements == (Statement("born", 1903.0),)
+    assert _LEXICON.read(text, {"founder": "Ole Dahl"}).statements == ()
 
 
 def test_code_is_read_from_its_block_and_rejected_in_words() -> None:

@@ -49,7 +49,7 @@ def test_run_that_works_is_left_alone() -> None:
 
 def test_run_that_waits_for_code_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code in the sandbox runs in a process of its own, whose time does not show in ours."""
-    monkeypatch.setattr(program, "is_trying", lambda: True)
+    monkeypatch.setattr(program, "is_running_code", lambda: True)
 
     async def waits() -> str:
         await asyncio.sleep(2 * IDLE_S)
