@@ -440,7 +440,7 @@ def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, n
 
     labels = by_run(_read_labels(labels_file))
     joined = _join_labels(results_or_traces, name, labels)
-    figures = {judge: evaluate_labels(part.found) for judge, part in joined.items() if part.found}
+    figures = {judge: evaluate_labels(part.verdicts) for judge, part in joined.items() if part.verdicts}
     if not figures:
         misfits = sum(part.misfits + part.ambiguous for part in joined.values())
         reason = (
@@ -461,7 +461,7 @@ def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, n
 def _join_labels(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, Joined]:
     """Read results where *paths* hold some, else judge traces."""
     from blamespan.analysis.results.rows import read_rows
-    from blamespan_lab.measuring.labels import joined_results, joined_runs
+    from blamespan_lab.measuring.labels import join_results, join_runs
 
     try:
         for path in paths:
@@ -469,8 +469,8 @@ def _join_labels(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, 
     except UnreadableInput:
         tracer = _load_tracer(name)
         identity = tracer.identity
-        return {f"{identity.name} {identity.version}": joined_runs(_readable_runs(paths), tracer, labels)}
-    return joined_results(chain.from_iterable(map(read_rows, paths)), labels)
+        return {f"{identity.name} {identity.version}": join_runs(_readable_runs(paths), tracer, labels)}
+    return join_results(chain.from_iterable(map(read_rows, paths)), labels)
 
 
 def _read_labels(path: Path) -> list[PersonLabel]:

@@ -53,6 +53,6 @@ def _readable(
 
 
 def is_held_out(question: str, *, percent: int, seed: int) -> bool:
-    """Tell whether *question* falls to the held-out side; it depends on nothing but question and seed."""
+    """Return whether *question* falls to the held-out side; it depends on nothing but question and seed."""
     text = f"{seed}\0{' '.join(question.split())}".encode("utf-8", "replace")
     return int.from_bytes(sha256(text).digest()[:6], "big") < percent / 100 * 2**48

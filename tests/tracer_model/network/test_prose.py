@@ -14,7 +14,7 @@ from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_lab.network.bare import bare_run
 from blamespan_lab.network.examples import Example, examples_of, scaled_examples
-from blamespan_lab.network.fitting_prose import Apart, fit_prose, tuned_prose
+from blamespan_lab.network.fitting_prose import Apart, fit_prose, tune_prose
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import feature_names, run_inputs
 from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context
@@ -143,11 +143,11 @@ def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseJudg
     def likelihood(of: ProseJudge) -> float:
         return float(np.mean([np.log(of.judged(each.inputs)[0][each.decisive] + 1e-9) for each in runs]))
 
-    few, many = tuned_prose(judge, runs[:3]), tuned_prose(judge, runs)
+    few, many = tune_prose(judge, runs[:3]), tune_prose(judge, runs)
     assert likelihood(judge) < likelihood(few) < likelihood(many)
     moved = [float(np.linalg.norm(each.pointer - judge.pointer)) for each in (few, many)]
     assert moved[0] < moved[1] / 2
-    assert tuned_prose(judge, []) is judge
+    assert tune_prose(judge, []) is judge
 
 
 def test_file_keeps_the_judge(judge: ProseJudge, tmp_path: Path) -> None:

@@ -65,11 +65,11 @@ class _HeedfulMoment(DecisionContext):
         self.care = 1 - (1 - self.care) * self._left(_CHECKING) if self.care > 0 else 0.0
 
     def mistake_probability(self, mode: str) -> float:
-        """Give the probability of a mistake of *mode*: lower after feedback on such."""
+        """Return the probability of a mistake of *mode*: lower after feedback on such."""
         return self.profile.mistakes * self._left(mode)
 
     def _left(self, code: str) -> float:
-        """Give the share of its mistakes of a kind that an agent still makes."""
+        """Return the share of its mistakes of a kind that an agent still makes."""
         left = 1.0
         for note in self.notes:
             if note.agent is None:

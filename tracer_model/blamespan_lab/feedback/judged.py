@@ -41,7 +41,7 @@ class JudgedAdvice:
         self._asker = Asker(settings, pause_s=pause_s)
 
     def improve(self, trace: MessageActionTrace, feedback: Feedback) -> Feedback:
-        """Give *feedback* with advice of the judge; where nobody is blamed, as it is.
+        """Return *feedback* with advice of the judge; where nobody is blamed, as it is.
 
         Raises:
             Unanswered: if there is none.

@@ -40,7 +40,7 @@ class Recorded:
         self._exporter = exporter
 
     def taken(self) -> list[Span]:
-        """Give what was recorded since the last time."""
+        """Return what was recorded since the last time."""
         spans = [span_from_sdk(span) for span in self._exporter.get_finished_spans()]
         self._exporter.clear()
         return spans

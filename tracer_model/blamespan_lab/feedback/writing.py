@@ -172,12 +172,12 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
 
 
 def is_known_to_have_failed(trace: MessageActionTrace) -> bool:
-    """Tell whether somebody said that the run failed, or it ended with an error."""
+    """Return whether somebody said that the run failed, or it ended with an error."""
     return trace.outcome == "failed" or ended_in_error(trace) is not None
 
 
 def is_suspected(verdict: Attribution | None) -> bool:
-    """Tell whether a verdict finds somebody more likely at fault than not; else what was done may well be right."""
+    """Return whether a verdict finds somebody more likely at fault than not; else what was done may well be right."""
     return verdict is not None and verdict.calls_failed
 
 

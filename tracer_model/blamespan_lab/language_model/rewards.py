@@ -41,7 +41,7 @@ def step_reward(answer: StepAnswer | None, label: StepAnswer, *, sigma: float = 
 def chance_of_step(
     decisions: Sequence[tuple[int, int]], label: StepAnswer, *, sigma: float = 1.0, step_weight: float = 0.5
 ) -> float:
-    """Give the mean reward of an answer drawn evenly from *decisions*, as (agent, step)."""
+    """Return the mean reward of an answer drawn evenly from *decisions*, as (agent, step)."""
     earned = [
         step_reward(StepAnswer(*each), label, sigma=sigma, step_weight=step_weight) for each in (*decisions, (0, 0))
     ]

@@ -94,7 +94,7 @@ class Ledger(TrainerCallback):  # type: ignore[misc]  # transformers' types say 
             file.write(json.dumps({"stage": self._stage, **self.rows[-1]}) + "\n")
 
     def ends(self, key: str) -> tuple[float, float]:
-        """Give the mean of *key* over the first and the last fifth of the updates; NaN where there is none."""
+        """Return the mean of *key* over the first and the last fifth of the updates; NaN where there is none."""
         values = [row[key] for row in self.rows if key in row]
         if not values:
             return float("nan"), float("nan")

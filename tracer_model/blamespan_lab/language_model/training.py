@@ -133,7 +133,7 @@ def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: 
 
 
 def _thinks(recipe: CausalRecipe) -> int:
-    """Tell how many tokens of thought a tracer should allow: as GRPO did, unless SFT taught to have none."""
+    """Return how many tokens of thought a tracer should allow: as GRPO did, unless SFT taught to have none."""
     taught_none = recipe.stages[0] == "sft" and recipe.sft.thought == "none"
     return 0 if taught_none else recipe.grpo.max_new_tokens
 

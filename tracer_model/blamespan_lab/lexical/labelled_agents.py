@@ -19,7 +19,7 @@ __all__ = [
     "AT_FAULT",
     "CODES",
     "LabelledRun",
-    "Vocabulary",
+    "LexiconVocabulary",
     "label_matrix",
     "labelled_runs",
     "split",
@@ -55,40 +55,40 @@ def labelled_runs(runs: Iterable[RecordedRun]) -> Iterator[LabelledRun]:
     for run in runs:
         agents = tuple(agent_features(run.trace))
         if agents and run.faults is not None:
-            yield LabelledRun(run.trace.task, agents, _numbered(run, [agent.agent for agent in agents]))
+            yield LabelledRun(run.trace.task, agents, _number_pairs(run, [agent.agent for agent in agents]))
 
 
 def split(runs: Sequence[LabelledRun], *, percent: int, seed: int) -> tuple[list[LabelledRun], list[LabelledRun]]:
     """Part *runs* into those to fit on and those held out, by question."""
-    held = [is_held_out(run.question, percent=percent, seed=seed) for run in runs]
+    is_out = [is_held_out(run.question, percent=percent, seed=seed) for run in runs]
     return (
-        [run for run, out in zip(runs, held, strict=True) if not out],
-        [run for run, out in zip(runs, held, strict=True) if out],
+        [run for run, out in zip(runs, is_out, strict=True) if not out],
+        [run for run, out in zip(runs, is_out, strict=True) if out],
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class LexiconVocabulary:
     """The features worth a weight: (V,) hashes ascending, and their (V,) inverse document frequency."""
 
     keys: Hashes
     idf: NDArray[np.float32]
 
     @classmethod
-    def of(cls, runs: Sequence[LabelledRun], *, min_agents: int) -> Vocabulary:
+    def of(cls, runs: Sequence[LabelledRun], *, min_agents: int) -> LexiconVocabulary:
         """Keep every feature that at least *min_agents* agents have."""
         agents = [agent for run in runs for agent in run.agents]
         distinct = [np.unique(np.concatenate((*agent.text, agent.opening, agent.seat))) for agent in agents]
         keys, counts = np.unique(np.concatenate(distinct), return_counts=True)
-        kept = counts >= min_agents
-        idf = np.log((1 + len(agents)) / (1 + counts[kept])) + 1
-        return cls(keys[kept], idf.astype(np.float32))
+        is_common = counts >= min_agents
+        idf = np.log((1 + len(agents)) / (1 + counts[is_common])) + 1
+        return cls(keys[is_common], idf.astype(np.float32))
 
     def find(self, hashes: Hashes) -> NDArray[np.int64]:
         """Place those of *hashes* that are known."""
-        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
-        found: NDArray[np.int64] = place[self.keys[place] == hashes]
-        return found
+        rows = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
+        known: NDArray[np.int64] = rows[self.keys[rows] == hashes]
+        return known
 
 
 def label_matrix(runs: Sequence[LabelledRun]) -> NDArray[np.float32]:
@@ -103,7 +103,7 @@ def label_matrix(runs: Sequence[LabelledRun]) -> NDArray[np.float32]:
     return np.concatenate(rows)
 
 
-def _numbered(run: RecordedRun, agents: Sequence[str]) -> frozenset[tuple[int, int]]:
+def _number_pairs(run: RecordedRun, agents: Sequence[str]) -> frozenset[tuple[int, int]]:
     silent: dict[str, int] = {}
     rows = {agent: row for row, agent in enumerate(agents)}
     return frozenset(

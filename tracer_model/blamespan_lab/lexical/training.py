@@ -25,7 +25,7 @@ from blamespan_lab.lexical.labelled_agents import (
     AT_FAULT,
     CODES,
     LabelledRun,
-    Vocabulary,
+    LexiconVocabulary,
     label_matrix,
     labelled_runs,
     split,
@@ -37,7 +37,7 @@ from blamespan_tracer.decision import Floats, Pair, Thresholds, decide, sigmoid
 from blamespan_tracer.features import AgentFeatures
 from blamespan_tracer.lexicon import SEAT_WEIGHT, Lexicon, question_digest, scaled
 
-__all__ = ["HeldOut", "Trained", "choose_thresholds", "fit_lexicon", "mean_f1", "train", "train_on"]
+__all__ = ["LexicalFigures", "TrainedLexicon", "choose_thresholds", "fit_lexicon", "mean_f1", "train", "train_on"]
 
 WEIGHTS_FILE = "lexical.safetensors"
 
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class LexicalFigures:
     """Figures on the held-out questions, by the weights that have not seen them; F1 in percent.
 
     The thresholds were chosen on the same runs, so these are slightly flattering. `failure_separation` is
@@ -62,15 +62,15 @@ class HeldOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedLexicon:
     """What training made: the model, its held-out figures, and where it lies."""
 
     lexicon: Lexicon
-    held_out: HeldOut
+    held_out: LexicalFigures
     weights: Path
 
 
-def train(recipe: Recipe, data: Path, out: Path) -> Trained:
+def train(recipe: Recipe, data: Path, out: Path) -> TrainedLexicon:
     """Train by *recipe* on the runs under *data*; leave config, versions, metrics and weights in *out*.
 
     Raises:
@@ -97,26 +97,27 @@ def train(recipe: Recipe, data: Path, out: Path) -> Trained:
     _write(
         out / "metrics.jsonl", {**asdict(held_out), "weights": digest, "features": len(lexicon.keys), "wall_s": wall_s}
     )
-    return Trained(replace(lexicon, digest=digest), held_out, out / WEIGHTS_FILE)
+    return TrainedLexicon(replace(lexicon, digest=digest), held_out, out / WEIGHTS_FILE)
 
 
-def train_on(runs: Sequence[LabelledRun], recipe: Recipe) -> tuple[Lexicon, HeldOut]:
+def train_on(runs: Sequence[LabelledRun], recipe: Recipe) -> tuple[Lexicon, LexicalFigures]:
     """Train on runs in memory.
 
     Raises:
         ConfigError: if a side of the split has no run.
     """
-    fitted, held = split(runs, percent=recipe.data.held_out_percent, seed=recipe.seed)
-    if not fitted or not held:
+    fitted, held_out = split(runs, percent=recipe.data.held_out_percent, seed=recipe.seed)
+    if not fitted or not held_out:
         raise ConfigError(
             f"expected runs of enough questions to hold {recipe.data.held_out_percent} % of them out, "
-            f"got {len(fitted)} to fit on and {len(held)} held out. Give more data or another data.held_out_percent."
+            f"got {len(fitted)} to fit on and {len(held_out)} held out. "
+            "Give more data or another data.held_out_percent."
         )
-    _log.info("%d runs to fit on, %d held out by question", len(fitted), len(held))
-    trials = [_trial(fitted, held, recipe, penalty) for penalty in recipe.fit.penalties]
-    lexicon, held_out = max(trials, key=lambda trial: trial[1].pair_f1)
-    _log.info("penalty %g chosen; fitting on all runs", held_out.penalty)
-    final = fit_lexicon(runs, recipe, held_out.penalty)
+    _log.info("%d runs to fit on, %d held out by question", len(fitted), len(held_out))
+    trials = [_try_penalty(fitted, held_out, recipe, penalty) for penalty in recipe.fit.penalties]
+    lexicon, figures = max(trials, key=lambda trial: trial[1].pair_f1)
+    _log.info("penalty %g chosen; fitting on all runs", figures.penalty)
+    final = fit_lexicon(runs, recipe, figures.penalty)
     return replace(
         final,
         slope=lexicon.slope,
@@ -126,22 +127,24 @@ def train_on(runs: Sequence[LabelledRun], recipe: Recipe) -> tuple[Lexicon, Held
         mode_threshold=lexicon.mode_threshold,
         agent_threshold=lexicon.agent_threshold,
         questions=frozenset(question_digest(run.question) for run in runs),
-        notes={"recipe": recipe.name, "seed": str(recipe.seed), "penalty": str(held_out.penalty)},
-    ), held_out
+        notes={"recipe": recipe.name, "seed": str(recipe.seed), "penalty": str(figures.penalty)},
+    ), figures
 
 
-def _trial(
-    fitted: Sequence[LabelledRun], held: Sequence[LabelledRun], recipe: Recipe, penalty: float
-) -> tuple[Lexicon, HeldOut]:
+def _try_penalty(
+    fitted: Sequence[LabelledRun], held_out: Sequence[LabelledRun], recipe: Recipe, penalty: float
+) -> tuple[Lexicon, LexicalFigures]:
     """Fit with one penalty, calibrate and choose thresholds on the held-out runs, and measure there."""
     start_s = time.perf_counter()
     raw = fit_lexicon(fitted, recipe, penalty)
-    scores = [_logits(run, raw) for run in held]
-    labels = label_matrix(held).astype(bool)
-    scaling = np.array([platt(np.concatenate(scores)[:, one], labels[:, one]) for one in range(len(CODES))], np.float32)
-    probabilities = [sigmoid(each * scaling[:, 0] + scaling[:, 1]) for each in scores]
-    thresholds = choose_thresholds(probabilities, [run.pairs for run in held])
-    failed, sound = _failure_scores(held, [each[:, AT_FAULT] for each in scores], scaling[AT_FAULT])
+    scores = [_logits(run, raw) for run in held_out]
+    labels = label_matrix(held_out).astype(bool)
+    scaling = np.array(
+        [platt(np.concatenate(scores)[:, column], labels[:, column]) for column in range(len(CODES))], np.float32
+    )
+    probabilities = [sigmoid(logits * scaling[:, 0] + scaling[:, 1]) for logits in scores]
+    thresholds = choose_thresholds(probabilities, [run.pairs for run in held_out])
+    failed, sound = _failure_scores(held_out, [logits[:, AT_FAULT] for logits in scores], scaling[AT_FAULT])
     failure = platt(np.concatenate([failed, sound]), np.arange(len(failed) + len(sound)) < len(failed))
     lexicon = replace(
         raw,
@@ -152,14 +155,14 @@ def _trial(
         mode_threshold=thresholds.mode,
         agent_threshold=thresholds.agent,
     )
-    measured = _measure(held, probabilities, thresholds, labels, penalty, separation(failed, sound))
+    measured = _measure(held_out, probabilities, thresholds, labels, penalty, separation(failed, sound))
     _log.info("penalty %g: %s in %.0f s, %s", penalty, measured, time.perf_counter() - start_s, thresholds)
     return lexicon, measured
 
 
 def fit_lexicon(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> Lexicon:
     """Fit a lexicon to *runs* with one penalty; its answers are log-odds that nobody has calibrated."""
-    vocabulary = Vocabulary.of(runs, min_agents=recipe.data.min_agents)
+    vocabulary = LexiconVocabulary.of(runs, min_agents=recipe.data.min_agents)
     _log.info("%d features that at least %d agents have", len(vocabulary.keys), recipe.data.min_agents)
     agents = [agent for run in runs for agent in run.agents]
     typical_length = float(np.median([_length(agent, vocabulary) for agent in agents]))
@@ -181,15 +184,17 @@ def fit_lexicon(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> 
     )
 
 
-def _text(agent: AgentFeatures, vocabulary: Vocabulary) -> NDArray[np.int64]:
+def _text(agent: AgentFeatures, vocabulary: LexiconVocabulary) -> NDArray[np.int64]:
     return np.unique(vocabulary.find(np.concatenate((*agent.text, agent.opening))))
 
 
-def _length(agent: AgentFeatures, vocabulary: Vocabulary) -> float:
+def _length(agent: AgentFeatures, vocabulary: LexiconVocabulary) -> float:
     return float(np.sqrt((vocabulary.idf[_text(agent, vocabulary)] ** 2).sum()))
 
 
-def _row(agent: AgentFeatures, vocabulary: Vocabulary, typical_length: float) -> tuple[NDArray[np.int64], Floats]:
+def _row(
+    agent: AgentFeatures, vocabulary: LexiconVocabulary, typical_length: float
+) -> tuple[NDArray[np.int64], Floats]:
     text, seat = _text(agent, vocabulary), vocabulary.find(agent.seat)
     weighed = scaled(vocabulary.idf[text], typical_length)
     return np.concatenate([text, seat]), np.concatenate([weighed, np.full(len(seat), SEAT_WEIGHT, np.float32)])
@@ -199,7 +204,9 @@ def _logits(run: LabelledRun, lexicon: Lexicon) -> Floats:
     return np.stack([lexicon.score(agent).logits for agent in run.agents])
 
 
-def _failure_scores(held: Sequence[LabelledRun], scores: Sequence[Floats], scaling: Floats) -> tuple[Floats, Floats]:
+def _failure_scores(
+    held_out: Sequence[LabelledRun], scores: Sequence[Floats], scaling: Floats
+) -> tuple[Floats, Floats]:
     """Score whole runs: as they failed, and as they would look without their culprits.
 
     AEGIS holds no sound run. The agents of a failed run that are not at fault stand in for one; they may
@@ -209,7 +216,7 @@ def _failure_scores(held: Sequence[LabelledRun], scores: Sequence[Floats], scali
         (N,) log-odds of the most suspected agent of each failed run, and (M,) of each run's other agents.
     """
     failed, sound = [], []
-    for run, raw in zip(held, scores, strict=True):
+    for run, raw in zip(held_out, scores, strict=True):
         logits = raw * scaling[0] + scaling[1]
         culprits = {row for row, _ in run.pairs}
         others = [row for row in range(len(run.agents)) if row not in culprits]
@@ -219,22 +226,26 @@ def _failure_scores(held: Sequence[LabelledRun], scores: Sequence[Floats], scali
 
 
 def _measure(
-    held: Sequence[LabelledRun],
+    held_out: Sequence[LabelledRun],
     probabilities: Sequence[Floats],
     thresholds: Thresholds,
     labels: NDArray[np.bool_],
     penalty: float,
     failure_separation: float,
-) -> HeldOut:
+) -> LexicalFigures:
     answers = decide(probabilities, thresholds)
-    pairs = [run.pairs for run in held]
-    return HeldOut(
-        n=len(held),
+    pairs = [run.pairs for run in held_out]
+    return LexicalFigures(
+        n=len(held_out),
         pair_f1=f1(pairs, answers).micro_f1,
         agent_f1=f1(
-            [{row for row, _ in each} for each in pairs], [{row for row, _ in each} for each in answers]
+            [{row for row, _ in pairs_of_run} for pairs_of_run in pairs],
+            [{row for row, _ in pairs_of_run} for pairs_of_run in answers],
         ).micro_f1,
-        mode_f1=f1([{m for _, m in each} for each in pairs], [{m for _, m in each} for each in answers]).micro_f1,
+        mode_f1=f1(
+            [{m for _, m in pairs_of_run} for pairs_of_run in pairs],
+            [{m for _, m in pairs_of_run} for pairs_of_run in answers],
+        ).micro_f1,
         agent_calibration_error=expected_calibration_error(
             np.concatenate(probabilities)[:, AT_FAULT], labels[:, AT_FAULT]
         ),
@@ -274,6 +285,6 @@ def choose_thresholds(runs: Sequence[Floats], labels: Sequence[frozenset[Pair]])
 def mean_f1(labels: Sequence[frozenset[Pair]], answers: Sequence[frozenset[Pair]]) -> float:
     """Average the micro-F1 of pairs, of agents alone and of modes alone, percent."""
     sides = (labels, answers)
-    agents = [[{agent for agent, _ in each} for each in side] for side in sides]
-    modes = [[{mode for _, mode in each} for each in side] for side in sides]
+    agents = [[{agent for agent, _ in pairs} for pairs in side] for side in sides]
+    modes = [[{mode for _, mode in pairs} for pairs in side] for side in sides]
     return (f1(*sides).micro_f1 + f1(*agents).micro_f1 + f1(*modes).micro_f1) / 3

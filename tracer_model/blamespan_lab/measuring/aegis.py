@@ -26,7 +26,7 @@ from blamespan_lab.statistics import f1, micro_interval
 from blamespan_tracer.labels import labelled_pairs
 from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
-__all__ = ["AegisFigures", "Figures", "evaluate_aegis", "figures", "tfidf_answers"]
+__all__ = ["AegisFigures", "F1Scores", "PairFigures", "evaluate_aegis", "figures", "tfidf_answers"]
 
 Pair: TypeAlias = tuple[str, str]
 Answer: TypeAlias = Set[Pair]
@@ -35,29 +35,29 @@ _RANDOM_DRAWS = 20
 """Random answers are scored this often and averaged."""
 
 
-class Scores(TypedDict):
+class F1Scores(TypedDict):
     """Percent."""
 
     micro_f1: float
     macro_f1: float
 
 
-class Figures(TypedDict):
+class PairFigures(TypedDict):
     """One answer to every run, scored three ways: the pair, its agent alone, its mode alone."""
 
-    pair: Scores
-    agent: Scores
-    mode: Scores
+    pair: F1Scores
+    agent: F1Scores
+    mode: F1Scores
 
 
-class AegisFigures(Figures):
+class AegisFigures(PairFigures):
     """What `evaluate aegis` prints; see `evaluate_aegis`."""
 
     n: int
     pair_ci: list[float]
-    exact_names: Figures
+    exact_names: PairFigures
     unseen_questions: dict[str, object] | None
-    baselines: dict[str, Figures]
+    baselines: dict[str, PairFigures]
     abstained: int
     tracer: dict[str, str]
 
@@ -86,7 +86,10 @@ def evaluate_aegis(
     """
     labels = [labelled_pairs(run) for run in runs]
     answers = [_answer(verdict) for verdict in verdicts]
-    baselines = {**_baselines(runs, labels), **{name: figures(labels, each) for name, each in (more or {}).items()}}
+    baselines = {
+        **_baselines(runs, labels),
+        **{name: figures(labels, answers_to_runs) for name, answers_to_runs in (more or {}).items()},
+    }
     low, high = micro_interval(labels, answers)
     return {
         "n": len(runs),
@@ -100,15 +103,15 @@ def evaluate_aegis(
     }
 
 
-def figures(labels: Sequence[Answer], answers: Sequence[Answer]) -> Figures:
+def figures(labels: Sequence[Answer], answers: Sequence[Answer]) -> PairFigures:
     """Score pairs, their agents and their modes."""
     sides = (labels, answers)
-    agents = [[{agent for agent, _ in each} for each in side] for side in sides]
-    modes = [[{mode for _, mode in each} for each in side] for side in sides]
+    agents = [[{agent for agent, _ in pairs} for pairs in side] for side in sides]
+    modes = [[{mode for _, mode in pairs} for pairs in side] for side in sides]
     return {"pair": _scores(*sides), "agent": _scores(*agents), "mode": _scores(*modes)}
 
 
-def _scores(labels: Sequence[Set[object]], answers: Sequence[Set[object]]) -> Scores:
+def _scores(labels: Sequence[Set[object]], answers: Sequence[Set[object]]) -> F1Scores:
     scored = f1(labels, answers)
     return {"micro_f1": scored.micro_f1, "macro_f1": scored.macro_f1}
 
@@ -121,35 +124,39 @@ def _codes(mode: ErrorMode) -> list[str]:
     """List the AEGIS codes that a mode stands for; its own name, which no label has, where there is none."""
     if mode.taxonomy == "aegis":
         return [mode.code]
-    return [code for code, known in AEGIS.items() if canonical(known)[0] == mode] or [str(mode)]
+    return [code for code, mode_of_code in AEGIS.items() if canonical(mode_of_code)[0] == mode] or [str(mode)]
 
 
 def _unseen(labels: Sequence[Answer], answers: Sequence[Answer], is_seen: Sequence[bool]) -> dict[str, object]:
-    kept = [row for row, seen in enumerate(is_seen) if not seen]
-    there, given = [labels[row] for row in kept], [answers[row] for row in kept]
-    return {"n": len(kept), **figures(there, given), "pair_ci": list(micro_interval(there, given))}
+    rows = [row for row, was_seen in enumerate(is_seen) if not was_seen]
+    unseen_labels, unseen_answers = [labels[row] for row in rows], [answers[row] for row in rows]
+    return {
+        "n": len(rows),
+        **figures(unseen_labels, unseen_answers),
+        "pair_ci": list(micro_interval(unseen_labels, unseen_answers)),
+    }
 
 
-def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[str, Figures]:
+def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[str, PairFigures]:
     """Score answers that read no word. The commonest mode is that of these very labels: a generous choice."""
-    mode = Counter(code for each in labels for _, code in sorted(each)).most_common(1)[0][0]
+    mode = Counter(code for names in labels for _, code in sorted(names)).most_common(1)[0][0]
     agents = [_blamable(run.trace) for run in runs]
     return {
-        "random": _random(agents, labels),
-        "every_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in each} for each in agents]),
-        "first_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in each[:1]} for each in agents]),
+        "random": _score_random(agents, labels),
+        "every_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in names} for names in agents]),
+        "first_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in names[:1]} for names in agents]),
         "every_agent_every_mode": figures(
-            labels, [{(agent, code) for agent in each for code in AEGIS} for each in agents]
+            labels, [{(agent, code) for agent in names for code in AEGIS} for names in agents]
         ),
     }
 
 
-def _random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> Figures:
+def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> PairFigures:
     """Average over draws of one agent and one mode per run."""
-    drawn = [figures(labels, list(each)) for each in _draws(agents)]
+    draws = [figures(labels, list(draw)) for draw in _draw_answers(agents)]
 
-    def mean(part: str) -> Scores:
-        rows = [scored[part] for scored in drawn]  # type: ignore[literal-required]  # one of Figures' three keys
+    def mean(part: str) -> F1Scores:
+        rows = [scored[part] for scored in draws]  # type: ignore[literal-required]  # one of Figures' three keys
         return {
             "micro_f1": float(np.mean([row["micro_f1"] for row in rows])),
             "macro_f1": float(np.mean([row["macro_f1"] for row in rows])),
@@ -158,13 +165,15 @@ def _random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> Figure
     return {"pair": mean("pair"), "agent": mean("agent"), "mode": mean("mode")}
 
 
-def _draws(agents: Sequence[Sequence[str]]) -> Iterator[list[Answer]]:
+def _draw_answers(agents: Sequence[Sequence[str]]) -> Iterator[list[Answer]]:
     generator = np.random.default_rng(0)
     codes = list(AEGIS)
     for _ in range(_RANDOM_DRAWS):
         yield [
-            {(each[int(generator.integers(len(each)))], codes[int(generator.integers(len(codes)))])} if each else set()
-            for each in agents
+            {(names[int(generator.integers(len(names)))], codes[int(generator.integers(len(codes)))])}
+            if names
+            else set()
+            for names in agents
         ]
 
 
@@ -195,23 +204,23 @@ def tfidf_answers(training: Sequence[RecordedRun], runs: Sequence[RecordedRun]) 
 
     The threshold comes from held-out questions of *training*.
     """
-    held = [is_held_out(run.trace.task, percent=_HELD_OUT_PERCENT, seed=0) for run in training]
-    known = [run for run, out in zip(training, held, strict=True) if not out]
-    asked = [run for run, out in zip(training, held, strict=True) if out]
-    probabilities, documents = _predict(_documents(known), _documents(asked)), _documents(asked)
-    labels = [labelled_pairs(run) for run in asked]
+    is_out = [is_held_out(run.trace.task, percent=_HELD_OUT_PERCENT, seed=0) for run in training]
+    fitted = [run for run, out in zip(training, is_out, strict=True) if not out]
+    held_out = [run for run, out in zip(training, is_out, strict=True) if out]
+    probabilities, documents = _predict(_documents(fitted), _documents(held_out)), _documents(held_out)
+    labels = [labelled_pairs(run) for run in held_out]
     threshold = max(
-        (float(one) for one in _GRID),
-        key=lambda one: f1(labels, _answers(documents, probabilities, one)).micro_f1,
+        (float(threshold) for threshold in _GRID),
+        key=lambda threshold: f1(labels, _answers(documents, probabilities, threshold)).micro_f1,
     )
     documents = _documents(runs)
     return _answers(documents, _predict(_documents(training), documents), threshold)
 
 
 def _documents(runs: Iterable[RecordedRun]) -> _Documents:
-    whose, agents, counts, labels = [], [], [], []
+    run_of, agents, weights_of, labels = [], [], [], []
     n_runs = 0
-    for place, run in enumerate(runs):
+    for number, run in enumerate(runs):
         n_runs += 1
         pairs = labelled_pairs(run)
         texts: dict[str, list[Hashes]] = {}
@@ -219,12 +228,12 @@ def _documents(runs: Iterable[RecordedRun]) -> _Documents:
             if run.trace.can_be_blamed(step):
                 texts.setdefault(step.agent, []).append(_features(step.content))
         for agent, parts in texts.items():
-            kept, often = np.unique(np.concatenate(parts), return_counts=True)
-            whose.append(place)
+            features, counts_of = np.unique(np.concatenate(parts), return_counts=True)
+            run_of.append(number)
             agents.append(agent)
-            counts.append((kept, (1 + np.log(often)).astype(np.float32)))
+            weights_of.append((features, (1 + np.log(counts_of)).astype(np.float32)))
             labels.append([(agent, code) in pairs for code in _CODES])
-    return _Documents(n_runs, whose, agents, counts, np.array(labels, dtype=np.float32).reshape(-1, len(_CODES)))
+    return _Documents(n_runs, run_of, agents, weights_of, np.array(labels, dtype=np.float32).reshape(-1, len(_CODES)))
 
 
 def _features(text: str) -> Hashes:
@@ -234,28 +243,28 @@ def _features(text: str) -> Hashes:
 
 def _predict(training: _Documents, asked: _Documents) -> Floats:
     """Fit on one set of documents, give the other's (N, M) probabilities."""
-    keys, often = np.unique(np.concatenate([kept for kept, _ in training.counts]), return_counts=True)
-    keys, often = keys[often >= _MIN_AGENTS], often[often >= _MIN_AGENTS]
-    idf = (np.log((1 + len(training.counts)) / (1 + often)) + 1).astype(np.float32)
+    keys, n_agents = np.unique(np.concatenate([features for features, _ in training.counts]), return_counts=True)
+    keys, n_agents = keys[n_agents >= _MIN_AGENTS], n_agents[n_agents >= _MIN_AGENTS]
+    idf = (np.log((1 + len(training.counts)) / (1 + n_agents)) + 1).astype(np.float32)
 
     def rows(documents: _Documents) -> SparseRows:
-        return SparseRows.of([_weighed(kept, counts, keys, idf) for kept, counts in documents.counts], len(keys))
+        return SparseRows.of([_weigh(features, counts, keys, idf) for features, counts in documents.counts], len(keys))
 
     weights, bias = fit(rows(training), training.labels, penalty=_PENALTY, iterations=_ITERATIONS)
     probabilities: Floats = (rows(asked).times(weights) + bias).sigmoid().numpy()
     return probabilities
 
 
-def _weighed(kept: Hashes, counts: Floats, keys: Hashes, idf: Floats) -> tuple[NDArray[np.int64], Floats]:
-    place = np.searchsorted(keys, kept).clip(max=len(keys) - 1)
-    known = keys[place] == kept
-    values = counts[known] * idf[place[known]]
-    return place[known], (values / max(float(np.linalg.norm(values)), 1e-9)).astype(np.float32)
+def _weigh(hashes: Hashes, counts: Floats, keys: Hashes, idf: Floats) -> tuple[NDArray[np.int64], Floats]:
+    rows = np.searchsorted(keys, hashes).clip(max=len(keys) - 1)
+    is_known = keys[rows] == hashes
+    values = counts[is_known] * idf[rows[is_known]]
+    return rows[is_known], (values / max(float(np.linalg.norm(values)), 1e-9)).astype(np.float32)
 
 
 def _answers(documents: _Documents, probabilities: Floats, threshold: float) -> list[frozenset[Pair]]:
-    found: list[set[Pair]] = [set() for _ in range(documents.runs)]
+    answers: list[set[Pair]] = [set() for _ in range(documents.runs)]
     for run, agent, row in zip(documents.run, documents.agents, probabilities, strict=True):
         if row.max() >= threshold:
-            found[run].add((agent, _CODES[int(row.argmax())]))
-    return [frozenset(each) for each in found]
+            answers[run].add((agent, _CODES[int(row.argmax())]))
+    return [frozenset(answer) for answer in answers]

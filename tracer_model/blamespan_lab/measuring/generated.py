@@ -58,7 +58,7 @@ class GeneratedFigures(Rights):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _RightParts:
     step: bool
     agent: bool
     mode: bool
@@ -79,20 +79,20 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
     sound = [(run, verdict) for run, verdict in pairs if run.trace.outcome == "succeeded"]
     if not failed:
         raise ConfigError(f"expected runs with a decisive step, got {len(runs)} without. Make them: blamespan generate")
-    answers = [_answer(run, verdict) for run, verdict in failed]
+    answers = [_rate(run, verdict) for run, verdict in failed]
     sets = [verdict.step_set for _, verdict in failed]
-    held = [_decisive(run) in chosen for (run, _), chosen in zip(failed, sets, strict=True)]
-    spoken = [place for place, (_, verdict) in enumerate(failed) if verdict.decisive_step is not None]
+    is_covered = [_decisive_step(run) in chosen for (run, _), chosen in zip(failed, sets, strict=True)]
+    judged = [row for row, (_, verdict) in enumerate(failed) if verdict.decisive_step is not None]
     alarms = [verdict.calls_failed for _, verdict in sound]
     return {
         **_rights(answers),
         "step_ci": list(interval([answer.step for answer in answers])),
         "agent_ci": list(interval([answer.agent for answer in answers])),
         "mode_ci": list(interval([answer.mode for answer in answers])),
-        "top3": percent([_decisive(run) in _ranked(verdict)[:3] for run, verdict in failed]),
-        "abstained": len(failed) - len(spoken),
-        "step_ece": _step_ece([failed[place][1] for place in spoken], [answers[place].step for place in spoken]),
-        "coverage": percent(held),
+        "top3": percent([_decisive_step(run) in _rank_steps(verdict)[:3] for run, verdict in failed]),
+        "abstained": len(failed) - len(judged),
+        "step_ece": _step_ece([failed[row][1] for row in judged], [answers[row].step for row in judged]),
+        "coverage": percent(is_covered),
         "set_size": float(np.mean([len(chosen) for chosen in sets])),
         "set_share": 100
         * float(np.mean([len(chosen) / _open(run) for (run, _), chosen in zip(failed, sets, strict=True)])),
@@ -113,22 +113,22 @@ _PARTS: dict[str, Callable[[RecordedRun], str]] = {
 }
 
 
-def _answer(run: RecordedRun, verdict: Attribution) -> _Answer:
-    decisive = _decisive(run)
+def _rate(run: RecordedRun, verdict: Attribution) -> _RightParts:
+    decisive = _decisive_step(run)
     agent = run.trace.steps[decisive].agent
     labelled = {
         str(canonical(fault.mode)[0]) for fault in run.faults or () if fault.step == decisive and fault.mode is not None
     }
     blamed = verdict.agents[0].agent if verdict.agents else None
     named = verdict.mode_of(blamed)
-    return _Answer(
+    return _RightParts(
         verdict.decisive_step == decisive,
         blamed == agent,
         named is not None and str(canonical(named.mode)[0]) in labelled,
     )
 
 
-def _rights(answers: Sequence[_Answer]) -> Rights:
+def _rights(answers: Sequence[_RightParts]) -> Rights:
     return {
         "n": len(answers),
         "step": percent([answer.step for answer in answers]),
@@ -137,20 +137,20 @@ def _rights(answers: Sequence[_Answer]) -> Rights:
     }
 
 
-def _by(parts: Sequence[str], answers: Sequence[_Answer]) -> dict[str, Rights]:
+def _by(parts: Sequence[str], answers: Sequence[_RightParts]) -> dict[str, Rights]:
     return {
         name: _rights([answer for part, answer in zip(parts, answers, strict=True) if part == name])
         for name in sorted(set(parts))
     }
 
 
-def _decisive(run: RecordedRun) -> int:
+def _decisive_step(run: RecordedRun) -> int:
     assert run.origin is not None
     assert run.origin.decisive is not None  # the caller has chosen these
     return run.origin.decisive
 
 
-def _ranked(verdict: Attribution) -> list[int]:
+def _rank_steps(verdict: Attribution) -> list[int]:
     return [step.index for step in sorted(verdict.steps, key=lambda step: (-step.score, step.index)) if step.score > 0]
 
 
@@ -180,13 +180,16 @@ def _baselines(runs: Sequence[RecordedRun]) -> dict[str, Rights]:
             "mode": 0.0,
         }
     }
-    for name, place in (("first decision", 0), ("last decision", -1)):
-        guesses = [steps[place] for steps in open_]
+    for name, index in (("first decision", 0), ("last decision", -1)):
+        guesses = [steps[index] for steps in open_]
         rows[name] = {
             "n": len(runs),
-            "step": percent([guess.index == _decisive(run) for guess, run in zip(guesses, runs, strict=True)]),
+            "step": percent([guess.index == _decisive_step(run) for guess, run in zip(guesses, runs, strict=True)]),
             "agent": percent(
-                [guess.agent == run.trace.steps[_decisive(run)].agent for guess, run in zip(guesses, runs, strict=True)]
+                [
+                    guess.agent == run.trace.steps[_decisive_step(run)].agent
+                    for guess, run in zip(guesses, runs, strict=True)
+                ]
             ),
             "mode": 0.0,
         }
@@ -218,11 +221,11 @@ def evaluate_evidence(runs: Sequence[RecordedRun], verdicts: Sequence[Attributio
         quote = next((item.quote for item in verdict.evidence if item.index == decisive), None)
         if decisive is None or twin is None or quote is None or verdict.decisive_step != decisive:
             continue
-        said = run.trace.steps[decisive]
+        step = run.trace.steps[decisive]
         same_step = twin.trace.steps[decisive] if decisive < len(twin.trace.steps) else None
-        if same_step is None or same_step.agent != said.agent:
+        if same_step is None or same_step.agent != step.agent:
             continue
-        differs = [sentence not in same_step.content for sentence in sentences_of(said.content, _ALL)]
+        differs = [sentence not in same_step.content for sentence in sentences_of(step.content, _ALL)]
         if any(differs) and not all(differs):
             rights.append(quote not in same_step.content)
             drawn.append(sum(differs) / len(differs))

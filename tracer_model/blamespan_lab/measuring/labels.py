@@ -31,8 +31,8 @@ __all__ = [
     "LabelledVerdict",
     "Opinion",
     "evaluate_labels",
-    "joined_results",
-    "joined_runs",
+    "join_results",
+    "join_runs",
 ]
 
 FEW_LABELS = 30
@@ -84,15 +84,15 @@ class LabelledVerdict:
     people: Mapping[str, Opinion]
     blind: frozenset[str] = frozenset()
 
-    def said(self, part: Callable[[Opinion], _PartT | None], who: Collection[str] | None = None) -> list[_PartT]:
+    def answers(self, part: Callable[[Opinion], _PartT | None], who: Collection[str] | None = None) -> list[_PartT]:
         """List what people say of one part, those of them that say anything.
 
         Args:
             part: Of their opinions.
             who: Only these.
         """
-        found = (part(one) for name, one in self.people.items() if who is None or name in who)
-        return [one for one in found if one is not None]
+        parts = (part(opinion) for name, opinion in self.people.items() if who is None or name in who)
+        return [opinion for opinion in parts if opinion is not None]
 
 
 class Right(TypedDict):
@@ -115,7 +115,7 @@ class Among(TypedDict):
     alpha: float | None
 
 
-class Pair(TypedDict):
+class PairAgreement(TypedDict):
     """Cohen's kappa of two people, or of a person and the tracer; None where it cannot be computed."""
 
     who: list[str]
@@ -151,7 +151,7 @@ class LabelFigures(TypedDict):
     failure_ece: float | None
     calibration: list[Bin]
     among: dict[str, Among]
-    kappas: list[Pair]
+    kappas: list[PairAgreement]
 
 
 def evaluate_labels(runs: Sequence[LabelledVerdict]) -> LabelFigures:
@@ -169,17 +169,17 @@ def evaluate_labels(runs: Sequence[LabelledVerdict]) -> LabelFigures:
             f"expected labels that say something of these runs, got {len(runs)} runs without. "
             "Make some with: blamespan annotate TRACES"
         )
-    sided = [(run, failed) for run in runs if (failed := consensus(run.said(_failed))) is not None]
-    stepped = [(run, step) for run in runs if (step := consensus(run.said(_step))) is not None]
-    blamed = [(run, agent) for run in runs if (agent := consensus(run.said(_agent))) is not None]
+    sided = [(run, failed) for run in runs if (failed := consensus(run.answers(_failed))) is not None]
+    stepped = [(run, step) for run in runs if (step := consensus(run.answers(_step))) is not None]
+    blamed = [(run, agent) for run in runs if (agent := consensus(run.answers(_agent))) is not None]
     named = [(run, names) for run in runs if (names := _mode_names(run))]
-    blind = [(run, step) for run in runs if (step := consensus(run.said(_step, run.blind))) is not None]
+    blind = [(run, step) for run in runs if (step := consensus(run.answers(_step, run.blind))) is not None]
     shares = [(run.share, run.verdict.step == step) for run, step in stepped if run.verdict.step is not None]
     return {
         "n": len(runs),
         "people": dict(sorted(Counter(who for run in runs for who in run.people).items())),
         "few": len(runs) < FEW_LABELS,
-        "disputed": sum(consensus(run.said(_step)) is None for run in runs if len(run.said(_step)) > 1),
+        "disputed": sum(consensus(run.answers(_step)) is None for run in runs if len(run.answers(_step)) > 1),
         "step": _right([run.verdict.step == step for run, step in stepped]),
         "agent": _right([_is_agent(run.verdict.agent, agent) for run, agent in blamed]),
         "mode": _right([bool(run.verdict.modes & names) for run, names in named]),
@@ -217,13 +217,13 @@ def _modes(opinion: Opinion) -> frozenset[str] | None:
 
 def _mode_names(run: LabelledVerdict) -> frozenset[str]:
     """List the modes that most people name, of those who name any."""
-    counts = Counter(name for one in run.people.values() for name in one.modes)
+    counts = Counter(name for opinion in run.people.values() for name in opinion.modes)
     most = max(counts.values(), default=0)
     return frozenset(name for name, count in counts.items() if count == most)
 
 
-def _is_agent(said: str, wanted: str) -> bool:
-    return bool(said) and resolve(wanted, [said]) == said
+def _is_agent(blamed: str, wanted: str) -> bool:
+    return bool(blamed) and resolve(wanted, [blamed]) == blamed
 
 
 def _right(hits: Sequence[bool]) -> Right:
@@ -239,50 +239,50 @@ def _ece(stated: Sequence[tuple[float, bool]]) -> float | None:
 
 def _bins(stated: Sequence[tuple[float, bool]]) -> list[Bin]:
     """Put what is stated beside what is so, in fifths."""
-    found: list[Bin] = []
-    for place in range(5):
-        some = [(chance, is_right) for chance, is_right in stated if min(int(chance * 5), 4) == place]
+    bins: list[Bin] = []
+    for number in range(5):
+        some = [(chance, is_right) for chance, is_right in stated if min(int(chance * 5), 4) == number]
         if some:
             chances, rights = zip(*some, strict=True)
-            found.append({"n": len(some), "stated": sum(chances) / len(some), "right": sum(rights) / len(some)})
-    return found
+            bins.append({"n": len(some), "stated": sum(chances) / len(some), "right": sum(rights) / len(some)})
+    return bins
 
 
 def _among(runs: Sequence[LabelledVerdict]) -> dict[str, Among]:
     """Measure how far people agree on runs that several have labelled."""
-    steps = [run.said(_step) for run in runs]
+    steps = [run.answers(_step) for run in runs]
     units: dict[str, list[list[Hashable]]] = {
-        "failed": [list(run.said(_failed)) for run in runs],
-        "agent": [list(run.said(_agent)) for run in runs],
-        "mode": [list(run.said(_modes)) for run in runs],
+        "failed": [list(run.answers(_failed)) for run in runs],
+        "agent": [list(run.answers(_agent)) for run in runs],
+        "mode": [list(run.answers(_modes)) for run in runs],
     }
-    found = {part: _shared(answers, alpha(answers)) for part, answers in units.items()}
-    return {"step": _shared(steps, s_score(steps, [max(1, run.choices) for run in runs])), **found}
+    by_part = {part: _measure_agreement(answers, alpha(answers)) for part, answers in units.items()}
+    return {"step": _measure_agreement(steps, s_score(steps, [max(1, run.choices) for run in runs])), **by_part}
 
 
-def _shared(units: Sequence[Sequence[Hashable]], coefficient: float | None) -> Among:
+def _measure_agreement(units: Sequence[Sequence[Hashable]], coefficient: float | None) -> Among:
     return {"n": sum(len(unit) > 1 for unit in units), "percent": percent(pairwise(units)), "alpha": coefficient}
 
 
-def _kappas(runs: Sequence[LabelledVerdict]) -> list[Pair]:
+def _kappas(runs: Sequence[LabelledVerdict]) -> list[PairAgreement]:
     """Compare each person with the tracer, and people two by two, where they have enough runs in common."""
     names = sorted({name for run in runs for name in run.people})
-    found = [
+    pairs = [
         _pair(name, TRACER, [(run.people[name], run.verdict) for run in runs if name in run.people]) for name in names
     ]
-    for one, two in combinations(names[:_MOST_PEOPLE], 2):
-        both = [(run.people[one], run.people[two]) for run in runs if one in run.people and two in run.people]
-        found.append(_pair(one, two, both))
-    return [pair for pair in found if pair["n"] >= LEAST_IN_COMMON]
+    for first, second in combinations(names[:_MOST_PEOPLE], 2):
+        both = [(run.people[first], run.people[second]) for run in runs if first in run.people and second in run.people]
+        pairs.append(_pair(first, second, both))
+    return [pair for pair in pairs if pair["n"] >= LEAST_IN_COMMON]
 
 
-def _pair(one: str, two: str, both: Sequence[tuple[Opinion, Opinion]]) -> Pair:
+def _pair(first: str, second: str, both: Sequence[tuple[Opinion, Opinion]]) -> PairAgreement:
     def agreed(part: Callable[[Opinion], Hashable | None]) -> float | None:
         pairs = [(left, right) for a, b in both if (left := part(a)) is not None and (right := part(b)) is not None]
         return kappa(pairs) if len(pairs) >= LEAST_IN_COMMON else None
 
     return {
-        "who": [one, two],
+        "who": [first, second],
         "n": len(both),
         "failed": agreed(_failed),
         "agent": agreed(_agent),
@@ -302,13 +302,13 @@ class Joined:
     """What belongs together, and what found no partner.
 
     Attributes:
-        found: Runs with a verdict and labels.
+        verdicts: Runs with a verdict and labels.
         misfits: Labels whose step the run does not have.
         ambiguous: Labels of traces that hold several runs, which results cannot tell apart.
         met: Ids of the traces that were there.
     """
 
-    found: list[LabelledVerdict] = field(default_factory=list)
+    verdicts: list[LabelledVerdict] = field(default_factory=list)
     misfits: int = 0
     ambiguous: int = 0
     met: set[str] = field(default_factory=set)
@@ -324,16 +324,18 @@ class Joined:
         self.met.add(fact.trace_id)
         people: dict[str, Opinion] = {}
         blind: set[str] = set()
-        for label, place in labels:
-            if label.decisive is not None and place is None:
+        for label, step in labels:
+            if label.decisive is not None and step is None:
                 self.misfits += 1
                 continue
-            people[label.by] = _opinion(label, place)
+            people[label.by] = _opinion(label, step)
             if label.shown is None:
                 blind.add(label.by)
         if people:
-            self.found.append(
-                LabelledVerdict(_said(fact), fact.failure_score, fact.share, _choices(row), people, frozenset(blind))
+            self.verdicts.append(
+                LabelledVerdict(
+                    _opinion_of_tracer(fact), fact.failure_score, fact.share, _choices(row), people, frozenset(blind)
+                )
             )
 
     def count_unmatched(self, labels: Labels) -> dict[str, int]:
@@ -342,7 +344,7 @@ class Joined:
         return {"of_other_runs": strangers, "misfits": self.misfits, "ambiguous": self.ambiguous}
 
 
-def joined_runs(runs: Iterable[RecordedRun], tracer: Tracer, labels: Labels) -> Joined:
+def join_runs(runs: Iterable[RecordedRun], tracer: Tracer, labels: Labels) -> Joined:
     """Let *tracer* judge those of *runs* that are labelled.
 
     Args:
@@ -353,14 +355,14 @@ def joined_runs(runs: Iterable[RecordedRun], tracer: Tracer, labels: Labels) -> 
     joined = Joined()
     wanted = (run for run in runs if any(label.concerns(run.trace) for label in labels.get(run.trace.trace_id, ())))
     while batch := list(islice(wanted, _BATCH_RUNS)):
-        for run, verdict in zip(batch, tracer.attribute([one.trace for one in batch]), strict=True):
+        for run, verdict in zip(batch, tracer.attribute([run.trace for run in batch]), strict=True):
             row = row_of(run, verdict)
             about = [label for label in labels[run.trace.trace_id] if label.concerns(run.trace)]
             joined.add(fact_of(row), row, [(label, _index_in(label, run.trace)) for label in about])
     return joined
 
 
-def joined_results(rows: Iterable[Row], labels: Labels) -> dict[str, Joined]:
+def join_results(rows: Iterable[Row], labels: Labels) -> dict[str, Joined]:
     """Find the verdicts on labelled runs among results, those of each tracer and revision by themselves.
 
     A result does not say which run of its trace it is: labels of traces with several runs are left out and counted.
@@ -372,19 +374,23 @@ def joined_results(rows: Iterable[Row], labels: Labels) -> dict[str, Joined]:
     Raises:
         UnreadableInput: if a row is none of results.
     """
-    kept: dict[tuple[Judge, str], list[Row]] = {}
+    rows_by_run: dict[tuple[Judge, str], list[Row]] = {}
     for row in rows:
         if row["trace_id"] in labels:
-            kept.setdefault((fact_of(row).judge, row["trace_id"]), []).append(row)
-    found: dict[str, Joined] = {}
-    for (judge, trace_id), some in sorted(kept.items()):
-        joined = found.setdefault(str(judge), Joined())
-        if len(some) > 1:
+            rows_by_run.setdefault((fact_of(row).judge, row["trace_id"]), []).append(row)
+    by_judge: dict[str, Joined] = {}
+    for (judge, trace_id), rows_of_run in sorted(rows_by_run.items()):
+        joined = by_judge.setdefault(str(judge), Joined())
+        if len(rows_of_run) > 1:
             joined.ambiguous += len(labels[trace_id])
             joined.met.add(trace_id)
             continue
-        joined.add(fact_of(some[0]), some[0], [(label, _place_in(label, some[0])) for label in labels[trace_id]])
-    return found
+        joined.add(
+            fact_of(rows_of_run[0]),
+            rows_of_run[0],
+            [(label, _place_in(label, rows_of_run[0])) for label in labels[trace_id]],
+        )
+    return by_judge
 
 
 def _opinion(label: PersonLabel, step: int | None) -> Opinion:
@@ -394,8 +400,8 @@ def _opinion(label: PersonLabel, step: int | None) -> Opinion:
     return Opinion(True, named.agent, step, _canonical(named.modes))
 
 
-def _said(fact: Fact) -> Opinion:
-    """Say what the tracer says by itself, whatever is known of the run's outcome; to abstain is to raise no alarm."""
+def _opinion_of_tracer(fact: Fact) -> Opinion:
+    """Return what the tracer says by itself, whatever is known of the outcome; to abstain is to raise no alarm."""
     if fact.kind == "abstained":
         return Opinion(False)
     return Opinion(
@@ -405,13 +411,13 @@ def _said(fact: Fact) -> Opinion:
 
 def _canonical(names: Sequence[str]) -> frozenset[str]:
     """Put error modes into canonical words, so that labels and verdicts of two taxonomies can agree."""
-    found = set()
+    codes = set()
     for name in names:
         try:
-            found.add(str(canonical(mode(name))[0] or name))
+            codes.add(str(canonical(mode(name))[0] or name))
         except ConfigError:  # results of a tracer with words of its own
-            found.add(name)
-    return frozenset(found)
+            codes.add(name)
+    return frozenset(codes)
 
 
 def _choices(row: Row) -> int:
@@ -419,8 +425,8 @@ def _choices(row: Row) -> int:
 
 
 def _index_in(label: PersonLabel, trace: MessageActionTrace) -> int | None:
-    found = step_of(label, trace)
-    return None if found is None else found.index
+    step = step_of(label, trace)
+    return None if step is None else step.index
 
 
 def _place_in(label: PersonLabel, row: Row) -> int | None:
@@ -430,4 +436,6 @@ def _place_in(label: PersonLabel, row: Row) -> int | None:
         return None
     if named.span_id and named.span_id == row["span_id"]:
         return int(row["step"])
-    return next((named.step for one in row["steps"] if (one["index"], one["agent"]) == (named.step, named.agent)), None)
+    return next(
+        (named.step for step in row["steps"] if (step["index"], step["agent"]) == (named.step, named.agent)), None
+    )

@@ -65,7 +65,7 @@ def runs_of_pairs(pairs: Sequence[LabelledPair]) -> list[RecordedRun]:
 def join_verdicts(
     pairs: Sequence[LabelledPair], runs: Sequence[RecordedRun], verdicts: Sequence[Attribution]
 ) -> list[PairVerdicts]:
-    """Give each of *pairs* the verdicts on its runs.
+    """Join each of *pairs* with the verdicts on its runs.
 
     Args:
         pairs: The pairs.

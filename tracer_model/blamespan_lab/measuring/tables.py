@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from blamespan.analysis.showing.legible import printable
 from blamespan_lab.console import print_table
-from blamespan_lab.measuring.aegis import AegisFigures, Scores
+from blamespan_lab.measuring.aegis import AegisFigures, F1Scores
 from blamespan_lab.measuring.generated import GeneratedFigures
 from blamespan_lab.measuring.labels import Among, LabelFigures, Right
 from blamespan_lab.measuring.pairs import PairFigures
@@ -36,7 +36,7 @@ def print_aegis(tracer: str, figures: AegisFigures) -> None:
     )
 
 
-def _format_f1(scores: Scores) -> str:
+def _format_f1(scores: F1Scores) -> str:
     return f"{scores['micro_f1']:.1f} / {scores['macro_f1']:.1f}"
 
 

@@ -63,7 +63,7 @@ class SubsetFigures(StepAndAgent):
 
 
 @dataclass(frozen=True, slots=True)
-class _Guess:
+class _StepGuess:
     """A step and an agent, either of which may be missing."""
 
     step: int | None
@@ -111,7 +111,7 @@ def evaluate_subset(runs: Sequence[RecordedRun], verdicts: Sequence[Attribution]
     """
     steps = [_gold_step(run) for run in runs]
     guesses = [
-        _Guess(verdict.decisive_step, verdict.agents[0].agent if verdict.agents else None) for verdict in verdicts
+        _StepGuess(verdict.decisive_step, verdict.agents[0].agent if verdict.agents else None) for verdict in verdicts
     ]
     is_step, is_agent = _right(runs, guesses)
     return {
@@ -133,19 +133,21 @@ def _baselines(runs: Sequence[RecordedRun]) -> dict[str, StepAndAgent]:
     traces = [run.trace for run in runs]
     plain = cross_validated_steps(traces, [_gold_step(run) for run in runs])
     return {
-        "random": _expected(runs, only_blamable=False),
-        "random_blamable": _expected(runs, only_blamable=True),
+        "random": _expect_by_chance(runs, only_blamable=False),
+        "random_blamable": _expect_by_chance(runs, only_blamable=True),
         "best_constant_step": _best_constant(runs),
-        "busiest_agent": _scored(runs, [_busiest(trace) for trace in traces]),
-        "best_fixed_agent": _scored(runs, _fixed_agent(runs)),
-        "first_code_fence_else_step_1": _scored(runs, [_speaking(trace, _code_fence(trace)) for trace in traces]),
-        "plain_features_5_fold": _scored(
-            runs, [_speaking(trace, step) for trace, step in zip(traces, plain, strict=True)]
+        "busiest_agent": _score_guesses(runs, [_busiest(trace) for trace in traces]),
+        "best_fixed_agent": _score_guesses(runs, _fixed_agent(runs)),
+        "first_code_fence_else_step_1": _score_guesses(
+            runs, [_guess_at(trace, _first_fence(trace)) for trace in traces]
+        ),
+        "plain_features_5_fold": _score_guesses(
+            runs, [_guess_at(trace, step) for trace, step in zip(traces, plain, strict=True)]
         ),
     }
 
 
-def _expected(runs: Sequence[RecordedRun], *, only_blamable: bool) -> StepAndAgent:
+def _expect_by_chance(runs: Sequence[RecordedRun], *, only_blamable: bool) -> StepAndAgent:
     """Compute what uniform guesses score on average: over steps, and over the agents that take them."""
     step_chances, agent_chances = [], []
     for run in runs:
@@ -158,34 +160,34 @@ def _expected(runs: Sequence[RecordedRun], *, only_blamable: bool) -> StepAndAge
 
 def _best_constant(runs: Sequence[RecordedRun]) -> StepAndAgent:
     constant = Counter(_gold_step(run) for run in runs).most_common(1)[0][0]
-    return _scored(runs, [_speaking(run.trace, constant) for run in runs])
+    return _score_guesses(runs, [_guess_at(run.trace, constant) for run in runs])
 
 
-def _fixed_agent(runs: Sequence[RecordedRun]) -> list[_Guess]:
+def _fixed_agent(runs: Sequence[RecordedRun]) -> list[_StepGuess]:
     name = Counter(_bare(_gold_agent(run)) for run in runs).most_common(1)[0][0]
-    return [_Guess(None, name) for _ in runs]
+    return [_StepGuess(None, name) for _ in runs]
 
 
-def _busiest(trace: MessageActionTrace) -> _Guess:
+def _busiest(trace: MessageActionTrace) -> _StepGuess:
     spoken = Counter(step.agent for step in trace.steps if trace.can_be_blamed(step))
     agent = spoken.most_common(1)[0][0] if spoken else None
-    return _Guess(next((step.index for step in trace.steps if step.agent == agent), None), agent)
+    return _StepGuess(next((step.index for step in trace.steps if step.agent == agent), None), agent)
 
 
-def _code_fence(trace: MessageActionTrace) -> int:
+def _first_fence(trace: MessageActionTrace) -> int:
     return next((step.index for step in trace.steps if "```" in step.content), min(1, len(trace.steps) - 1))
 
 
-def _speaking(trace: MessageActionTrace, step: int) -> _Guess:
-    return _Guess(step, trace.steps[step].agent if step < len(trace.steps) else None)
+def _guess_at(trace: MessageActionTrace, step: int) -> _StepGuess:
+    return _StepGuess(step, trace.steps[step].agent if step < len(trace.steps) else None)
 
 
-def _scored(runs: Sequence[RecordedRun], guesses: Sequence[_Guess]) -> StepAndAgent:
+def _score_guesses(runs: Sequence[RecordedRun], guesses: Sequence[_StepGuess]) -> StepAndAgent:
     is_step, is_agent = _right(runs, guesses)
     return {"step": percent(is_step), "agent": percent(is_agent)}
 
 
-def _right(runs: Sequence[RecordedRun], guesses: Sequence[_Guess]) -> tuple[list[bool], list[bool]]:
+def _right(runs: Sequence[RecordedRun], guesses: Sequence[_StepGuess]) -> tuple[list[bool], list[bool]]:
     pairs = list(zip(runs, guesses, strict=True))
     return (
         [guess.step == _gold_step(run) for run, guess in pairs],
@@ -193,7 +195,7 @@ def _right(runs: Sequence[RecordedRun], guesses: Sequence[_Guess]) -> tuple[list
     )
 
 
-def _near(steps: Sequence[int], guesses: Sequence[_Guess], distance: int) -> list[bool]:
+def _near(steps: Sequence[int], guesses: Sequence[_StepGuess], distance: int) -> list[bool]:
     return [
         guess.step is not None and abs(guess.step - step) <= distance
         for step, guess in zip(steps, guesses, strict=True)
@@ -267,7 +269,7 @@ def plain_features(trace: MessageActionTrace) -> Floats:
     for step in trace.steps:
         where = _position(trace, step)
         size = len(step.content) or 1
-        found = [bool(pattern.search(step.content)) for pattern in _COMPILED.values()]
+        matches = [bool(pattern.search(step.content)) for pattern in _COMPILED.values()]
         letters = sum(len(word) for word in words[step.index]) / (len(words[step.index]) or 1)
         rows.append(
             [
@@ -280,7 +282,7 @@ def plain_features(trace: MessageActionTrace) -> Floats:
                 step.content.count("\n") / size,
                 _overlap(words[step.index], task),
                 *_neighbours(trace, step, words),
-                *found,
+                *matches,
                 *_aftermath(trace, step),
             ]
         )
@@ -298,22 +300,22 @@ def cross_validated_steps(traces: Sequence[MessageActionTrace], decisive: Sequen
         The step with the highest score, per run.
     """
     features = [plain_features(trace) for trace in traces]
-    tasks = {task: place for place, task in enumerate(dict.fromkeys(trace.task for trace in traces))}
+    tasks = {task: number for number, task in enumerate(dict.fromkeys(trace.task for trace in traces))}
     shuffled = np.random.default_rng(0).permutation(len(tasks))
     fold = [int(shuffled[tasks[trace.task]]) % _FOLDS for trace in traces]
     answers = [0] * len(traces)
-    for one in range(_FOLDS):
-        taught = [row for row in range(len(traces)) if fold[row] != one and decisive[row] is not None]
-        asked = [row for row in range(len(traces)) if fold[row] == one]
+    for number in range(_FOLDS):
+        taught = [row for row in range(len(traces)) if fold[row] != number and decisive[row] is not None]
+        asked = [row for row in range(len(traces)) if fold[row] == number]
         if not taught or not asked:
             continue
-        model = _fit(np.concatenate([features[row] for row in taught]), _targets(features, decisive, taught))
+        model = _fit(np.concatenate([features[row] for row in taught]), _stack_targets(features, decisive, taught))
         for row in asked:
             answers[row] = int(_score(model, features[row]).argmax())
     return answers
 
 
-def _targets(features: Sequence[Floats], decisive: Sequence[int | None], rows: Sequence[int]) -> Floats:
+def _stack_targets(features: Sequence[Floats], decisive: Sequence[int | None], rows: Sequence[int]) -> Floats:
     return np.concatenate([np.arange(len(features[row])) == decisive[row] for row in rows]).astype(np.float64)
 
 
@@ -373,5 +375,5 @@ def _aftermath(trace: MessageActionTrace, step: Step) -> list[bool]:
     return [after.kind == "tool_result", bool(_COMPILED["error"].search(after.content))]
 
 
-def _overlap(one: set[str], other: set[str]) -> float:
-    return len(one & other) / len(one | other) if one and other else 0.0
+def _overlap(words: set[str], others: set[str]) -> float:
+    return len(words & others) / len(words | others) if words and others else 0.0

@@ -44,12 +44,12 @@ def agent_examples(
     runs = [run for run in read_runs("aegis", path) if run.faults]
     in_first = [is_held_out(run.trace.task, percent=50, seed=seed) for run in runs]
     drawn = set(np.random.default_rng(seed).permutation(len(runs))[: most or None].tolist())
-    found: list[Example] = []
+    examples: list[Example] = []
     for side in (False, True):
         others = [run for run, first in zip(runs, in_first, strict=True) if first != side]
-        own = [run for place, run in enumerate(runs) if place in drawn and in_first[place] == side]
+        own = [run for row, run in enumerate(runs) if row in drawn and in_first[row] == side]
         fitted = fit_lexicon(list(labelled_runs(others)), Recipe("half"), penalty)
         reader = replace(fitted, slope=lexicon.slope, offset=lexicon.offset)
         _log.info("%d runs read by a lexicon of %d others", len(own), len(others))
-        found += examples_of(own, reader, vocabulary, what=f"reading {path.name}")
-    return found
+        examples += examples_of(own, reader, vocabulary, what=f"reading {path.name}")
+    return examples

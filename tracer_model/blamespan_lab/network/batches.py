@@ -46,35 +46,35 @@ def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: in
         range(len(examples)),
         key=lambda row: (len(examples[row].inputs) + rng.random() * 3, examples[row].twin or examples[row].trace_id),
     )
-    parts = list(parted(order, [len(each.inputs) for each in examples], most_runs))
-    for place in rng.permutation(len(parts)):
-        yield [examples[row] for row in parts[place]]
+    parts = list(parted(order, [len(example.inputs) for example in examples], most_runs))
+    for number in rng.permutation(len(parts)):
+        yield [examples[row] for row in parts[number]]
 
 
 def targets_of(examples: Sequence[Example], device: torch.device | str = "cpu") -> Targets:
     """Put what the runs teach side by side, as `pad` does."""
-    longest = max(len(each.inputs) for each in examples)
+    longest = max(len(example.inputs) for example in examples)
     n_modes = examples[0].modes.shape[1]
     pointer = np.full(len(examples), -100, np.int64)
     fault = np.full((len(examples), longest), np.nan, np.float32)
     modes = np.zeros((*fault.shape, n_modes), np.float32)
     culprit = np.full_like(fault, np.nan)
     agent_modes = np.zeros_like(modes)
-    for row, each in enumerate(examples):
-        n_steps = len(each.inputs)
-        if each.decisive not in (UNKNOWN, SOMEWHERE):
-            pointer[row] = longest if each.decisive == SOUND else each.decisive
-        fault[row, :n_steps] = np.where(each.inputs.can_be_blamed, each.fault, np.nan)
-        modes[row, :n_steps] = each.modes
-        if each.culprits:
-            _mark(each, culprit[row], agent_modes[row])
-    somewhere = np.array([each.decisive == SOMEWHERE for each in examples])
+    for row, example in enumerate(examples):
+        n_steps = len(example.inputs)
+        if example.decisive not in (UNKNOWN, SOMEWHERE):
+            pointer[row] = longest if example.decisive == SOUND else example.decisive
+        fault[row, :n_steps] = np.where(example.inputs.can_be_blamed, example.fault, np.nan)
+        modes[row, :n_steps] = example.modes
+        if example.culprits:
+            _mark(example, culprit[row], agent_modes[row])
+    somewhere = np.array([example.decisive == SOMEWHERE for example in examples])
     arrays = (pointer, fault, modes, culprit, agent_modes, somewhere)
     return Targets(*(torch.from_numpy(part).to(device) for part in arrays))
 
 
 def _mark(example: Example, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:
-    for place, agent in enumerate(example.inputs.agent.tolist()):
-        if example.inputs.can_be_blamed[place]:
-            culprit[place] = agent in example.culprits
-            modes[place, list(example.culprits.get(agent, ()))] = 1
+    for step, agent in enumerate(example.inputs.agent.tolist()):
+        if example.inputs.can_be_blamed[step]:
+            culprit[step] = agent in example.culprits
+            modes[step, list(example.culprits.get(agent, ()))] = 1

@@ -62,9 +62,9 @@ def blamed(agents: NDArray[np.int64], shares: NDArray[Any]) -> tuple[int, int]:
     return agent, int(np.where(agents == agent, shares, -1).argmax())
 
 
-def mass_ahead(shares: Floats, place: int) -> float:
+def mass_ahead(shares: Floats, step: int) -> float:
     """Add up the (N,) shares of the steps that are blamed more than the one at *place*."""
-    return float(shares[shares > shares[place]].sum())
+    return float(shares[shares > shares[step]].sum())
 
 
 def temperature_of(runs: Sequence[Pointed]) -> float:

@@ -30,7 +30,7 @@ _WORD = re.compile(r"[a-z]{2,}|[^\w\s]")
 
 
 def distil(words: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.float32]], width: int) -> Meanings:
-    """Give words the meanings that an encoder sees in them.
+    """Compute the meanings that an encoder sees in words.
 
     Args:
         words: Each a single token; others are left out.
@@ -41,10 +41,10 @@ def distil(words: Sequence[str], encode: Callable[[Sequence[str]], NDArray[np.fl
     centred, on its principal components. Here without weights by frequency: the network learns them.
     """
     tokens = tokens_of(list(words))
-    kept = np.flatnonzero(tokens.sizes == 1)
-    hashes = tokens.hashes[(np.cumsum(tokens.sizes) - tokens.sizes)[kept]]
+    single = np.flatnonzero(tokens.sizes == 1)
+    hashes = tokens.hashes[(np.cumsum(tokens.sizes) - tokens.sizes)[single]]
     vocabulary = Vocabulary(np.unique(hashes))
-    encoded = encode([words[place] for place in kept.tolist()]).astype(np.float64)
+    encoded = encode([words[row] for row in single.tolist()]).astype(np.float64)
     mean = np.zeros((len(vocabulary), encoded.shape[1]))
     rows = vocabulary.rows(hashes)
     np.add.at(mean, rows, encoded)

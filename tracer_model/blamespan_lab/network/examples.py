@@ -70,30 +70,30 @@ def examples_of(
 ) -> list[Example]:
     """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out."""
     labelled = [run for run in runs if run.trace.steps and (run.faults is not None or run.trace.outcome == "failed")]
-    found: list[Example] = []
+    examples: list[Example] = []
     for start in show_progress(range(0, len(labelled), _BATCH_RUNS), what):
-        some = labelled[start : start + _BATCH_RUNS]
-        inputs = run_inputs([run.trace for run in some], lexicon, vocabulary)
-        found += [_example(run, each) for run, each in zip(some, inputs, strict=True)]
-    return found
+        batch = labelled[start : start + _BATCH_RUNS]
+        inputs = run_inputs([run.trace for run in batch], lexicon, vocabulary)
+        examples += [_example(run, run_input) for run, run_input in zip(batch, inputs, strict=True)]
+    return examples
 
 
 def scaled_examples(examples: Iterable[Example], mean: Floats, spread: Floats) -> list[Example]:
     """Scale the features of runs by their (F,) mean and spread in training."""
     return [
-        replace(each, inputs=replace(each.inputs, features=scaled(each.inputs.features, mean, spread)))
-        for each in examples
+        replace(example, inputs=replace(example.inputs, features=scaled(example.inputs.features, mean, spread)))
+        for example in examples
     ]
 
 
 def mode_columns(faults: Sequence[Fault]) -> frozenset[int]:
     """List the columns of the modes that *faults* carry, as far as the network knows them."""
-    known = (canonical(fault.mode)[0] for fault in faults if fault.mode is not None)
-    return frozenset(_COLUMN[str(mode)] for mode in known if mode is not None and str(mode) in _COLUMN)
+    canonical_modes = (canonical(fault.mode)[0] for fault in faults if fault.mode is not None)
+    return frozenset(_COLUMN[str(mode)] for mode in canonical_modes if mode is not None and str(mode) in _COLUMN)
 
 
 def _example(run: RecordedRun, inputs: RunInputs) -> Example:
-    merged = {step: place for place, steps in enumerate(inputs.origins) for step in steps}
+    merged = {step: row for row, steps in enumerate(inputs.origins) for step in steps}
     fault = np.zeros(len(inputs), np.float32)
     modes = np.zeros((len(inputs), len(MODES)), np.float32)
     decisive, culprits = SOUND, dict[int, frozenset[int]]()
@@ -107,16 +107,16 @@ def _example(run: RecordedRun, inputs: RunInputs) -> Example:
         decisive = SOMEWHERE
         fault[:] = np.nan
     elif run.faults:
-        steps = {one.step for one in run.faults}
+        steps = {fault_label.step for fault_label in run.faults}
         decisive = merged.get(steps.pop() or 0, UNKNOWN) if len(steps) == 1 and None not in steps else UNKNOWN
         if decisive == UNKNOWN:
             culprits = _culprits(run, inputs)
             fault[:] = np.nan
-    for one in run.faults or ():
-        if one.step in merged:
-            place = merged[one.step]
-            fault[place] = 1
-            modes[place, list(mode_columns([one]))] = 1
+    for fault_label in run.faults or ():
+        if fault_label.step in merged:
+            row = merged[fault_label.step]
+            fault[row] = 1
+            modes[row, list(mode_columns([fault_label]))] = 1
     origin = run.origin
     return Example(
         inputs,
@@ -137,12 +137,12 @@ def _culprits(run: RecordedRun, inputs: RunInputs) -> dict[int, frozenset[int]]:
     """Match labels of agents to the run's agents; who never speaks cannot be learnt from."""
     assert run.faults is not None
     numbers: dict[str, int] = {}
-    for place, steps in enumerate(inputs.origins):
-        if inputs.can_be_blamed[place]:
-            numbers.setdefault(run.trace.steps[steps[0]].agent, int(inputs.agent[place]))
-    found: dict[int, frozenset[int]] = {}
+    for row, steps in enumerate(inputs.origins):
+        if inputs.can_be_blamed[row]:
+            numbers.setdefault(run.trace.steps[steps[0]].agent, int(inputs.agent[row]))
+    culprits: dict[int, frozenset[int]] = {}
     for fault in run.faults:
         name = resolve(fault.agent, list(numbers))
         if name in numbers:
-            found[numbers[name]] = found.get(numbers[name], frozenset()) | mode_columns([fault])
-    return found
+            culprits[numbers[name]] = culprits.get(numbers[name], frozenset()) | mode_columns([fault])
+    return culprits

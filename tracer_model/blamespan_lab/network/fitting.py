@@ -74,7 +74,7 @@ def fit_network(
     """
     if str(device) == "cpu":
         torch.set_num_threads(1)
-    known = torch.from_numpy(meanings).to(device)
+    word_meanings = torch.from_numpy(meanings).to(device)
     weights = initial_weights(shape, seed, device)
     del weights["words"]
     weights |= _initial_words(meanings.shape[1], shape.bag_width, seed, device)
@@ -93,16 +93,16 @@ def fit_network(
                 done += 1
                 for group in optimizer.param_groups:
                     group["lr"] = rate * _warm_cosine(done / total)
-                losses = _step(part, weights, known, shape, schedule, phase, generator, device)
+                losses = _losses_of_batch(part, weights, word_meanings, shape, schedule, phase, generator, device)
                 loss = sum(losses.values(), torch.zeros((), device=device))
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
                 optimizer.step()
-                for name, each in losses.items():
-                    sums[name] = sums.get(name, 0.0) + float(each.detach()) / len(parts)
-            _log.info("network %d, %s, pass %d of %d: %s", seed, phase, epoch + 1, epochs, _shown(sums))
-    table = _word_table(weights, known)
+                for name, loss_part in losses.items():
+                    sums[name] = sums.get(name, 0.0) + float(loss_part.detach()) / len(parts)
+            _log.info("network %d, %s, pass %d of %d: %s", seed, phase, epoch + 1, epochs, _format_losses(sums))
+    table = _word_table(weights, word_meanings)
     return {"words": table.detach()} | {
         name: value.detach() for name, value in weights.items() if not name.startswith(_WORD)
     }
@@ -112,8 +112,8 @@ def _initial_words(meaning: int, width: int, seed: int, device: torch.device | s
     generator = torch.Generator().manual_seed(seed + 1)
     first = torch.randn((meaning, _MEANING_WIDTH), generator=generator) / math.sqrt(meaning)
     second = torch.randn((_MEANING_WIDTH, width), generator=generator) * (0.15 / math.sqrt(_MEANING_WIDTH))
-    found = {f"{_WORD}in": first, f"{_WORD}bias": torch.zeros(_MEANING_WIDTH), f"{_WORD}out": second}
-    return {name: value.to(device).requires_grad_() for name, value in found.items()}
+    weights = {f"{_WORD}in": first, f"{_WORD}bias": torch.zeros(_MEANING_WIDTH), f"{_WORD}out": second}
+    return {name: value.to(device).requires_grad_() for name, value in weights.items()}
 
 
 def _word_table(weights: Mapping[str, Tensor], meanings: Tensor) -> Tensor:
@@ -127,28 +127,33 @@ def predict(
     examples: Sequence[Example], weights: Mapping[str, Tensor], shape: Shape, device: torch.device | str = "cpu"
 ) -> list[Scores]:
     """Score runs; one entry per example, cut to its own steps."""
-    found: list[Scores | None] = [None] * len(examples)
+    predictions: list[Scores | None] = [None] * len(examples)
     sizes = [len(each.inputs) for each in examples]
     for rows in parted(sorted(range(len(examples)), key=sizes.__getitem__), sizes, 32):
         padded = pad([examples[row].inputs for row in rows], device)
         scores = scores_of(weights, shape, padded.steps(weights))
-        for place, row in enumerate(rows):
+        for row_in_batch, row in enumerate(rows):
             size = len(examples[row].inputs)
-            pointer = torch.cat([scores.pointer[place, :size], scores.pointer[place, -1:]])
-            parts = (pointer, scores.fault[place, :size], scores.modes[place, :size], scores.states[place, :size])
-            found[row] = Scores(*(part.cpu() for part in parts))
-    return [each for each in found if each is not None]
+            pointer = torch.cat([scores.pointer[row_in_batch, :size], scores.pointer[row_in_batch, -1:]])
+            parts = (
+                pointer,
+                scores.fault[row_in_batch, :size],
+                scores.modes[row_in_batch, :size],
+                scores.states[row_in_batch, :size],
+            )
+            predictions[row] = Scores(*(part.cpu() for part in parts))
+    return [scores for scores in predictions if scores is not None]
 
 
 def predict_together(
     examples: Sequence[Example], members: Sequence[Mapping[str, Tensor]], shape: Shape
 ) -> list[Scores]:
     """Score runs by several networks that speak together; one entry per example."""
-    said = [predict(examples, weights, shape) for weights in members]
-    return [mean_scores(each) for each in zip(*said, strict=True)]
+    by_member = [predict(examples, weights, shape) for weights in members]
+    return [mean_scores(scores) for scores in zip(*by_member, strict=True)]
 
 
-def _step(
+def _losses_of_batch(
     part: Sequence[Example],
     weights: Mapping[str, Tensor],
     meanings: Tensor,
@@ -158,27 +163,27 @@ def _step(
     generator: torch.Generator,
     device: torch.device | str,
 ) -> dict[str, Tensor]:
-    padded = pad([each.inputs for each in part], device)
+    padded = pad([example.inputs for example in part], device)
     targets = targets_of(part, device)
     runs, steps = padded.is_real.shape
 
-    def kept(share: float, *size: int) -> Tensor:
+    def draw_kept(share: float, *size: int) -> Tensor:
         return (torch.rand(size, generator=generator, device=device) < share).float()
 
     if schedule.feature_dropout and phase == "labels":
-        keep = kept(1 - schedule.feature_dropout, runs, 1, padded.features.shape[2])
+        keep = draw_kept(1 - schedule.feature_dropout, runs, 1, padded.features.shape[2])
         padded.features.mul_(keep)
     if schedule.edge_dropout and phase == "labels":
-        padded.relations.mul_(kept(1 - schedule.edge_dropout, *padded.relations.shape))
-    used, place = torch.unique(padded.words, return_inverse=True)
+        padded.relations.mul_(draw_kept(1 - schedule.edge_dropout, *padded.relations.shape))
+    used, rows = torch.unique(padded.words, return_inverse=True)
     meant = meanings[used]
     if schedule.meaning_noise:
         meant = meant + schedule.meaning_noise * torch.randn(meant.shape, generator=generator, device=device)
     table = _word_table(weights, meant)
-    inputs = replace(padded, words=place).steps(
+    inputs = replace(padded, words=rows).steps(
         {**weights, "words": table}, word_keep=schedule.word_keep, generator=generator
     )
-    drop = kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
+    drop = draw_kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
     scores = scores_of(weights, shape, inputs, keep=drop)
     if phase == "reward":
         return {"reward": -expected_reward(scores, targets, padded)}
@@ -187,7 +192,7 @@ def _step(
     scale = {"pointer": 1.0} | {
         name: getattr(schedule, name) for name in ("agent", "fault", "modes", "mode", "culprit", "contrast")
     }
-    return {name: each * scale[name] for name, each in losses.items()}
+    return {name: loss * scale[name] for name, loss in losses.items()}
 
 
 def _optimizer(weights: Mapping[str, Tensor], rate: float, decay: float) -> torch.optim.Optimizer:
@@ -202,5 +207,5 @@ def _warm_cosine(done: float) -> float:
     return min(done / 0.1, 0.5 * (1 + math.cos(math.pi * max(0.0, done - 0.1) / 0.9)))
 
 
-def _shown(sums: Mapping[str, float]) -> str:
+def _format_losses(sums: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in sums.items() if value)

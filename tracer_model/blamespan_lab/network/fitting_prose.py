@@ -22,7 +22,7 @@ from blamespan_lab.network.calibrating import Pointed, mass_for, temperature_of
 from blamespan_lab.network.examples import Example
 from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context, manner_of
 
-__all__ = ["Apart", "fit_prose", "tuned_prose"]
+__all__ = ["Apart", "fit_prose", "tune_prose"]
 
 _POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.06, 0.1, 1e-3
 """L2 penalties, chosen among 0.03 to 0.4, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
@@ -44,7 +44,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class _FailedRun:
     """A failed run as the judge reads it: `inputs` (N, W)."""
 
     example: Example
@@ -89,13 +89,15 @@ def fit_prose(
     torch.set_num_threads(1)
     columns = columns_read(features)
     forms = [_failures(form, columns) for form in transcripts]
-    failures = [each for form in forms for each in form]
-    apart = _judged_apart(failures)
-    temperature = temperature_of([each.pointed for each in apart])
-    apart = [replace(each, pointed=replace(each.pointed, scores=each.pointed.scores / temperature)) for each in apart]
+    failures = [judged for form in forms for judged in form]
+    apart = _judge_apart(failures)
+    temperature = temperature_of([judged.pointed for judged in apart])
+    apart = [
+        replace(judged, pointed=replace(judged.pointed, scores=judged.pointed.scores / temperature)) for judged in apart
+    ]
     modes, modes_bias = _modes(failures)
     gate, gate_bias = _gate((*transcripts, *written), simulated, columns)
-    mass = mass_for([each.pointed for each in apart], 1.0, coverage)
+    mass = mass_for([judged.pointed for judged in apart], 1.0, coverage)
     judge = ProseJudge(
         columns=columns,
         pointer=_pointer(failures) / np.float32(temperature),
@@ -105,11 +107,11 @@ def fit_prose(
         gate_bias=gate_bias,
         set_mass=np.array([mass], np.float32),
     )
-    told = iter(apart)
-    return judge, [list(islice(told, len(form))) for form in forms]
+    in_order = iter(apart)
+    return judge, [list(islice(in_order, len(form))) for form in forms]
 
 
-def tuned_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
+def tune_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
     """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
     failures = _failures(failed, judge.columns)
     if not failures:
@@ -117,54 +119,54 @@ def tuned_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
     return replace(judge, pointer=_pointer(failures, judge.pointer, _NEAR / len(failures)))
 
 
-def _failures(runs: Sequence[Example], columns: Ints) -> list[_Failure]:
-    return [_Failure(each, in_context(each.inputs, columns)) for each in runs if each.decisive >= 0]
+def _failures(runs: Sequence[Example], columns: Ints) -> list[_FailedRun]:
+    return [_FailedRun(example, in_context(example.inputs, columns)) for example in runs if example.decisive >= 0]
 
 
-def _judged_apart(failures: Sequence[_Failure]) -> list[Apart]:
+def _judge_apart(failures: Sequence[_FailedRun]) -> list[Apart]:
     """Judge each team's runs by weights fitted to those of others; of one team alone, each task's."""
-    by_team = len({each.example.origin for each in failures}) > 1
-    groups = [each.example.origin if by_team else each.example.group for each in failures]
-    fold = {group: place % _FOLDS for place, group in enumerate(dict.fromkeys(groups))}
-    found: dict[int, Apart] = {}
+    by_team = len({failure.example.origin for failure in failures}) > 1
+    groups = [failure.example.origin if by_team else failure.example.group for failure in failures]
+    fold = {group: index % _FOLDS for index, group in enumerate(dict.fromkeys(groups))}
+    judged: dict[int, Apart] = {}
     for number in range(min(_FOLDS, len(fold))):
-        rest = [each for each, group in zip(failures, groups, strict=True) if fold[group] != number] or failures
+        rest = [failure for failure, group in zip(failures, groups, strict=True) if fold[group] != number] or failures
         pointer, (modes, bias) = _pointer(rest), _modes(rest)
-        for place, (each, group) in enumerate(zip(failures, groups, strict=True)):
+        for row, (failure, group) in enumerate(zip(failures, groups, strict=True)):
             if fold[group] == number:
-                example = each.example
-                scores = np.where(example.inputs.can_be_blamed, each.inputs @ pointer, _NEVER).astype(np.float64)
+                example = failure.example
+                scores = np.where(example.inputs.can_be_blamed, failure.inputs @ pointer, _NEVER).astype(np.float64)
                 pointed = Pointed(np.concatenate([scores, _NOBODY]), example.decisive)
-                found[place] = Apart(example, pointed, each.inputs[example.decisive] @ modes + bias)
-    return [found[place] for place in range(len(failures))]
+                judged[row] = Apart(example, pointed, failure.inputs[example.decisive] @ modes + bias)
+    return [judged[row] for row in range(len(failures))]
 
 
-def _pointer(failures: Sequence[_Failure], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
+def _pointer(failures: Sequence[_FailedRun], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
     """Fit what makes a step the decisive one of its run, near to some weights or to none at all."""
-    can_be_blamed = [np.flatnonzero(each.example.inputs.can_be_blamed) for each in failures]
-    steps = torch.from_numpy(np.concatenate([each.inputs for each in failures])).double()
-    begins = np.cumsum([0, *(len(each.inputs) for each in failures)])
+    can_be_blamed = [np.flatnonzero(failure.example.inputs.can_be_blamed) for failure in failures]
+    steps = torch.from_numpy(np.concatenate([failure.inputs for failure in failures])).double()
+    begins = np.cumsum([0, *(len(failure.inputs) for failure in failures)])
     flat = torch.from_numpy(np.concatenate([begin + at for begin, at in zip(begins, can_be_blamed, strict=False)]))
     row = torch.from_numpy(np.repeat(np.arange(len(failures)), [len(at) for at in can_be_blamed]))
     column = torch.from_numpy(np.concatenate(can_be_blamed))
     nobody = torch.full((len(failures), int(column.max()) + 1), _NEVER, dtype=torch.float64)  # (B, S)
-    gold = torch.tensor([each.example.decisive for each in failures])
+    gold = torch.tensor([failure.example.decisive for failure in failures])
     base = torch.zeros(steps.shape[1]).double() if near is None else torch.from_numpy(near).double()
 
     def loss(moved: Tensor) -> Tensor:
         scores = nobody.index_put((row, column), (steps @ (base + moved))[flat])
         return functional.cross_entropy(scores, gold)
 
-    (moved,) = _minimum(loss, [torch.zeros(steps.shape[1], dtype=torch.float64)], penalty)
+    (moved,) = _minimize(loss, [torch.zeros(steps.shape[1], dtype=torch.float64)], penalty)
     return base.float().numpy() + moved
 
 
-def _modes(failures: Sequence[_Failure]) -> tuple[Floats, Floats]:
+def _modes(failures: Sequence[_FailedRun]) -> tuple[Floats, Floats]:
     """Fit what tells the modes of decisive steps apart; runs without a known mode teach nothing."""
-    inputs = np.stack([each.inputs[each.example.decisive] for each in failures])
-    labels = torch.from_numpy(np.stack([each.example.modes[each.example.decisive] for each in failures])) > 0
-    known = labels.any(dim=1)
-    steps, labels = torch.from_numpy(inputs).double()[known], labels[known]
+    inputs = np.stack([failure.inputs[failure.example.decisive] for failure in failures])
+    labels = torch.from_numpy(np.stack([failure.example.modes[failure.example.decisive] for failure in failures])) > 0
+    has_mode = labels.any(dim=1)
+    steps, labels = torch.from_numpy(inputs).double()[has_mode], labels[has_mode]
 
     def loss(weights: Tensor, bias: Tensor) -> Tensor:
         shares = torch.log_softmax(steps @ weights + bias, dim=1)
@@ -172,7 +174,9 @@ def _modes(failures: Sequence[_Failure]) -> tuple[Floats, Floats]:
 
     n_modes = labels.shape[1]
     start = [torch.zeros(steps.shape[1], n_modes, dtype=torch.float64), torch.zeros(n_modes, dtype=torch.float64)]
-    weights, bias = _minimum(loss, start, _MODES_PENALTY) if len(steps) else [each.float().numpy() for each in start]
+    weights, bias = (
+        _minimize(loss, start, _MODES_PENALTY) if len(steps) else [failure.float().numpy() for failure in start]
+    )
     return weights, bias
 
 
@@ -182,32 +186,32 @@ def _gate(
     """Fit what tells simulated runs from those that language models wrote; every source counts alike on its side."""
     manners, sides, counts = [], [], []
     for is_simulated, sources in ((0.0, written), (1.0, simulated)):
-        known = [source for source in sources if source]
-        for source in known:
-            manners += [manner_of(each.inputs.features[:, columns]) for each in source]
+        filled = [source for source in sources if source]
+        for source in filled:
+            manners += [manner_of(values.inputs.features[:, columns]) for values in source]
             sides += [is_simulated] * len(source)
-            counts += [0.5 / len(known) / len(source)] * len(source)
+            counts += [0.5 / len(filled) / len(source)] * len(source)
     runs = torch.from_numpy(np.stack(manners)).double()
-    side, count = (torch.tensor(each, dtype=torch.float64) for each in (sides, counts))
+    side, count = (torch.tensor(values, dtype=torch.float64) for values in (sides, counts))
 
     def loss(weights: Tensor, bias: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(runs @ weights + bias, side, weight=count, reduction="sum")
 
     start = [torch.zeros(runs.shape[1], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)]
-    weights, bias = _minimum(loss, start, _GATE_PENALTY)
+    weights, bias = _minimize(loss, start, _GATE_PENALTY)
     return weights, bias
 
 
-def _minimum(loss: Callable[..., Tensor], start: Sequence[Tensor], penalty: float) -> list[Floats]:
+def _minimize(loss: Callable[..., Tensor], start: Sequence[Tensor], penalty: float) -> list[Floats]:
     """Minimise *loss* of some weights and *penalty* times the square of the first of them."""
-    weights = [each.requires_grad_() for each in start]
+    weights = [tensor.requires_grad_() for tensor in start]
     optimizer = torch.optim.LBFGS(weights, max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
 
-    def evaluated() -> Tensor:
+    def evaluate() -> Tensor:
         optimizer.zero_grad()
         total = loss(*weights) + penalty * (weights[0] ** 2).sum()
         total.backward()  # type: ignore[no-untyped-call]
         return total
 
-    optimizer.step(evaluated)  # type: ignore[no-untyped-call]
-    return [each.detach().float().numpy() for each in weights]
+    optimizer.step(evaluate)  # type: ignore[no-untyped-call]
+    return [tensor.detach().float().numpy() for tensor in weights]

@@ -51,18 +51,18 @@ def fit_members(
     if n_workers == 1:
         return [fit_network(examples, shape, schedule, meanings=meanings, seed=seed) for seed in seeds]
     context = multiprocessing.get_context("spawn")  # PyTorch has threads by now: a fork may stand still
-    said = context.Queue()
-    listener = QueueListener(said, _Passed())
+    records = context.Queue()
+    listener = QueueListener(records, _Passed())
     listener.start()
     level = logging.getLogger(_PACKAGE).getEffectiveLevel()
     try:
         with ProcessPoolExecutor(
-            n_workers, context, initializer=_begin, initargs=(said, level, (examples, shape, schedule, meanings))
+            n_workers, context, initializer=_begin, initargs=(records, level, (examples, shape, schedule, meanings))
         ) as pool:
-            found = list(pool.map(_fit, seeds))
+            by_seed = list(pool.map(_fit, seeds))
     finally:
         listener.stop()
-    return [{name: from_numpy(value) for name, value in weights.items()} for weights in found]
+    return [{name: from_numpy(value) for name, value in weights.items()} for weights in by_seed]
 
 
 class _Passed(logging.Handler):
@@ -72,14 +72,14 @@ class _Passed(logging.Handler):
         logging.getLogger(record.name).handle(record)
 
 
-def _begin(said: Any, level: int, given: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]]) -> None:
+def _begin(records: Any, level: int, task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]]) -> None:
     global _given
     end_with_parent()
-    _given = given
+    _given = task
     log = logging.getLogger(_PACKAGE)
     log.setLevel(level)
     log.propagate = False
-    log.addHandler(QueueHandler(said))
+    log.addHandler(QueueHandler(records))
 
 
 def _fit(seed: int) -> dict[str, NDArray[np.float32]]:

@@ -37,16 +37,16 @@ def mistake_examples(
     """
     labelled: list[RecordedRun] = []
     for path in paths:
-        found = [run for run in read_recorded(path) if _is_labelled(run)]
-        if not any(run.faults for run in found):
+        runs_of_file = [run for run in read_recorded(path) if _is_labelled(run)]
+        if not any(run.faults for run in runs_of_file):
             raise ConfigError(
                 f"expected runs with a labelled step in {str(path)!r}, got none. Name another file in data.mistakes, "
                 "or this one in data.outcomes if only the outcome is known"
             )
-        labelled += found
+        labelled += runs_of_file
     drawn = np.random.default_rng(seed).permutation(len(labelled))[: most or None]
-    runs = [labelled[place] for place in sorted(drawn.tolist())]
-    return [_first_alone(each) for each in examples_of(runs, lexicon, vocabulary, what="reading mistakes")]
+    runs = [labelled[row] for row in sorted(drawn.tolist())]
+    return [_first_alone(example) for example in examples_of(runs, lexicon, vocabulary, what="reading mistakes")]
 
 
 def _is_labelled(run: RecordedRun) -> bool:

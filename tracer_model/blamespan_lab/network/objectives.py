@@ -33,9 +33,9 @@ def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma
     - culprit: where only agents are labelled, that of the chance that any of an agent's steps is wrong.
     """
     log_shares = torch.log_softmax(scores.pointer, dim=1)  # (B, S + 1)
-    known = targets.pointer != _UNKNOWN
+    is_known = targets.pointer != _UNKNOWN
     return {
-        "pointer": _pointer(log_shares, targets.pointer, padded, known, sigma),
+        "pointer": _pointer(log_shares, targets.pointer, padded, is_known, sigma),
         "agent": _agent(log_shares, targets, padded),
         "fault": _fault(scores.fault, targets.fault),
         "modes": _modes(scores.modes, targets),
@@ -49,16 +49,18 @@ def contrastive_loss(scores: Scores, examples: Sequence[Example], margin: float)
 
     Up to the fault both runs are the same, so the steps correspond by place.
     """
-    rows = {each.trace_id: row for row, each in enumerate(examples)}
+    rows = {example.trace_id: row for row, example in enumerate(examples)}
     pairs = [
-        (row, rows[each.twin], each.decisive)
-        for row, each in enumerate(examples)
-        if each.decisive >= 0 and each.twin in rows and each.decisive < len(examples[rows[each.twin]].inputs)
+        (row, rows[example.twin], example.decisive)
+        for row, example in enumerate(examples)
+        if example.decisive >= 0
+        and example.twin in rows
+        and example.decisive < len(examples[rows[example.twin]].inputs)
     ]
     if not pairs:
         return torch.zeros((), device=scores.fault.device)
-    faulty, clean, place = torch.tensor(pairs, device=scores.fault.device).T
-    return functional.softplus(margin - (scores.fault[faulty, place] - scores.fault[clean, place])).mean()
+    faulty, clean, step = torch.tensor(pairs, device=scores.fault.device).T
+    return functional.softplus(margin - (scores.fault[faulty, step] - scores.fault[clean, step])).mean()
 
 
 def expected_reward(scores: Scores, targets: Targets, padded: Padded, *, sigma: float = 1.0) -> Tensor:
@@ -70,32 +72,32 @@ def expected_reward(scores: Scores, targets: Targets, padded: Padded, *, sigma: 
     Source: arXiv 2509.03312, section 3.3; the format gate is void, since no answer can be malformed.
     """
     shares = torch.softmax(scores.pointer, dim=1)
-    known = targets.pointer != _UNKNOWN
+    is_known = targets.pointer != _UNKNOWN
     steps = padded.agent.shape[1]
-    places = torch.arange(steps + 1, device=shares.device)
+    indices = torch.arange(steps + 1, device=shares.device)
     gold = targets.pointer.clamp(min=0)
-    kernel = torch.exp(-((places[None, :] - gold[:, None]).float() ** 2) / (2 * sigma**2))
+    kernel = torch.exp(-((indices[None, :] - gold[:, None]).float() ** 2) / (2 * sigma**2))
     owner = functional.pad(padded.agent, (0, 1), value=-2)  # the last place belongs to nobody
     same = (owner == owner.gather(1, gold[:, None])).float()
     is_sound = gold == steps
     reward = 0.5 * kernel + 0.5 * same
     reward[:, steps] = 0
-    reward = torch.where(is_sound[:, None], (places == steps).float()[None, :], reward)
-    return ((shares * reward).sum(dim=1) * known).sum() / known.sum().clamp(min=1)
+    reward = torch.where(is_sound[:, None], (indices == steps).float()[None, :], reward)
+    return ((shares * reward).sum(dim=1) * is_known).sum() / is_known.sum().clamp(min=1)
 
 
-def _pointer(log_shares: Tensor, gold: Tensor, padded: Padded, known: Tensor, sigma: float) -> Tensor:
+def _pointer(log_shares: Tensor, gold: Tensor, padded: Padded, is_known: Tensor, sigma: float) -> Tensor:
     steps = log_shares.shape[1] - 1
-    places = torch.arange(steps + 1, device=gold.device)
-    kernel = torch.exp(-((places[None, :] - gold[:, None]).float() ** 2) / (2 * max(sigma, 1e-3) ** 2))
+    indices = torch.arange(steps + 1, device=gold.device)
+    kernel = torch.exp(-((indices[None, :] - gold[:, None]).float() ** 2) / (2 * max(sigma, 1e-3) ** 2))
     allowed = functional.pad(padded.can_be_blamed, (0, 1), value=False)
     kernel = torch.where(allowed, kernel, 0.0)
-    sharp = (places[None, :] == gold[:, None]).float()
+    sharp = (indices[None, :] == gold[:, None]).float()
     smeared = torch.where((gold == steps)[:, None], sharp, kernel)
     smeared = torch.where(smeared.sum(dim=1, keepdim=True) > 0, smeared, sharp)
     smeared = smeared / smeared.sum(dim=1, keepdim=True).clamp(min=1e-9)
     losses = -(smeared * log_shares.clamp(min=-1e4)).sum(dim=1)
-    return (losses * known).sum() / known.sum().clamp(min=1)
+    return (losses * is_known).sum() / is_known.sum().clamp(min=1)
 
 
 def _agent(log_shares: Tensor, targets: Targets, padded: Padded) -> Tensor:
@@ -111,9 +113,9 @@ def _agent(log_shares: Tensor, targets: Targets, padded: Padded) -> Tensor:
 
 
 def _fault(logits: Tensor, fault: Tensor) -> Tensor:
-    known = ~fault.isnan()
+    is_known = ~fault.isnan()
     losses = functional.binary_cross_entropy_with_logits(logits, fault.nan_to_num(), reduction="none")
-    return (losses * known).sum() / known.sum().clamp(min=1)
+    return (losses * is_known).sum() / is_known.sum().clamp(min=1)
 
 
 def _modes(logits: Tensor, targets: Targets) -> Tensor:
@@ -132,15 +134,15 @@ def _mode(logits: Tensor, targets: Targets) -> Tensor:
 
 def _culprit(scores: Scores, targets: Targets, padded: Padded) -> Tensor:
     """Learn from agents' labels: an agent is at fault if any of its steps is, with a mode if any is with that mode."""
-    known = ~targets.culprit.isnan()
-    if not known.any():
+    is_known = ~targets.culprit.isnan()
+    if not is_known.any():
         return torch.zeros((), device=scores.fault.device)
-    chance = torch.sigmoid(scores.fault) * known  # (B, S)
+    chance = torch.sigmoid(scores.fault) * is_known  # (B, S)
     with_mode = chance[..., None] * torch.sigmoid(scores.modes)
     n_agents = int(padded.agent.max()) + 1
     losses = []
     for agent in range(n_agents):
-        own = (padded.agent == agent) & known
+        own = (padded.agent == agent) & is_known
         is_there = own.any(dim=1)
         if not is_there.any():
             continue
@@ -148,9 +150,9 @@ def _culprit(scores: Scores, targets: Targets, padded: Padded) -> Tensor:
         modes = torch.where(own[..., None], targets.agent_modes, 0.0).amax(dim=1)
         at_fault = 1 - torch.prod(torch.where(own, 1 - chance, 1.0), dim=1)
         with_modes = 1 - torch.prod(torch.where(own[..., None], 1 - with_mode, 1.0), dim=1)
-        each = functional.binary_cross_entropy(at_fault.clamp(1e-5, 1 - 1e-5), label, reduction="none")
-        each = each + functional.binary_cross_entropy(with_modes.clamp(1e-5, 1 - 1e-5), modes, reduction="none").sum(
+        loss = functional.binary_cross_entropy(at_fault.clamp(1e-5, 1 - 1e-5), label, reduction="none")
+        loss = loss + functional.binary_cross_entropy(with_modes.clamp(1e-5, 1 - 1e-5), modes, reduction="none").sum(
             dim=-1
         )
-        losses.append(each[is_there])
+        losses.append(loss[is_there])
     return torch.cat(losses).mean()

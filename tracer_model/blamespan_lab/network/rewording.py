@@ -26,8 +26,8 @@ _AT_ONCE = 1_000
 
 
 def with_strange_words(examples: Sequence[Example], n_words: int, seed: int) -> list[Example]:
-    """Give every word the place of another: what was learnt of words helps no more."""
-    return _reworded(examples, np.random.default_rng(seed).permutation(n_words))
+    """Put every word in the place of another: what was learnt of words helps no more."""
+    return _reword(examples, np.random.default_rng(seed).permutation(n_words))
 
 
 def with_near_words(examples: Sequence[Example], meanings: NDArray[np.float32], seed: int) -> list[Example]:
@@ -39,7 +39,7 @@ def with_near_words(examples: Sequence[Example], meanings: NDArray[np.float32], 
         seed: Chooses among the five, once for each word.
     """
     others, n_near = np.arange(len(meanings)), min(_NEAREST, len(meanings) - 1)
-    used = np.unique(np.concatenate([each.inputs.words.rows for each in examples] or [others[:0]]))
+    used = np.unique(np.concatenate([example.inputs.words.rows for example in examples] or [others[:0]]))
     rng = np.random.default_rng(seed)
     directions = meanings / np.linalg.norm(meanings, axis=1, keepdims=True).clip(min=1e-9)
     for start in range(0, len(used) if n_near > 0 else 0, _AT_ONCE):
@@ -48,11 +48,11 @@ def with_near_words(examples: Sequence[Example], meanings: NDArray[np.float32], 
         likeness[np.arange(len(some)), some] = -np.inf
         nearest = np.argpartition(-likeness, n_near, axis=1)[:, :n_near]
         others[some] = nearest[np.arange(len(some)), rng.integers(0, n_near, len(some))]
-    return _reworded(examples, others)
+    return _reword(examples, others)
 
 
-def _reworded(examples: Sequence[Example], others: Ints) -> list[Example]:
-    return [replace(each, inputs=_in_words(each.inputs, others)) for each in examples]
+def _reword(examples: Sequence[Example], others: Ints) -> list[Example]:
+    return [replace(example, inputs=_in_words(example.inputs, others)) for example in examples]
 
 
 def _in_words(run: RunInputs, others: Ints) -> RunInputs:

@@ -48,7 +48,7 @@ from blamespan_tracer.network.model import Scores, Shape
 from blamespan_tracer.network.pointing import shares_of
 from blamespan_tracer.network.weights import Network
 
-__all__ = ["HeldOut", "Rights", "Trained", "train_network", "train_network_on"]
+__all__ = ["HeldOutRights", "NetworkFigures", "TrainedNetwork", "train_network", "train_network_on"]
 
 WEIGHTS_FILE = "network.safetensors"
 
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class HeldOutRights:
     """Figures on runs not fitted to, percent but for `n` and `sound`; `mode` is None where no label names one."""
 
     n: int
@@ -72,7 +72,7 @@ class Rights:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class NetworkFigures:
     """Figures on held-out tasks, on what the corpora's recipes hold out, and on what else was kept aside.
 
     Attributes:
@@ -84,24 +84,24 @@ class HeldOut:
         bare: The same as bare logs tell them.
     """
 
-    tasks: Rights
-    recipes: Rights | None = None
+    tasks: HeldOutRights
+    recipes: HeldOutRights | None = None
     agents: float | None = None
-    reasoning: Rights | None = None
-    transcripts: Rights | None = None
-    bare: Rights | None = None
+    reasoning: HeldOutRights | None = None
+    transcripts: HeldOutRights | None = None
+    bare: HeldOutRights | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedNetwork:
     """What training made: the model, its held-out figures, and where it lies."""
 
     network: Network
-    held_out: HeldOut
+    held_out: NetworkFigures
     weights: Path
 
 
-def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
+def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> TrainedNetwork:
     """Train by *recipe* on what lies under *data*; leave recipe, versions, metrics and weights in *out*.
 
     Raises:
@@ -123,25 +123,25 @@ def train_network(recipe: NetworkRecipe, data: Path, out: Path) -> Trained:
     _write(out / "recipe.json", about)
     wall_s = round(time.perf_counter() - start_s, 1)
     _write(out / "metrics.jsonl", {**asdict(held_out), "weights": digest, "wall_s": wall_s})
-    return Trained(replace(network, digest=digest), held_out, out / WEIGHTS_FILE)
+    return TrainedNetwork(replace(network, digest=digest), held_out, out / WEIGHTS_FILE)
 
 
 def train_network_on(
     examples: Examples, recipe: NetworkRecipe, lexicon: Lexicon, meanings: Meanings
-) -> tuple[Network, HeldOut]:
+) -> tuple[Network, NetworkFigures]:
     """Train on runs in memory.
 
     Raises:
         ConfigError: if a side of the split has no failed run.
     """
-    if not all(any(each.decisive >= 0 for each in part) for part in (examples.fitted, examples.tasks)):
+    if not all(any(part.decisive >= 0 for part in part) for part in (examples.fitted, examples.tasks)):
         raise ConfigError(
             f"expected failed runs of enough tasks to hold {recipe.data.held_out_percent} % of them out, got "
             f"{len(examples.fitted)} runs to fit on and {len(examples.tasks)} held out. Generate a larger corpus, or "
             "change data.held_out_percent"
         )
     _log.info("%d runs to fit on, %d held out by task", len(examples.fitted), len(examples.tasks))
-    mean, spread = _scaling(examples.fitted)
+    mean, spread = _feature_scale(examples.fitted)
     shape = Shape(
         n_features=len(mean),
         n_words=len(meanings.vocabulary),
@@ -152,13 +152,13 @@ def train_network_on(
     fitted = scaled_examples(examples.fitted, mean, spread)
     seeds = [recipe.seed + number for number in range(recipe.members)]
     trained = fit_members(fitted, shape, recipe.schedule, meanings=meanings.vectors, seeds=seeds)
-    members = [_rounded(weights) for weights in trained]
-    held = scaled_examples([*examples.tasks, *examples.recipes], mean, spread)
-    seen = _Seen.of(held, members, shape)
-    near = _Seen.of(with_near_words(held, meanings.vectors, recipe.seed), members, shape)
-    strange = _Seen.of(with_strange_words(held, shape.n_words, recipe.seed), members, shape)
+    members = [_round_weights(weights) for weights in trained]
+    held_out = scaled_examples([*examples.tasks, *examples.recipes], mean, spread)
+    as_worded = _ScoredRuns.of(held_out, members, shape)
+    near = _ScoredRuns.of(with_near_words(held_out, meanings.vectors, recipe.seed), members, shape)
+    strange = _ScoredRuns.of(with_strange_words(held_out, shape.n_words, recipe.seed), members, shape)
     temperature = temperature_of(near.pointed)
-    both = (seen.pointed, strange.pointed)  # what holds for either holds for both
+    both = (as_worded.pointed, strange.pointed)  # what holds for either holds for both
     network = Network(
         shape=shape,
         members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
@@ -169,41 +169,46 @@ def train_network_on(
         modes=tuple(map(str, MODES)),
         lexicon=lexicon.digest,
         temperature=temperature,
-        set_mass=max(mass_for(each, temperature, recipe.coverage) for each in both),
+        set_mass=max(mass_for(part, temperature, recipe.coverage) for part in both),
         coverage=recipe.coverage / 100,
-        alarm=max(alarm_for(each, temperature, recipe.max_false_alarms) for each in both),
+        alarm=max(alarm_for(part, temperature, recipe.max_false_alarms) for part in both),
         false_alarms=recipe.max_false_alarms / 100,
         alarms=alarms_for(both, temperature),
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
     network, apart = _with_prose(network, examples, recipe.coverage)
     others = (examples.agents, examples.reasoning)
-    agents, reasoning = (_Seen.of(scaled_examples(part, mean, spread), members, shape) for part in others)
-    tasks, recipes = seen.parted(len(examples.tasks))
+    agents, reasoning = (_ScoredRuns.of(scaled_examples(part, mean, spread), members, shape) for part in others)
+    tasks, recipes = as_worded.split(len(examples.tasks))
     return network, _held_out(network, tasks, recipes, agents, reasoning, apart)
 
 
 def _held_out(
-    network: Network, tasks: _Seen, recipes: _Seen, agents: _Seen, reasoning: _Seen, apart: Sequence[Sequence[Apart]]
-) -> HeldOut:
-    transcripts, bare = (_measured_apart(form, network) for form in apart)
-    return HeldOut(
-        tasks=_measured(tasks, network),
-        recipes=_measured(recipes, network) if recipes.has_failures else None,
+    network: Network,
+    tasks: _ScoredRuns,
+    recipes: _ScoredRuns,
+    agents: _ScoredRuns,
+    reasoning: _ScoredRuns,
+    apart: Sequence[Sequence[Apart]],
+) -> NetworkFigures:
+    transcripts, bare = (_measure_apart(form, network) for form in apart)
+    return NetworkFigures(
+        tasks=_measure(tasks, network),
+        recipes=_measure(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
-        reasoning=_measured(reasoning, network) if reasoning.has_failures else None,
+        reasoning=_measure(reasoning, network) if reasoning.has_failures else None,
         transcripts=transcripts,
         bare=bare,
     )
 
 
 def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[Network, list[list[Apart]]]:
-    """Give the network a second judge, where there are transcripts that failed to learn from.
+    """Add a second judge to the network, where there are transcripts that failed to learn from.
 
     Returns:
         The network, what is said of the transcripts that failed, and of the same as bare logs tell them.
     """
-    if not any(each.decisive >= 0 for each in examples.transcripts):
+    if not any(example.decisive >= 0 for example in examples.transcripts):
         return network, [[], []]
     forms, written, simulated = (
         [scaled_examples(source, network.mean, network.spread) for source in sources]
@@ -214,7 +219,7 @@ def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ScoredRuns:
     """Runs and what the members say of them, together."""
 
     examples: Sequence[Example]
@@ -222,62 +227,63 @@ class _Seen:
     pointed: Sequence[Pointed]
 
     @classmethod
-    def of(cls, examples: Sequence[Example], members: Sequence[dict[str, Tensor]], shape: Shape) -> _Seen:
+    def of(cls, examples: Sequence[Example], members: Sequence[dict[str, Tensor]], shape: Shape) -> _ScoredRuns:
         scores = predict_together(examples, members, shape)
         pointed = [
-            Pointed(score.pointer.double().numpy(), each.decisive) for each, score in zip(examples, scores, strict=True)
+            Pointed(score.pointer.double().numpy(), example.decisive)
+            for example, score in zip(examples, scores, strict=True)
         ]
         return cls(examples, scores, pointed)
 
     @property
     def has_failures(self) -> bool:
-        return any(each.decisive >= 0 for each in self.examples)
+        return any(example.decisive >= 0 for example in self.examples)
 
-    def parted(self, place: int) -> tuple[_Seen, _Seen]:
+    def split(self, row: int) -> tuple[_ScoredRuns, _ScoredRuns]:
         return (
-            _Seen(self.examples[:place], self.scores[:place], self.pointed[:place]),
-            _Seen(self.examples[place:], self.scores[place:], self.pointed[place:]),
+            _ScoredRuns(self.examples[:row], self.scores[:row], self.pointed[:row]),
+            _ScoredRuns(self.examples[row:], self.scores[row:], self.pointed[row:]),
         )
 
 
-def _scaling(examples: Sequence[Example]) -> tuple[Any, Any]:
-    features = np.concatenate([each.inputs.features for each in examples])
+def _feature_scale(examples: Sequence[Example]) -> tuple[Any, Any]:
+    features = np.concatenate([example.inputs.features for example in examples])
     spread = features.std(axis=0)
     return features.mean(axis=0), np.where(spread > _LEAST_SPREAD, spread, 1).astype(np.float32)
 
 
-def _rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def _round_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Round as the file will: what is measured is what is shipped."""
     return {name: value.half().float() for name, value in weights.items()}
 
 
-def _agents_right(seen: _Seen) -> float:
+def _agents_right(scored: _ScoredRuns) -> float:
     """Count how often the most blamed agent is one that is labelled, in percent."""
-    found = []
-    for each, point in zip(seen.examples, seen.pointed, strict=True):
+    is_right = []
+    for example, point in zip(scored.examples, scored.pointed, strict=True):
         shares, _ = shares_of(point.scores, 1.0)
-        found.append(blamed(each.inputs.agent, shares)[0] in each.culprits)
-    return percent(found)
+        is_right.append(blamed(example.inputs.agent, shares)[0] in example.culprits)
+    return percent(is_right)
 
 
-def _measured(seen: _Seen, network: Network) -> Rights:
+def _measure(scored: _ScoredRuns, network: Network) -> HeldOutRights:
     steps, agents, modes, covered, alarms = [], [], [], [], []
     has_mode = False
-    for each, score, point in zip(seen.examples, seen.scores, seen.pointed, strict=True):
+    for example, score, point in zip(scored.examples, scored.scores, scored.pointed, strict=True):
         shares, failed = shares_of(point.scores, network.temperature)
-        if each.decisive == SOUND:
+        if example.decisive == SOUND:
             alarms.append(failed >= network.alarm)
-        if each.decisive < 0:
+        if example.decisive < 0:
             continue
-        agent, step = blamed(each.inputs.agent, shares)
-        own = np.where(each.inputs.agent == agent, shares, 0)
+        agent, step = blamed(example.inputs.agent, shares)
+        own = np.where(example.inputs.agent == agent, shares, 0)
         chances = (own[:, None] * torch.sigmoid(score.modes).numpy()).sum(axis=0)
-        steps.append(step == each.decisive)
-        agents.append(agent == each.inputs.agent[each.decisive])
-        modes.append(bool(each.modes[each.decisive, int(chances.argmax())]))
-        has_mode |= bool(each.modes[each.decisive].any())
-        covered.append(mass_ahead(shares, each.decisive) < network.set_mass)
-    return Rights(
+        steps.append(step == example.decisive)
+        agents.append(agent == example.inputs.agent[example.decisive])
+        modes.append(bool(example.modes[example.decisive, int(chances.argmax())]))
+        has_mode |= bool(example.modes[example.decisive].any())
+        covered.append(mass_ahead(shares, example.decisive) < network.set_mass)
+    return HeldOutRights(
         n=len(steps),
         step=percent(steps),
         agent=percent(agents),
@@ -288,20 +294,20 @@ def _measured(seen: _Seen, network: Network) -> Rights:
     )
 
 
-def _measured_apart(apart: Sequence[Apart], network: Network) -> Rights | None:
+def _measure_apart(apart: Sequence[Apart], network: Network) -> HeldOutRights | None:
     """Measure what was said of transcripts by weights that have not seen their team; None without any."""
     if (judge := network.prose) is None or not apart:
         return None
     steps, agents, modes, covered = [], [], [], []
-    for each in apart:
-        run, decisive = each.example.inputs, each.example.decisive
-        shares, _ = shares_of(each.pointed.scores, 1.0)
+    for judged in apart:
+        run, decisive = judged.example.inputs, judged.example.decisive
+        shares, _ = shares_of(judged.pointed.scores, 1.0)
         agent, step = blamed(run.agent, shares)
         steps.append(step == decisive)
         agents.append(agent == run.agent[decisive])
-        modes.append(bool(each.example.modes[decisive, int(each.modes.argmax())]))
+        modes.append(bool(judged.example.modes[decisive, int(judged.modes.argmax())]))
         covered.append(mass_ahead(shares, decisive) < judge.set_mass[0])
-    return Rights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
+    return HeldOutRights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:

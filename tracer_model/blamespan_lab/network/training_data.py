@@ -49,12 +49,12 @@ class Examples:
 def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabulary: Vocabulary) -> Examples:
     """Read the corpora and the other runs, and part them."""
     percent_out = recipe.data.held_out_percent
-    known: list[Example] = []
+    generated_examples: list[Example] = []
     apart: list[Example] = []
     outcomes: list[Example] = []
     for name in recipe.data.corpora:
         train, held_out = read_sides(data / name)
-        known += examples_of(train, lexicon, vocabulary, what=f"reading {name}")
+        generated_examples += examples_of(train, lexicon, vocabulary, what=f"reading {name}")
         apart += examples_of(held_out, lexicon, vocabulary, what=f"reading {name}")
     for name in recipe.data.outcomes:
         outcomes += examples_of(read_recorded(data / name), lexicon, vocabulary, what=f"reading {name}")
@@ -81,10 +81,13 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
         runs = list(read_recorded(Path(name)))
         transcripts += examples_of(runs, lexicon, vocabulary, what=f"reading {Path(name).name}")
         bare += examples_of(map(bare_run, runs), lexicon, vocabulary, what=f"reading {Path(name).name}, bare")
-    sides = [split_by_task(part, percent=percent_out, seed=recipe.seed) for part in (known, outcomes, aegis, mistakes)]
+    sides = [
+        split_by_task(part, percent=percent_out, seed=recipe.seed)
+        for part in (generated_examples, outcomes, aegis, mistakes)
+    ]
     (generated, tasks), (_, more), (_, agents), (reasoned, reasoning) = sides
     return Examples(
-        fitted=[each for fitted, _ in sides for each in fitted],
+        fitted=[example for fitted, _ in sides for example in fitted],
         tasks=tasks + more,
         recipes=apart,
         agents=agents,
@@ -98,8 +101,8 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
 
 def split_by_task(examples: Sequence[Example], *, percent: int, seed: int) -> tuple[list[Example], list[Example]]:
     """Part runs into those to fit on and those held out; runs of one task stay together."""
-    held = [is_held_out(each.group, percent=percent, seed=seed + 1) for each in examples]
+    is_out = [is_held_out(example.group, percent=percent, seed=seed + 1) for example in examples]
     return (
-        [each for each, out in zip(examples, held, strict=True) if not out],
-        [each for each, out in zip(examples, held, strict=True) if out],
+        [example for example, out in zip(examples, is_out, strict=True) if not out],
+        [example for example, out in zip(examples, is_out, strict=True) if out],
     )

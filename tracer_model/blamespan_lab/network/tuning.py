@@ -26,7 +26,7 @@ from blamespan_lab.network.batches import batches, targets_of
 from blamespan_lab.network.calibrating import Pointed, blamed, mass_ahead, mass_holding, temperature_of
 from blamespan_lab.network.examples import SOUND, Example, examples_of, scaled_examples
 from blamespan_lab.network.fitting import predict_together
-from blamespan_lab.network.fitting_prose import tuned_prose
+from blamespan_lab.network.fitting_prose import tune_prose
 from blamespan_lab.network.objectives import supervised_losses
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import consensus, interval, percent
@@ -104,8 +104,8 @@ def agreed_run(run: RecordedRun, labels: Sequence[PersonLabel]) -> RecordedRun |
         return None
     if is_sound:
         return replace(run, faults=(), origin=None)
-    places = [found.index for label in labels if (found := step_of(label, run.trace)) is not None]
-    step = consensus(places)
+    indices = [named.index for label in labels if (named := step_of(label, run.trace)) is not None]
+    step = consensus(indices)
     if step is None:
         return None
     names = [name for label in labels if label.decisive for name in label.decisive.modes]
@@ -127,14 +127,16 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
         ConfigError: if there are too few failures, or all are of so few tasks that none can be held out.
     """
     examples = scaled_examples(examples_of(runs, lexicon, network.vocabulary), network.mean, network.spread)
-    failures = [each for each in examples if each.decisive >= 0]
+    failures = [example for example in examples if example.decisive >= 0]
     if len(failures) < LEAST_FAILURES:
         raise ConfigError(
             f"expected at least {LEAST_FAILURES} labelled failures whose step the runs have, got {len(failures)}. "
             "Label more with: blamespan annotate TRACES"
         )
     torch.set_num_threads(1)
-    start = tuple({name: torch.from_numpy(value.copy()) for name, value in each.items()} for each in network.members)
+    start = tuple(
+        {name: torch.from_numpy(value.copy()) for name, value in example.items()} for example in network.members
+    )
     folds = _folds(examples, seed)
     if len(folds) < 2:
         raise ConfigError(
@@ -145,18 +147,18 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
     after: dict[int, _Blamed] = {}
     passes: list[float] = []
     for number, fold in enumerate(folds):
-        tuned, taken = _tuned_without(examples, fold, start, network, seed + number)
+        tuned, taken = _tune_without(examples, fold, start, network, seed + number)
         passes.append(taken)
         measured = [example for example in fold if example.decisive >= 0]
-        seen = {id(each) for each in measured}
-        judge = _tuned_judge(network.prose, [each for each in failures if id(each) not in seen])
-        said = _Blamed.of(measured, tuned, judge, network)
-        after |= {id(each): blamed for each, blamed in zip(measured, said, strict=True)}
+        measured_ids = {id(example) for example in measured}
+        judge = _tune_judge(network.prose, [example for example in failures if id(example) not in measured_ids])
+        verdicts = _Blamed.of(measured, tuned, judge, network)
+        after |= {id(example): blamed for example, blamed in zip(measured, verdicts, strict=True)}
         _log.info("fold %d of %d: %.0f passes, %d failures measured", number + 1, len(folds), taken, len(measured))
     most = round(float(np.mean(passes)))
     final = _fit(examples, [], start, network, seed, most)[0] if most else start
-    judge = _tuned_judge(network.prose, failures)
-    return _measured(network, examples, before, [after[id(each)] for each in failures], final, judge, most)
+    judge = _tune_judge(network.prose, failures)
+    return _compare(network, examples, before, [after[id(example)] for example in failures], final, judge, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,8 @@ class _Blamed:
     ) -> list[_Blamed]:
         scores = predict_together(failures, members, network.shape)
         return [
-            cls(each, Pointed(score.pointer.double().numpy(), each.decisive), judge)
-            for each, score in zip(failures, scores, strict=True)
+            cls(example, Pointed(score.pointer.double().numpy(), example.decisive), judge)
+            for example, score in zip(failures, scores, strict=True)
         ]
 
     def shares(self, temperature: float) -> NDArray[np.float64]:
@@ -185,12 +187,12 @@ class _Blamed:
         return self.judge.mixed(inputs, shares.astype(np.float32)).astype(np.float64)
 
     def is_right(self, temperature: float) -> bool:
-        """Tell whether its step is the most blamed one of the most blamed agent."""
+        """Return whether its step is the most blamed one of the most blamed agent."""
         return blamed(self.example.inputs.agent, self.shares(temperature))[1] == self.example.decisive
 
 
-def _tuned_judge(judge: ProseJudge | None, failures: Sequence[Example]) -> ProseJudge | None:
-    return None if judge is None else tuned_prose(judge, failures)
+def _tune_judge(judge: ProseJudge | None, failures: Sequence[Example]) -> ProseJudge | None:
+    return None if judge is None else tune_prose(judge, failures)
 
 
 def _folds(examples: Sequence[Example], seed: int) -> list[list[Example]]:
@@ -199,22 +201,22 @@ def _folds(examples: Sequence[Example], seed: int) -> list[list[Example]]:
     for example in examples:
         by_task.setdefault(example.group, []).append(example)
     order = np.random.default_rng(seed).permutation(len(by_task))
-    tasks = [list(by_task.values())[place] for place in order]
+    tasks = [list(by_task.values())[row] for row in order]
     folds: list[list[Example]] = [[] for _ in range(min(_FOLDS, len(tasks)))]
     for task in sorted(tasks, key=len, reverse=True):
         min(folds, key=len).extend(task)
     return [fold for fold in folds if any(example.decisive >= 0 for example in fold)]
 
 
-def _tuned_without(
+def _tune_without(
     examples: Sequence[Example], fold: Sequence[Example], start: Members, network: Network, seed: int
 ) -> tuple[Members, float]:
     """Tune on all but *fold*; a part of these says after how many passes to stop."""
     outside = {id(example) for example in fold}
     rest = [example for example in examples if id(example) not in outside]
-    stopping = [each for each in rest if is_held_out(each.group, percent=_STOPPING_PERCENT, seed=seed)]
-    chosen = {id(each) for each in stopping}
-    fitted = [each for each in rest if id(each) not in chosen]
+    stopping = [example for example in rest if is_held_out(example.group, percent=_STOPPING_PERCENT, seed=seed)]
+    chosen = {id(example) for example in stopping}
+    fitted = [example for example in rest if id(example) not in chosen]
     if not stopping or not fitted:
         return start, 0.0
     return _fit(fitted, stopping, start, network, seed, _PASSES)
@@ -224,10 +226,11 @@ def _fit(
     fitted: Sequence[Example], stopping: Sequence[Example], start: Members, network: Network, seed: int, passes: int
 ) -> tuple[Members, float]:
     """Tune each member by itself; give how many passes they took on average."""
-    found = [
-        _fit_one(fitted, stopping, each, network, seed=seed + place, passes=passes) for place, each in enumerate(start)
+    tuned = [
+        _fit_one(fitted, stopping, weights_of_member, network, seed=seed + number, passes=passes)
+        for number, weights_of_member in enumerate(start)
     ]
-    return tuple(weights for weights, _ in found), sum(taken for _, taken in found) / len(found)
+    return tuple(weights for weights, _ in tuned), sum(taken for _, taken in tuned) / len(tuned)
 
 
 def _fit_one(
@@ -260,7 +263,7 @@ def _batch_loss(
     part: Sequence[Example], weights: Mapping[str, Tensor], network: Network, generator: torch.Generator | None = None
 ) -> Tensor:
     """Compute the loss by labels; with a *generator*, that of training, which leaves words out."""
-    padded = pad([each.inputs for each in part])
+    padded = pad([example.inputs for example in part])
     steps = padded.steps(weights, word_keep=_WORD_KEEP if generator else 1.0, generator=generator)
     scores = scores_of(weights, network.shape, steps)
     losses = supervised_losses(scores, targets_of(part), padded, sigma=_SIGMA)
@@ -275,7 +278,7 @@ def _loss(examples: Sequence[Example], weights: Mapping[str, Tensor], network: N
     return total / max(1, len(examples))
 
 
-def _measured(
+def _compare(
     network: Network,
     examples: Sequence[Example],
     before: Sequence[_Blamed],
@@ -285,12 +288,12 @@ def _measured(
     passes: int,
 ) -> Tuned:
     """Compare before and after on labels not seen, and calibrate on the same."""
-    temperature = temperature_of([each.pointed for each in after]) if passes else network.temperature
-    old = [each.is_right(network.temperature) for each in before]
-    new = [each.is_right(temperature) for each in after]
+    temperature = temperature_of([example.pointed for example in after]) if passes else network.temperature
+    old = [example.is_right(network.temperature) for example in before]
+    new = [example.is_right(temperature) for example in after]
     mass = network.set_mass
     if passes or judge is not None:
-        ahead = [mass_ahead(each.shares(temperature), each.example.decisive) for each in after]
+        ahead = [mass_ahead(example.shares(temperature), example.example.decisive) for example in after]
         mass = mass_holding(ahead, 100 * network.coverage)
     notes = {**network.notes, "tuned_from": network.digest, "labels": str(len(examples)), "passes": str(passes)}
     tuned = replace(
@@ -305,7 +308,7 @@ def _measured(
     return Tuned(
         tuned,
         len(before),
-        sum(each.decisive == SOUND for each in examples),
+        sum(example.decisive == SOUND for example in examples),
         percent(old),
         interval(old),
         percent(new),

@@ -19,12 +19,12 @@ _ANSWERS = ("answer", "final_answer", "output", "result", "response", "report")
 
 
 def is_graph(made: Any) -> bool:
-    """Tell whether *made* is a compiled LangGraph graph."""
+    """Return whether *made* is a compiled LangGraph graph."""
     return callable(getattr(made, "ainvoke", None)) and hasattr(made, "get_state") and hasattr(made, "nodes")
 
 
 def is_team(made: Any) -> bool:
-    """Tell whether *made* is an AutoGen team or agent, or is run as they are."""
+    """Return whether *made* is an AutoGen team or agent, or is run as they are."""
     run = getattr(made, "run", None)
     if not callable(run):
         return False
@@ -36,7 +36,7 @@ def is_team(made: Any) -> bool:
 
 
 def is_runnable(made: Any) -> bool:
-    """Tell whether `started` could run *made*."""
+    """Return whether `started` could run *made*."""
     if inspect.isclass(made):
         return False
     return is_graph(made) or is_team(made) or callable(getattr(made, "ainvoke", None)) or _takes_a_task(made)
@@ -83,7 +83,7 @@ def answer_of(result: Any) -> str:
 
 
 def _said(message: Any) -> str:
-    """Give what a message says; nothing for what users say, and for a team's events, which are no messages."""
+    """Return what a message says; nothing for what users say, and for a team's events, which are no messages."""
     if getattr(message, "source", "") == "user" or getattr(message, "type", "") in ("human", "system"):
         return ""
     if isinstance(message, Mapping):
@@ -132,7 +132,7 @@ def _hints(schema: Any) -> dict[str, Any]:
 
 
 def _is_sync_only(graph: Any) -> bool:
-    """Tell whether a graph's checkpointer refuses to be awaited; everything else in a graph runs in an event loop."""
+    """Return whether a graph's checkpointer refuses to be awaited; everything else in a graph runs in an event loop."""
     read = getattr(getattr(graph, "checkpointer", None), "aget_tuple", None)
     code = getattr(read, "__code__", None)
     return code is not None and "NotImplementedError" in code.co_names

@@ -126,7 +126,7 @@ class _Run:
 
     @lazy_property
     def decisions(self) -> Mapping[_Key, PolicyDecision]:
-        """Give each decision by its key, in order."""
+        """Return each decision by its key, in order."""
         return {(one.agent, one.index): one for one in self.outcome.decisions}
 
     @lazy_property
@@ -149,7 +149,7 @@ class _Faults(Injection):
         self.written: list[tuple[int, Applied]] = []
 
     def is_spared(self, number: int, applied: Applied) -> bool:
-        """Tell whether a fault leaves things as they are."""
+        """Return whether a fault leaves things as they are."""
         self.written.append((number, applied))
         return self._spared is not None and self._spared(number, applied)
 
@@ -235,7 +235,7 @@ class _Examined:
         return self._kept(run, "several" if len(causes) > 1 else "faulty", faults, decisive, twin)
 
     def _own_mistake_decides(self, run: _Run, before: int) -> bool:
-        """Tell whether a mistake of an agent's own, at a step before *before*, would also flip the run if put right."""
+        """Return whether an agent's own mistake, at a step before *before*, would also flip the run if put right."""
         return any(
             (step := run.steps.step(decision)) is not None
             and step < before
@@ -278,7 +278,7 @@ class _Examined:
         return None
 
     def _rest_of(self, run: _Run, twin: _Run, key: _Key, step: int | None) -> Mapping[_Key, Reply]:
-        """Give the decisions after *key* that are the same step, as the twin has them."""
+        """Return the decisions after *key* that are the same step, as the twin has them."""
         later = [one for one in run.decisions if one[0] == key[0] and one[1] > key[1]]
         return {
             one: twin.decisions[one].reply

@@ -115,7 +115,7 @@ class RunLabel:
         _require(list(self.carried_by) == sorted(set(self.carried_by)), "carried_by", "ascending", self.carried_by)
 
     def as_json(self) -> dict[str, Any]:
-        """Give the label as it stands in a labels file, ready for `json.dumps`."""
+        """Return the label as it stands in a labels file, ready for `json.dumps`."""
         return asdict(self)
 
     @classmethod

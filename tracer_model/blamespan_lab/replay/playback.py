@@ -50,7 +50,7 @@ class Told(SpanProcessor):
             self._last[str(attributes.get(words.AGENT_NAME) or "")] = dict(attributes)
 
     def last(self, agent: str) -> Mapping[str, Any]:
-        """Give the attributes of the model span that *agent* began last; empty where there is none."""
+        """Return the attributes of the model span that *agent* began last; empty where there is none."""
         return self._last.get(agent, {})
 
 
@@ -212,7 +212,7 @@ def _without_model(script: Script) -> dict[str, deque[Step]]:
 
 
 def _calls(trace: MessageActionTrace, answer: RecordedAnswer, step: int) -> bool:
-    """Tell whether *step* is one of several calls that *answer* asks for at once."""
+    """Return whether *step* is one of several calls that *answer* asks for at once."""
     shown = trace.steps[step]
     if shown.kind != "tool_call" or shown.agent != answer.agent or not 0 <= step - answer.step < len(trace.steps):
         return False

@@ -104,11 +104,11 @@ class _NamedIds(IdGenerator):
         self._name, self._count = name, 0
 
     def generate_trace_id(self) -> int:
-        """Give the id of the run's trace."""
+        """Return the id of the run's trace."""
         return stable_seed("trace", self._name) << 64 | stable_seed("trace, too", self._name) or 1
 
     def generate_span_id(self) -> int:
-        """Give the next span id."""
+        """Return the next span id."""
         self._count += 1
         return stable_seed("span", self._name, self._count) or 1
 
@@ -127,7 +127,7 @@ class _Log(SpanProcessor):
 
 
 def _rewritten(log: list[int | ReadableSpan], name: str) -> tuple[ReadableSpan, ...]:
-    """Give the ended spans with times and random ids of our own making, the same whenever they are recorded."""
+    """Return the ended spans with times and random ids of our own making, the same whenever they are recorded."""
     rng = Random(stable_seed("times", name))  # noqa: S311 - reproducible on purpose
     renamed = _Renamed(name)
     now_ns = _EPOCH_NS + stable_seed("begins", name) % _YEAR_S * 1_000_000_000

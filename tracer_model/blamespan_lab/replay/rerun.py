@@ -44,14 +44,14 @@ class Rerun:
 
     @property
     def has_flipped(self) -> bool | None:
-        """Tell whether the outcome changed; None where nobody can tell."""
+        """Return whether the outcome changed; None where nobody can tell."""
         if self.original.succeeded is None or self.replay.succeeded is None:
             return None
         return self.original.succeeded != self.replay.succeeded
 
     @property
     def answers_differ(self) -> bool:
-        """Tell whether the answer is another."""
+        """Return whether the answer is another."""
         return self.original.answer.strip() != self.replay.answer.strip()
 
 

@@ -83,7 +83,7 @@ class Script:
 
     @property
     def is_cut(self) -> bool:
-        """Tell whether anything cannot be replayed."""
+        """Return whether anything cannot be replayed."""
         return any(one.lost for one in self.answers) or any(one.lost for one in self.results)
 
     def check(self, before: float) -> None:
@@ -116,7 +116,7 @@ def script_of(trace: MessageActionTrace, spans: Sequence[Span] = ()) -> Script:
 
 
 def heard_in(attributes: Mapping[str, Any]) -> object:
-    """Give what a model span says that was new to the model, so that two of them can be compared; None if unknown."""
+    """Return what a model span says that was new to the model, so that two of them can be compared; None if unknown."""
     value = attributes.get(words.INPUT_MESSAGES)
     if value is None:
         return ()
@@ -207,7 +207,7 @@ def _results(trace: MessageActionTrace, tools: Mapping[str, Span]) -> Iterator[R
 
 
 def _raised(span: Span) -> str:
-    """Give what the exception said that ended a tool's span."""
+    """Return what the exception said that ended a tool's span."""
     said = [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
     return str(said[-1]) if said and said[-1] is not None else ""
 
@@ -261,7 +261,7 @@ def _call(step: Step) -> tuple[str, str]:
 
 
 def corrected(answer: RecordedAnswer, step: Step, text: str) -> RecordedAnswer:
-    """Give *answer* with what *step* shows of it said otherwise.
+    """Return *answer* with what *step* shows of it said otherwise.
 
     Raises:
         ConfigError: if *step* is a call and *text* is none, or the answer does not show in the step.

@@ -35,7 +35,7 @@ class DecisionSteps:
             self._found[decision.agent, decision.index] = self._placed(decision)
 
     def step(self, decision: PolicyDecision, corrected: Reply | None = None) -> int | None:
-        """Give the index of the step that shows *decision*, or None.
+        """Return the index of the step that shows *decision*, or None.
 
         Args:
             decision: One of the run's.
@@ -63,7 +63,7 @@ _OF_TOOLS = ("tool_call", "tool_result")
 
 
 def blamed_step(trace: MessageActionTrace, index: int) -> Step:
-    """Give the step that can be blamed for what is at *index*: a tool's answer belongs to its call."""
+    """Return the step that can be blamed for what is at *index*: a tool's answer belongs to its call."""
     step = trace.steps[index]
     if step.kind == "tool_result":
         return next((trace.steps[i] for i in step.inputs if trace.steps[i].kind == "tool_call"), step)

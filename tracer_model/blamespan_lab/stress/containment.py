@@ -70,7 +70,7 @@ class Fault:
 
 
 def is_objection(text: str) -> bool:
-    """Tell whether *text* says that something is wrong."""
+    """Return whether *text* says that something is wrong."""
     return bool(_OBJECTS.search(_NO_OBJECTION.sub(" ", text)))
 
 
@@ -158,14 +158,14 @@ class _Listener:
         return "self-correction" if is_own else "re-derivation"
 
     def _objects(self, step: SeenStep) -> bool:
-        """Tell whether a step objects, and did not do so without the fault."""
+        """Return whether a step objects, and did not do so without the fault."""
         own = self.twins.get(step.index)
         if own is not None and own.content == step.content:
             return False
         return is_objection(step.content)
 
     def _is_anew(self, step: SeenStep) -> bool:
-        """Tell whether a tool is asked what it is not asked in the run without the fault."""
+        """Return whether a tool is asked what it is not asked in the run without the fault."""
         call = _call(step)
         self.asked[call] -= 1
         return self.asked[call] < 0
@@ -180,7 +180,7 @@ class _Listener:
 
 
 def _aligned(run: Run, twin: Run) -> dict[int, SeenStep]:
-    """Give for the n-th step of a kind of each agent the same one of the twin."""
+    """Return for the n-th step of a kind of each agent the same one of the twin."""
     theirs = defaultdict(list)
     for step in twin.steps:
         theirs[step.agent, step.kind].append(step)

@@ -99,7 +99,7 @@ def cells_by(trials: Sequence[Trial], *keys: str) -> dict[tuple[str, ...], Cell]
 
 
 def neutralised(trials: Sequence[Trial], reference: Sequence[Trial]) -> Rate:
-    """Tell how many of the faults that broke *reference* the other team, with the same fault, withstood.
+    """Count those of the faults that broke *reference* which the other team, with the same fault, withstood.
 
     The same: kind, mechanism, role, task and round are, and it was written in both.
     """

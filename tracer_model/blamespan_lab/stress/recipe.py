@@ -73,7 +73,7 @@ class StressRecipe:
 
     @property
     def ways(self) -> Mapping[str, tuple[Mechanism, ...]]:
-        """Give for each kind the mechanisms by which it is written here, a kind's own first."""
+        """Return for each kind the mechanisms by which it is written here, a kind's own first."""
         allowed = (*self.mechanisms,) if self.writer == "operators" else ("response", "prompt")
         found = {
             kind: tuple(one for one in KINDS[kind].mechanisms if one in allowed and one in self.mechanisms)
@@ -83,7 +83,7 @@ class StressRecipe:
 
     @property
     def written_by(self) -> Literal["operators", "model"]:
-        """Give the writer, of which there are two."""
+        """Return the writer, of which there are two."""
         return cast('Literal["operators", "model"]', self.writer)
 
 

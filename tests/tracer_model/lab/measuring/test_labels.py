@@ -17,7 +17,7 @@ from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import Answer, DecisiveStep, PersonLabel, Said, by_run
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.measuring.labels import LabelledVerdict, Opinion, evaluate_labels, joined_results, joined_runs
+from blamespan_lab.measuring.labels import LabelledVerdict, Opinion, evaluate_labels, join_results, join_runs
 from blamespan_lab.statistics import alpha, consensus, kappa, s_score
 from tests.tracer_model.runs import trace
 
@@ -55,7 +55,7 @@ def label(
 
 
 def judged(labels: list[PersonLabel], numbers: range = range(1, 60)) -> list[LabelledVerdict]:
-    return joined_runs(map(run, numbers), StepOneTracer(), by_run(labels)).found  # type: ignore[arg-type]
+    return join_runs(map(run, numbers), StepOneTracer(), by_run(labels)).verdicts  # type: ignore[arg-type]
 
 
 def test_tracer_is_right_where_it_says_what_people_say() -> None:
@@ -142,8 +142,8 @@ def test_labels_of_steps_that_are_gone_are_counted() -> None:
     """A label whose step the run no longer has is no answer, and is not forgotten."""
     gone = PersonLabel(f"{1:032x}", "corrects", "p", decisive=DecisiveStep("bob", 9, f"{99:016x}"))
 
-    joined = joined_runs([run(1)], StepOneTracer(), by_run([gone]))  # type: ignore[arg-type]
-    assert (joined.found, joined.misfits) == ([], 1)
+    joined = join_runs([run(1)], StepOneTracer(), by_run([gone]))  # type: ignore[arg-type]
+    assert (joined.verdicts, joined.misfits) == ([], 1)
 
 
 def test_results_and_traces_give_the_same_figures() -> None:
@@ -153,9 +153,9 @@ def test_results_and_traces_give_the_same_figures() -> None:
     verdicts = StepOneTracer().attribute([one.trace for one in runs])
     rows = [row_of(one, verdict) for one, verdict in zip(runs, verdicts, strict=True)]
 
-    [(judge, joined)] = joined_results(rows, labels).items()
+    [(judge, joined)] = join_results(rows, labels).items()
     assert judge == "fixed 1"
-    assert joined.found == joined_runs(runs, StepOneTracer(), labels).found  # type: ignore[arg-type]
+    assert joined.verdicts == join_runs(runs, StepOneTracer(), labels).verdicts  # type: ignore[arg-type]
 
 
 def test_results_of_two_tracers_are_measured_apart() -> None:
@@ -163,8 +163,8 @@ def test_results_of_two_tracers_are_measured_apart() -> None:
     one = row_of(run(1), StepOneTracer().attribute([run(1).trace])[0])
     other = {**one, "tracer": {"name": "other", "version": "2", "weights": ""}}
 
-    found = joined_results([one, other, other], by_run([label(1)]))
-    assert {judge: (len(each.found), each.ambiguous) for judge, each in found.items()} == {
+    found = join_results([one, other, other], by_run([label(1)]))
+    assert {judge: (len(each.verdicts), each.ambiguous) for judge, each in found.items()} == {
         "fixed 1": (1, 0),
         "other 2": (0, 1),
     }
