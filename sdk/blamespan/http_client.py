@@ -113,6 +113,7 @@ class HttpLimits:
     Attributes:
         total_s: Seconds from the first byte sent to the last byte received, redirects included.
         head_s: Seconds until the status and the headers of the last response are known; None: `total_s`.
+        body_s: Seconds for the body from then on; None: what is left of `total_s`.
         silence_s: Seconds for the next byte; None: no limit of its own.
         connect_s: Seconds for a connection.
         max_bytes: Size of the body, decompressed.
@@ -122,6 +123,7 @@ class HttpLimits:
 
     total_s: float = 300.0
     head_s: float | None = None
+    body_s: float | None = None
     silence_s: float | None = 60.0
     connect_s: float = 60.0
     max_bytes: int = 16 * 1024 * 1024
@@ -341,7 +343,8 @@ class HttpClient:
                 response = await self._follow(method, target, content, headers, limits, request)
             try:
                 left_s = max(0.0, limits.total_s - (time.monotonic() - began_s))
-                body = await _read_body(response, limits, left_s)
+                body_s = left_s if limits.body_s is None else min(left_s, limits.body_s)
+                body = await _read_body(response, limits, body_s)
             finally:
                 await response.aclose()
         except (TimeoutError, httpx.TimeoutException) as error:
@@ -497,15 +500,15 @@ class _RequestTrace:
         self.is_sent = self.is_sent or event.endswith("send_request_body.complete")
 
 
-async def _read_body(response: httpx.Response, limits: HttpLimits, left_s: float) -> bytes:
-    """Read and decompress a body, in *left_s* seconds and up to the limit of its size."""
+async def _read_body(response: httpx.Response, limits: HttpLimits, body_s: float) -> bytes:
+    """Read and decompress a body, in *body_s* seconds and up to the limit of its size."""
     import httpx
 
     is_cut = limits.cuts_body or not response.is_success
     max_bytes = limits.max_bytes if response.is_success else min(limits.max_bytes, limits.max_error_bytes)
     body = _Body(response.headers.get("content-encoding", "").strip().lower(), max_bytes)
     try:
-        async with asyncio.timeout(left_s):
+        async with asyncio.timeout(body_s):
             async for block in response.aiter_raw():
                 body.add(block)
                 if body.is_full:

@@ -19,8 +19,8 @@ from starlette.routing import Route
 from blamespan.errors import ConfigError
 from blamespan.otlp.proto import mapping
 from blamespan.pipeline import attribute_traces
+from blamespan_collector.delivering.backend import BackendAccess
 from blamespan_collector.delivering.evaluation_sinks import EvaluationLogs, LangfuseScores, PhoenixAnnotations
-from blamespan_collector.delivering.forwarder import Client
 from blamespan_collector.delivering.sinks import Doubtful, Refused, TryAgain
 from blamespan_collector.wire.evaluations import evaluations, read_evaluations, write_evaluations
 from tests.collector.fakes import FirstStepTracer, run
@@ -57,7 +57,7 @@ async def backend(*statuses: int) -> AsyncIterator[tuple[Backend, str]]:
 async def test_verdict_is_a_log_event_on_the_evaluated_span() -> None:
     """`gen_ai.evaluation.result`, parented to its span, with name, score, label, explanation; the same bytes again."""
     async with backend() as (one, url):
-        sink = EvaluationLogs(url, Client())
+        sink = EvaluationLogs(url, BackendAccess())
         for _ in range(2):
             await sink.send("verdicts", [told()])
         await sink.close()
@@ -81,7 +81,7 @@ async def test_verdict_is_a_log_event_on_the_evaluated_span() -> None:
 async def test_phoenix_is_told_in_its_own_form() -> None:
     """One annotation per span, name and identifier: what comes again, or as a revision, replaces it."""
     async with backend() as (one, url):
-        sink = PhoenixAnnotations(url, "secret", Client())
+        sink = PhoenixAnnotations(url, "secret", BackendAccess())
         await sink.send("verdicts", [told()])
         await sink.send("verdicts", [told(revision=1)])
         await sink.close()
@@ -110,7 +110,7 @@ def keys(annotation: dict[str, Any]) -> tuple[str, str, str]:
 async def test_phoenix_without_the_spans_is_asked_again() -> None:
     """An annotation needs its span: 404 may only mean that it is not there yet."""
     async with backend(404) as (_, url):
-        sink = PhoenixAnnotations(url, "", Client())
+        sink = PhoenixAnnotations(url, "", BackendAccess())
         with pytest.raises(Doubtful, match="does not have the spans"):
             await sink.send("verdicts", [told()])
         await sink.send("verdicts", [told()])
@@ -121,7 +121,7 @@ async def test_phoenix_that_never_has_the_spans_is_given_up(monkeypatch: pytest.
     """Where spans go elsewhere, their verdicts are set aside in the end, rather than fill the disk."""
     monkeypatch.setattr("blamespan_collector.delivering.evaluation_sinks._ABSENT_S", 0.0)
     async with backend(404, 404) as (_, url):
-        sink = PhoenixAnnotations(url, "", Client())
+        sink = PhoenixAnnotations(url, "", BackendAccess())
         with pytest.raises(Refused, match="Are they forwarded to it"):
             await sink.send("verdicts", [told()])
         await sink.close()
@@ -130,7 +130,7 @@ async def test_phoenix_that_never_has_the_spans_is_given_up(monkeypatch: pytest.
 async def test_langfuse_is_told_in_its_own_form() -> None:
     """One score per evaluation, under an id that follows from the span and the name: a second one replaces it."""
     async with backend() as (one, url):
-        sink = LangfuseScores(url, ("public", "secret"), Client())
+        sink = LangfuseScores(url, ("public", "secret"), BackendAccess())
         await sink.send("verdicts", [told()])
         await sink.send("verdicts", [told(revision=1)])
         await sink.close()
@@ -153,7 +153,7 @@ async def test_langfuse_is_told_in_its_own_form() -> None:
 async def test_langfuse_that_is_down_is_tried_again() -> None:
     """Scores wait as spans do."""
     async with backend(429) as (_, url):
-        sink = LangfuseScores(url, ("public", "secret"), Client())
+        sink = LangfuseScores(url, ("public", "secret"), BackendAccess())
         with pytest.raises(TryAgain, match="HTTP 429"):
             await sink.send("verdicts", [told()])
         await sink.close()
@@ -162,7 +162,7 @@ async def test_langfuse_that_is_down_is_tried_again() -> None:
 def test_missing_keys_are_named() -> None:
     """Langfuse needs both of its keys."""
     with pytest.raises(ConfigError, match="LANGFUSE_PUBLIC_KEY"):
-        LangfuseScores("https://langfuse.example", ("", ""), Client())
+        LangfuseScores("https://langfuse.example", ("", ""), BackendAccess())
 
 
 def test_evaluations_survive_the_outbox() -> None:

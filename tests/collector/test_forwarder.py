@@ -33,9 +33,9 @@ from starlette.routing import Route
 from blamespan.errors import ConfigError
 from blamespan_collector.delivering import delivery as delivery_module
 from blamespan_collector.delivering import forwarder as module
-from blamespan_collector.delivering.backend import signal_url
+from blamespan_collector.delivering.backend import BackendAccess, signal_url
 from blamespan_collector.delivering.delivery import Delivery
-from blamespan_collector.delivering.forwarder import Client, forwarder
+from blamespan_collector.delivering.forwarder import forwarder
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.state.state import State
 from blamespan_collector.wire.outgoing import Kind, Outgoing
@@ -117,7 +117,7 @@ async def delivered(
 ) -> Delivery:
     """Deliver runs, one row of the outbox each, for at most so long."""
     state = State(folder / "state.db", sync="normal")
-    client = Client(headers=(("x-key", "secret"),))
+    client = BackendAccess(headers=(("x-key", "secret"),))
     with state.commit():
         for number in range(1, rows + 1):
             raw = encode(run(number, content="x" * size, steps=steps))

@@ -20,7 +20,8 @@ import httpx
 import pytest
 import trustme
 
-from blamespan_collector.delivering.forwarder import Client, forwarder
+from blamespan_collector.delivering.backend import BackendAccess
+from blamespan_collector.delivering.forwarder import forwarder
 from blamespan_collector.delivering.sinks import Undelivered
 from blamespan_collector.receiving import renewal
 from blamespan_collector.receiving.renewal import Renewal
@@ -214,7 +215,7 @@ async def test_backend_meets_our_renewed_certificate(tmp_path: Path) -> None:
     for_us = tmp_path / "ours"
     for_us.mkdir()
     strangers = Files(for_us)
-    client = Client((), tmp_path / "ca.pem", for_us / "client.pem", for_us / "client.key")
+    client = BackendAccess((), tmp_path / "ca.pem", for_us / "client.pem", for_us / "client.key")
     del strangers
     async with receiving(tmp_path / "journal", tls=files.server()) as running:
         for url in (f"https://localhost:{running.http.address.port}", f"grpcs://localhost:{running.grpc.address.port}"):

@@ -1,25 +1,57 @@
-"""How a back end is reached: its URL, what we send with every request, certificates, connections renewed with them."""
+"""How a back end is reached: its URL, what we send with every request, certificates, and requests within limits."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import grpc
+import httpx
 
 from blamespan.errors import ConfigError
+from blamespan.http_client import (
+    HttpClient,
+    HttpError,
+    HttpLimits,
+    HttpResponse,
+    ResponseTimeout,
+    TooManyRedirects,
+    TransportError,
+)
+from blamespan_collector.delivering.sinks import Refused, TryAgain
 from blamespan_collector.stamps import Stamps
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["MAX_BATCH_BYTES", "RULE", "Client", "Renewed", "public_name", "signal_path", "signal_url", "url_parts"]
+__all__ = [
+    "MAX_BATCH_BYTES",
+    "RULE",
+    "AttemptLimit",
+    "BackendAccess",
+    "Poster",
+    "Renewed",
+    "public_name",
+    "signal_path",
+    "signal_url",
+    "url_parts",
+]
 
 RULE = "/v1/traces is appended to a base URL; a path whose last part is traces, logs or metrics is used as it is"
 """How a URL is read, for people: as `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` are."""
+
+ATTEMPT_TIMEOUT_S = 10.0
+"""How long an attempt may take, as long as the sink answers in time."""
+LONGEST_ATTEMPT_S = 120.0
+_CONNECT_S = 10.0
+_ANSWER_S = 5.0
+"""How long the body of an answer may take once its status is known: that says what became of the request."""
+_MAX_ANSWER_BYTES = 256 * 1024
 
 _SIGNALS = ("traces", "logs", "metrics")
 
@@ -69,7 +101,7 @@ MAX_BATCH_BYTES = 4 * 1024 * 1024 - 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class BackendAccess:
     """How we come to a backend.
 
     Attributes:
@@ -121,6 +153,7 @@ class Client:
 _logger = logging.getLogger("blamespan.collector")
 
 _Connection = TypeVar("_Connection")
+_Result = TypeVar("_Result")
 
 
 class Renewed(Generic[_Connection]):
@@ -163,3 +196,116 @@ class Renewed(Generic[_Connection]):
         """Close all there are."""
         while self._open:
             await self._close(self._open.pop())
+
+
+class AttemptLimit:
+    """How long an attempt may take: twice as long after each that took too long, so that a backend that hangs does
+    not get the same batch again and again; as before, or twice what it took, once one was answered.
+    """
+
+    def __init__(self) -> None:
+        self.limit_s = ATTEMPT_TIMEOUT_S
+
+    async def run(self, attempt: Callable[[float], Awaitable[_Result]], *, answer_s: float = 0.0) -> _Result:
+        """Call *attempt* with the limit in seconds; it may raise TimeoutError by itself.
+
+        Args:
+            attempt: Makes the attempt.
+            answer_s: How much longer it may take where it got a status in time.
+
+        Raises:
+            TryAgain: if it took too long.
+        """
+        began_s, limit_s = time.monotonic(), self.limit_s
+        try:
+            async with asyncio.timeout(limit_s + answer_s):
+                result = await attempt(limit_s)
+        except TimeoutError as error:
+            self.limit_s = min(2 * limit_s, LONGEST_ATTEMPT_S)
+            raise TryAgain(f"no answer in {limit_s:g} s; the next attempt may take {self.limit_s:g} s") from error
+        self.limit_s = min(max(ATTEMPT_TIMEOUT_S, 2 * (time.monotonic() - began_s)), LONGEST_ATTEMPT_S)
+        return result
+
+
+class Poster:
+    """Sends requests to one back end: no answer of its can hold us, fill our memory, or lead our credentials elsewhere.
+
+    307 and 308 are followed with the same method and body, on the same host, never from https to http. What the user
+    gave as headers, and what authenticates us, goes to the same port or to https only.
+
+    Args:
+        headers: Sent wherever we are led.
+        secrets: Sent to the back end itself only.
+        access: Its TLS.
+        auth: Authenticates us.
+        is_near: Whether it is on this machine: what the environment says of proxies is for other hosts.
+        is_secure: Whether its URL is https, so that connections are renewed with the certificates.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, str],
+        access: BackendAccess,
+        *,
+        auth: httpx.Auth | None = None,
+        is_near: bool = False,
+        is_secure: bool = False,
+    ) -> None:
+        def connect() -> HttpClient:
+            make_ssl_context = access.ssl_context
+            if is_secure:
+                context = access.ssl_context()  # what is wrong with it is raised now
+
+                def make_ssl_context() -> ssl.SSLContext:
+                    return context
+
+            return HttpClient(
+                headers=headers,
+                secrets=secrets,
+                auth=auth,
+                redirects="same_host",
+                make_ssl_context=make_ssl_context,
+                trust_env=not is_near,
+            )
+
+        self._client = Renewed(connect, HttpClient.aclose, access.files if is_secure else ())
+
+    async def request(self, limit: AttemptLimit, method: str, url: str, content: bytes = b"") -> HttpResponse:
+        """Send one request and read its answer.
+
+        Raises:
+            TryAgain: if there is none, or not in time.
+            Refused: if it cannot be sent at all.
+            ConfigError: if certificates are not what they should be.
+        """
+        client = await self._client.get()
+
+        async def attempt(limit_s: float) -> HttpResponse:
+            limits = HttpLimits(
+                total_s=limit_s + _ANSWER_S,
+                head_s=limit_s,
+                body_s=_ANSWER_S,
+                silence_s=None,
+                connect_s=_CONNECT_S,
+                max_bytes=_MAX_ANSWER_BYTES,
+                max_error_bytes=_MAX_ANSWER_BYTES,
+                cuts_body=True,
+            )
+            try:
+                return await client.request(method, url, content=content, limits=limits)
+            except ResponseTimeout as error:
+                if isinstance(error.__cause__, TimeoutError):  # else the connection had a limit of its own
+                    raise TimeoutError from error
+                raise
+
+        try:
+            return await limit.run(attempt, answer_s=2 * _ANSWER_S)
+        except (TransportError, TooManyRedirects) as error:
+            raise TryAgain(error.reason) from error
+        except HttpError as error:
+            raise Refused(error.reason) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()

@@ -16,11 +16,11 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
 from blamespan.evaluations import Evaluation, as_langfuse_score, as_phoenix_annotation
+from blamespan.http_client import HttpResponse
 from blamespan.otlp.proto import write_attributes
 from blamespan.trace import AttributeValue
-from blamespan_collector.delivering.backend import public_name, url_parts
-from blamespan_collector.delivering.forwarder import Client, forwarder, undelivered
-from blamespan_collector.delivering.posting import AttemptLimit, HttpAnswer, Poster
+from blamespan_collector.delivering.backend import AttemptLimit, BackendAccess, Poster, public_name, url_parts
+from blamespan_collector.delivering.forwarder import forwarder, undelivered
 from blamespan_collector.delivering.sinks import Doubtful, Receipt, Refused, Remote
 from blamespan_collector.settings import Address
 from blamespan_collector.wire.evaluations import read_evaluations
@@ -41,14 +41,14 @@ class EvaluationLogs(Remote):
 
     Args:
         url: As for `forwarder`.
-        client: How to come there.
+        access: How to come there.
     """
 
     kinds = _VERDICTS
     max_bytes = _MAX_BYTES
 
-    def __init__(self, url: str, client: Client) -> None:
-        self._logs = forwarder(url, client, ("logs",))
+    def __init__(self, url: str, access: BackendAccess) -> None:
+        self._logs = forwarder(url, access, ("logs",))
         self.name = f"evaluations at {self._logs.name.removesuffix('/v1/logs').removesuffix('/')}"
 
     def addresses(self) -> dict[Kind, str]:
@@ -74,19 +74,19 @@ class PhoenixAnnotations(Remote):
     Args:
         url: Phoenix itself, e.g. `http://localhost:6006`.
         key: API key, or empty.
-        client: How to come there.
+        access: How to come there.
     """
 
     kinds = _VERDICTS
     max_bytes = _MAX_BYTES
 
-    def __init__(self, url: str, key: str, client: Client) -> None:
+    def __init__(self, url: str, key: str, access: BackendAccess) -> None:
         parts = url_parts(url, ("http", "https"), "--phoenix http://localhost:6006")
         self.name = f"phoenix at {public_name(parts)}"
         # Without `sync` Phoenix answers before it looks whether the spans are there
         self._url = f"{url.rstrip('/')}/v1/span_annotations?sync=true"
         self._limit = AttemptLimit()
-        self._poster = _json_poster(parts, client, {"authorization": f"Bearer {key}"} if key else {})
+        self._poster = _json_poster(parts, access, {"authorization": f"Bearer {key}"} if key else {})
         self._absent_since_s: float | None = None
 
     def addresses(self) -> dict[Kind, str]:
@@ -128,7 +128,7 @@ class PhoenixAnnotations(Remote):
         """Close the connections."""
         await self._poster.close()
 
-    async def _post(self, body: Any) -> HttpAnswer:
+    async def _post(self, body: Any) -> HttpResponse:
         return await self._poster.request(self._limit, "POST", self._url, json.dumps(body).encode())
 
 
@@ -138,7 +138,7 @@ class LangfuseScores(Remote):
     Args:
         url: Langfuse itself, e.g. `https://cloud.langfuse.com`.
         keys: Public and secret key.
-        client: How to come there.
+        access: How to come there.
 
     Raises:
         ConfigError: if a key is missing.
@@ -147,7 +147,7 @@ class LangfuseScores(Remote):
     kinds = _VERDICTS
     max_bytes = _MAX_BYTES
 
-    def __init__(self, url: str, keys: tuple[str, str], client: Client) -> None:
+    def __init__(self, url: str, keys: tuple[str, str], access: BackendAccess) -> None:
         parts = url_parts(url, ("http", "https"), "--langfuse https://cloud.langfuse.com")
         if not all(keys):
             raise ConfigError("expected Langfuse's keys, got none. Set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
@@ -155,7 +155,7 @@ class LangfuseScores(Remote):
         self._url = f"{url.rstrip('/')}/api/public/scores"
         self._projects = f"{url.rstrip('/')}/api/public/projects"
         self._limit = AttemptLimit()
-        self._poster = _json_poster(parts, client, {}, auth=httpx.BasicAuth(*keys))
+        self._poster = _json_poster(parts, access, {}, auth=httpx.BasicAuth(*keys))
 
     def addresses(self) -> dict[Kind, str]:
         """Return where scores go."""
@@ -228,9 +228,10 @@ def _log_record(one: Evaluation) -> LogRecord:
 
 
 def _json_poster(
-    parts: SplitResult, client: Client, secrets: dict[str, str], auth: httpx.BasicAuth | None = None
+    parts: SplitResult, access: BackendAccess, secrets: dict[str, str], auth: httpx.BasicAuth | None = None
 ) -> Poster:
-    if parts.scheme == "https":
-        client.ssl_context()  # what is wrong with it is said now
+    is_secure, is_near = parts.scheme == "https", Address(parts.hostname or "", 1).is_loopback
+    if is_secure:
+        access.ssl_context()  # what is wrong with it is raised now
     headers = {"user-agent": "blamespan-collector", "content-type": "application/json"}
-    return Poster(headers, secrets, client, auth=auth, is_near=Address(parts.hostname or "", 1).is_loopback)
+    return Poster(headers, secrets, access, auth=auth, is_near=is_near, is_secure=is_secure)

@@ -7,8 +7,6 @@ import gzip
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,16 +19,18 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from blamespan.annotate import cut
 from blamespan.errors import ConfigError
+from blamespan.http_client import HttpResponse
 from blamespan_collector.delivering.backend import (
     MAX_BATCH_BYTES,
     RULE,
-    Client,
+    AttemptLimit,
+    BackendAccess,
+    Poster,
     Renewed,
     public_name,
     signal_url,
     url_parts,
 )
-from blamespan_collector.delivering.posting import AttemptLimit, HttpAnswer, Poster
 from blamespan_collector.delivering.sinks import (
     PARTIAL,
     Doubtful,
@@ -45,7 +45,7 @@ from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Serv
 from blamespan_collector.settings import Address
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["MAX_BATCH_BYTES", "Client", "GrpcForwarder", "HttpForwarder", "forwarder", "undelivered"]
+__all__ = ["MAX_BATCH_BYTES", "GrpcForwarder", "HttpForwarder", "forwarder", "undelivered"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -69,27 +69,29 @@ _TOO_LARGE = re.compile(r"larger than|too large|exceed.{0,40}size|size.{0,40}exc
 """What servers say of a message that is too large, which gRPC gives no code of its own: it shares that of quotas."""
 
 
-def forwarder(url: str, client: Client | None = None, kinds: Iterable[Kind] = ("traces", "logs", "metrics")) -> Remote:
+def forwarder(
+    url: str, access: BackendAccess | None = None, kinds: Iterable[Kind] = ("traces", "logs", "metrics")
+) -> Remote:
     """Make the sink for a backend's URL.
 
     Args:
         url: `http(s)://host:port[/path]` for OTLP/HTTP, read by `addresses.RULE`; `traces=http(s)://...` for one that
             takes traces alone, at exactly that URL; or `grpc://host:port`, `grpcs://host:port` for OTLP/gRPC.
-        client: How to come there.
+        access: How to come there.
         kinds: What it gets.
 
     Raises:
         ConfigError: if the URL is something else.
     """
-    client = client or Client()
+    access = access or BackendAccess()
     exact = url.removeprefix("traces=")
     parts = url_parts(exact, ("http", "https", "grpc", "grpcs"), "--forward http://localhost:14318")
     if parts.scheme.startswith("http"):
         urls: dict[Kind, str] = {kind: signal_url(exact, kind) for kind in kinds}
-        return HttpForwarder(parts, client, urls if exact == url else {"traces": exact})
+        return HttpForwarder(parts, access, urls if exact == url else {"traces": exact})
     if exact != url or parts.port is None or parts.path.strip("/"):
         raise ConfigError(f"expected grpc(s)://HOST:PORT without a path, got {url!r}")
-    return GrpcForwarder(parts, client, frozenset(kinds))
+    return GrpcForwarder(parts, access, frozenset(kinds))
 
 
 class HttpForwarder(Remote):
@@ -97,23 +99,25 @@ class HttpForwarder(Remote):
 
     Args:
         parts: The URL as it was given, which names the sink.
-        client: How to come there.
+        access: How to come there.
         urls: Where each kind goes.
     """
 
-    def __init__(self, parts: SplitResult, client: Client, urls: Mapping[Kind, str]) -> None:
+    def __init__(self, parts: SplitResult, access: BackendAccess, urls: Mapping[Kind, str]) -> None:
         self._urls = dict(urls)
         self.name = public_name(parts)
         self.kinds = frozenset(urls)
-        self.max_bytes = client.max_bytes
+        self.max_bytes = access.max_bytes
         self._limits = {kind: AttemptLimit() for kind in urls}
         self._is_near = Address(parts.hostname or "", 1).is_loopback
         own = {"content-type": "application/x-protobuf", "user-agent": "blamespan-collector"}
         if not self._is_near:
             own["content-encoding"] = "gzip"
         if parts.scheme == "https":
-            client.ssl_context()  # what is wrong with it is said now
-        self._poster = Poster(own, dict(client.headers), client, is_near=self._is_near)
+            access.ssl_context()  # what is wrong with it is said now
+        self._poster = Poster(
+            own, dict(access.headers), access, is_near=self._is_near, is_secure=parts.scheme == "https"
+        )
 
     def addresses(self) -> dict[Kind, str]:
         """Return where each kind goes, without credentials."""
@@ -140,7 +144,7 @@ class HttpForwarder(Remote):
         """Close the connections."""
         await self._poster.close()
 
-    async def _post(self, kind: Kind, body: bytes) -> HttpAnswer:
+    async def _post(self, kind: Kind, body: bytes) -> HttpResponse:
         if not self._is_near:
             body = await asyncio.to_thread(gzip.compress, body, 1)
         answer = await self._poster.request(self._limits[kind], "POST", self._urls[kind], body)
@@ -154,21 +158,21 @@ class HttpForwarder(Remote):
 class GrpcForwarder(Remote):
     """OTLP/gRPC, gzipped where it leaves the machine."""
 
-    def __init__(self, parts: SplitResult, client: Client, kinds: frozenset[Kind]) -> None:
+    def __init__(self, parts: SplitResult, access: BackendAccess, kinds: frozenset[Kind]) -> None:
         target = parts.netloc.rpartition("@")[2]
         self.name = f"{parts.scheme}://{target}"
         self.kinds = kinds
-        self.max_bytes = client.max_bytes
-        self._metadata = tuple((key.lower(), value) for key, value in client.headers)
+        self.max_bytes = access.max_bytes
+        self._metadata = tuple((key.lower(), value) for key, value in access.headers)
         self._compression = (
             grpc.Compression.NoCompression if Address(parts.hostname or "", 1).is_loopback else grpc.Compression.Gzip
         )
         self._target = target
-        self._client = client if parts.scheme == "grpcs" else None
-        if self._client:
-            self._client.grpc_credentials()  # what is wrong with them is said now
+        self._access = access if parts.scheme == "grpcs" else None
+        if self._access:
+            self._access.grpc_credentials()  # what is wrong with them is said now
         self._limits = {kind: AttemptLimit() for kind in kinds}
-        self._channel = Renewed(self._connected, _close, self._client.files if self._client else ())
+        self._channel = Renewed(self._connected, _close, self._access.files if self._access else ())
 
     def addresses(self) -> dict[Kind, str]:
         """Return where each kind goes."""
@@ -215,16 +219,16 @@ class GrpcForwarder(Remote):
 
     def _connected(self) -> grpc.aio.Channel:
         options = [("grpc.max_reconnect_backoff_ms", 10_000)]
-        if self._client is None:
+        if self._access is None:
             return grpc.aio.insecure_channel(self._target, options=options)
-        return grpc.aio.secure_channel(self._target, self._client.grpc_credentials(), options=options)
+        return grpc.aio.secure_channel(self._target, self._access.grpc_credentials(), options=options)
 
 
 async def _close(channel: grpc.aio.Channel) -> None:
     await channel.close(grace=None)
 
 
-def undelivered(answer: HttpAnswer, *, is_optional: bool = False, rule: str = "") -> Undelivered:
+def undelivered(answer: HttpResponse, *, is_optional: bool = False, rule: str = "") -> Undelivered:
     """Say what an HTTP status other than success means for a batch.
 
     Args:
@@ -242,7 +246,7 @@ def undelivered(answer: HttpAnswer, *, is_optional: bool = False, rule: str = ""
     if status == 404 and not is_optional:
         return TryAgain(f"{reason} from {answer.url}. {_advice(rule)}")
     if status in _RETRIED_HTTP:
-        return TryAgain(reason, _retry_after_s(answer.headers.get("retry-after")))
+        return TryAgain(reason, answer.retry_after_s())
     if status == 413:
         return Oversized(reason)
     return Doubtful(reason) if status in _DOUBTFUL_HTTP else Refused(reason)
@@ -290,20 +294,6 @@ def _noun(service: Service) -> str:
     return {"traces": "spans", "logs": "log records", "metrics": "data points"}[service.signal]
 
 
-def _retry_after_s(said: str | None) -> float | None:
-    """Read `Retry-After`, seconds or a date, as it is said, past or absurd; None where it is neither."""
-    if not said:
-        return None
-    try:
-        return float(said)
-    except ValueError:
-        pass
-    try:
-        return (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
 def _retry_info_s(error: grpc.aio.AioRpcError) -> float | None:
     metadata = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
     for key, value in metadata:
@@ -329,7 +319,7 @@ def _retry_delay_s(key: str, value: bytes) -> float | None:
     return None
 
 
-def _reason(answer: HttpAnswer) -> str:
+def _reason(answer: HttpResponse) -> str:
     if answer.media_type == "application/x-protobuf":
         try:
             return cut(Status.FromString(answer.content).message, 300)
