@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +21,14 @@ from autogen_core import (
 )
 
 from tests.integrations.autogen_runs import Echo, assistant, calls
-from tests.integrations.ends import End, Watch
+from tests.integrations.ends import (
+    Watch,
+    by_name,
+    close_loop_within,
+    in_a_thread,
+    leave_stream_with_its_loop,
+    outlive_loop,
+)
 
 __all__ = ["ENDS"]
 
@@ -72,9 +78,7 @@ def fails(watch: Watch) -> None:
 
 
 def fails_in_a_thread(watch: Watch) -> None:
-    thread = threading.Thread(target=fails, args=(watch,))
-    thread.start()
-    thread.join()
+    in_a_thread(fails, watch)
 
 
 def is_interrupted_by_the_keyboard(watch: Watch) -> None:
@@ -123,36 +127,15 @@ def is_never_awaited(watch: Watch) -> None:
 
 
 def is_left_with_its_loop(watch: Watch) -> None:
-    """Nothing is told of its end: the loop is closed with the stream within."""
-    streams = []
-
-    async def go() -> None:
-        stream = team(watch, Speaker(watch)).run_stream(task="go")
-        await anext(stream)
-        streams.append(stream)
-
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(go())
-    loop.close()
-    streams.clear()
+    leave_stream_with_its_loop(lambda: team(watch, Speaker(watch)).run_stream(task="go"))
 
 
 def is_dropped_with_its_loop(watch: Watch) -> None:
-    async def go() -> None:
-        watch(asyncio.create_task(slow_team(watch).run(task="go")))
-        await asyncio.sleep(SOON_S)
-
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(go())
-    loop.close()
+    close_loop_within(watch, lambda: slow_team(watch).run(task="go"), SOON_S)
 
 
 def outlives_its_loop(watch: Watch) -> None:
-    async def go() -> None:
-        watch(asyncio.create_task(slow_team(watch).run(task="go")))
-        await asyncio.sleep(SOON_S)
-
-    asyncio.run(go())
+    outlive_loop(watch, lambda: slow_team(watch).run(task="go"), SOON_S)
 
 
 def fails_and_is_reset(watch: Watch) -> None:
@@ -214,17 +197,7 @@ def fails_alone(watch: Watch) -> None:
 
 
 def is_left_alone_with_its_loop(watch: Watch) -> None:
-    streams = []
-
-    async def go() -> None:
-        stream = Speaker(watch).run_stream(task="go")
-        await anext(stream)
-        streams.append(stream)
-
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(go())
-    loop.close()
-    streams.clear()
+    leave_stream_with_its_loop(lambda: Speaker(watch).run_stream(task="go"))
 
 
 @dataclass
@@ -266,13 +239,10 @@ def is_stopped_at_a_message(watch: Watch) -> None:
     asyncio.run(ask(watch, Speaker(watch, wait_s=0.2), SOON_S))
 
 
-ENDS: dict[str, End] = {
-    end.__name__: end
-    for end in (
-        *(succeeds, fails, fails_in_a_thread, is_interrupted_by_the_keyboard, times_out, is_cancelled_by_its_token),
-        *(is_left_after_one_item, is_closed_after_one_item, is_never_begun, is_never_awaited, is_left_with_its_loop),
-        *(is_dropped_with_its_loop, outlives_its_loop, fails_and_is_reset, is_paused_for_good, fails_within_a_team),
-        *(is_left_by_its_runtime, fails_in_a_tool, fails_in_a_model, fails_alone, is_left_alone_with_its_loop),
-        *(answers_a_message, fails_at_a_message, is_stopped_at_a_message),
-    )
-}
+ENDS = by_name(
+    *(succeeds, fails, fails_in_a_thread, is_interrupted_by_the_keyboard, times_out, is_cancelled_by_its_token),
+    *(is_left_after_one_item, is_closed_after_one_item, is_never_begun, is_never_awaited, is_left_with_its_loop),
+    *(is_dropped_with_its_loop, outlives_its_loop, fails_and_is_reset, is_paused_for_good, fails_within_a_team),
+    *(is_left_by_its_runtime, fails_in_a_tool, fails_in_a_model, fails_alone, is_left_alone_with_its_loop),
+    *(answers_a_message, fails_at_a_message, is_stopped_at_a_message),
+)

@@ -6,15 +6,18 @@ python -m tests.integrations.ends autogen 10000
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
 import gc
 import logging
 import sys
+import threading
 import time
+import traceback
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -25,9 +28,23 @@ import psutil
 from opentelemetry.sdk.trace import TracerProvider
 
 from blamespan_integrations.recording.content import Contents
-from blamespan_integrations.recording.outcome import RunOutcome
+from blamespan_integrations.recording.spans import RunOutcome
 
-__all__ = ["End", "alive_after", "own_objects", "recorded", "variables_set_by_the_collector"]
+__all__ = [
+    "End",
+    "Watch",
+    "alive_after",
+    "by_name",
+    "close_loop_within",
+    "frames_of_the_program",
+    "in_a_thread",
+    "leave_stream_with_its_loop",
+    "noises",
+    "outlive_loop",
+    "own_objects",
+    "recorded",
+    "variables_set_by_the_collector",
+]
 
 _MOST_S = 120
 """For ten runs of every end, which take 10 s; what takes longer hangs."""
@@ -50,8 +67,52 @@ class Watch:
     @property
     def alive(self) -> Counter[str]:
         """Count the objects that are alive, by their class."""
-        living = [found for one in self._references if (found := one()) is not None]
-        return Counter(type(found).__name__ for found in living)
+        living = [watched for reference in self._references if (watched := reference()) is not None]
+        return Counter(type(watched).__name__ for watched in living)
+
+
+def by_name(*ends: End) -> dict[str, End]:
+    """Return ends by their names."""
+    return {end.__name__: end for end in ends}
+
+
+def in_a_thread(end: End, watch: Watch) -> None:
+    """Make a run that ends in a thread of its own."""
+    thread = threading.Thread(target=end, args=(watch,))
+    thread.start()
+    thread.join()
+
+
+def outlive_loop(watch: Watch, begin: Callable[[], Awaitable[Any]], at_work_s: float) -> None:
+    """Begin a run that is still at work when its loop is shut down."""
+    asyncio.run(_begin(watch, begin, at_work_s))
+
+
+def close_loop_within(watch: Watch, begin: Callable[[], Awaitable[Any]], at_work_s: float) -> None:
+    """Begin a run whose loop is closed with its task within: nothing is told of its end."""
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(_begin(watch, begin, at_work_s))
+    loop.close()
+
+
+async def _begin(watch: Watch, begin: Callable[[], Awaitable[Any]], at_work_s: float) -> None:
+    watch(asyncio.ensure_future(begin()))
+    await asyncio.sleep(at_work_s)
+
+
+def leave_stream_with_its_loop(begin: Callable[[], AsyncIterator[Any]]) -> None:
+    """Read one item of a stream whose loop is closed with it within: nothing is told of its end."""
+    streams = []
+
+    async def go() -> None:
+        stream = begin()
+        await anext(stream)
+        streams.append(stream)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(go())
+    loop.close()
+    streams.clear()
 
 
 def alive_after(ends: Mapping[str, End], runs: int, last: End) -> dict[str, Counter[str]]:
@@ -100,6 +161,26 @@ def quiet() -> Iterator[None]:
         yield
     logging.disable(logging.NOTSET)
     sys.unraisablehook = before
+
+
+@contextmanager
+def noises(level: int = logging.WARNING) -> Iterator[tuple[list[str], list[str]]]:
+    """Collect the texts of warnings, and of log records from *level* on."""
+    records: list[str] = []
+    warned: list[str] = []
+    handler = logging.Handler(level)
+    handler.emit = lambda record: records.append(f"{record.name}: {record.getMessage()}")  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield warned, records
+    logging.getLogger().removeHandler(handler)
+    warned += [str(warning.message) for warning in caught]
+
+
+def frames_of_the_program(error: BaseException) -> list[str]:
+    """Name the functions that an exception passed, without ours."""
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__) if "blamespan_" not in frame.filename]
 
 
 def own_objects() -> Counter[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from contextlib import suppress
 from typing import Any, TypedDict
 
@@ -14,7 +13,14 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy, Send, interrupt
 
-from tests.integrations.ends import End, Watch
+from tests.integrations.ends import (
+    Watch,
+    by_name,
+    close_loop_within,
+    in_a_thread,
+    leave_stream_with_its_loop,
+    outlive_loop,
+)
 
 __all__ = ["ENDS"]
 
@@ -153,37 +159,15 @@ def is_cancelled(watch: Watch) -> None:
 
 
 def outlives_its_loop(watch: Watch) -> None:
-    async def go() -> None:
-        watch(asyncio.create_task(graph(watch, slow).ainvoke(document(watch))))
-        await asyncio.sleep(0.005)
-
-    asyncio.run(go())
+    outlive_loop(watch, lambda: graph(watch, slow).ainvoke(document(watch)), 0.005)
 
 
 def is_dropped_with_its_loop(watch: Watch) -> None:
-    """Nothing is told of its end: the loop is closed with the task within."""
-
-    async def go() -> None:
-        watch(asyncio.create_task(graph(watch, slow).ainvoke(document(watch))))
-        await asyncio.sleep(0.005)
-
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(go())
-    loop.close()
+    close_loop_within(watch, lambda: graph(watch, slow).ainvoke(document(watch)), 0.005)
 
 
 def is_left_with_its_loop(watch: Watch) -> None:
-    streams = []
-
-    async def go() -> None:
-        stream = graph(watch, a_good, a_good).astream(document(watch))
-        await anext(stream)
-        streams.append(stream)
-
-    loop = asyncio.new_event_loop()
-    loop.run_until_complete(go())
-    loop.close()
-    streams.clear()
+    leave_stream_with_its_loop(lambda: graph(watch, a_good, a_good).astream(document(watch)))
 
 
 def is_left_async(watch: Watch) -> None:
@@ -222,9 +206,7 @@ def waits_for_somebody(watch: Watch) -> None:
 
 
 def fails_in_a_thread(watch: Watch) -> None:
-    thread = threading.Thread(target=fails, args=(watch,))
-    thread.start()
-    thread.join()
+    in_a_thread(fails, watch)
 
 
 def fails_in_a_batch(watch: Watch) -> None:
@@ -260,13 +242,10 @@ def fails_in_a_tool(watch: Watch) -> None:
         builder.compile().invoke({"messages": [call]})
 
 
-ENDS: dict[str, End] = {
-    end.__name__: end
-    for end in (
-        *(succeeds, fails, is_retried, is_interrupted_by_the_keyboard, is_left_after_one_item, is_never_begun),
-        *(is_thrown_into, fails_async, times_out, exceeds_the_time_of_a_step, is_cancelled, outlives_its_loop),
-        *(is_dropped_with_its_loop, is_left_with_its_loop, is_left_async, is_never_awaited, fails_within_a_node),
-        *(fails_in_a_subgraph, waits_for_somebody, fails_in_a_thread, fails_in_a_batch, fails_among_siblings),
-        *(has_no_input, fails_in_a_tool),
-    )
-}
+ENDS = by_name(
+    *(succeeds, fails, is_retried, is_interrupted_by_the_keyboard, is_left_after_one_item, is_never_begun),
+    *(is_thrown_into, fails_async, times_out, exceeds_the_time_of_a_step, is_cancelled, outlives_its_loop),
+    *(is_dropped_with_its_loop, is_left_with_its_loop, is_left_async, is_never_awaited, fails_within_a_node),
+    *(fails_in_a_subgraph, waits_for_somebody, fails_in_a_thread, fails_in_a_batch, fails_among_siblings),
+    *(has_no_input, fails_in_a_tool),
+)

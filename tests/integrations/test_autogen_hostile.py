@@ -29,7 +29,7 @@ from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from blamespan_integrations.autogen._frames import Frame
-from blamespan_integrations.autogen._mail import Letters, arrival
+from blamespan_integrations.autogen._runtime import SentMessages, arrival
 from blamespan_integrations.recording.spans import RunState
 from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, literal, named, only, recorder, tree
 
@@ -359,7 +359,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 @pytest.mark.parametrize(
-    ("state", "letter_id", "grounds"),
+    ("state", "message_key", "steps"),
     [
         ("blamespan=abc.00f067aa0ba902b7-3,other=1", "abc", [3]),
         ("other=1", "", []),
@@ -368,13 +368,13 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
         ("\x00,,==", "", []),
     ],
 )
-def test_context_of_another_process_is_read_as_far_as_it_goes(state: str, letter_id: str, grounds: list[int]) -> None:
+def test_context_of_another_process_is_read_as_far_as_it_goes(state: str, message_key: str, steps: list[int]) -> None:
     """Whatever stands in a message's `tracestate`, the trace goes on; our entry is not passed to the spans below."""
-    context = Letters().arrived({"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": state})
+    context = SentMessages().read_context({"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": state})
 
-    came, span = arrival(context), otel.get_current_span(context).get_span_context()
-    assert came is not None
-    assert (came.letter_id, [step.index for step in came.grounds]) == (letter_id, grounds)
+    remote, span = arrival(context), otel.get_current_span(context).get_span_context()
+    assert remote is not None
+    assert (remote.message_key, [step.index for step in remote.predecessors]) == (message_key, steps)
     assert (f"{span.trace_id:032x}", f"{span.span_id:016x}") == (TRACE, PARENT)
     assert "blamespan" not in span.trace_state
 
@@ -382,7 +382,7 @@ def test_context_of_another_process_is_read_as_far_as_it_goes(state: str, letter
 @pytest.mark.parametrize("parent", ["", "x", f"00-{'0' * 32}-{PARENT}-01"])
 def test_message_without_a_trace_carries_no_context(parent: str) -> None:
     """A message that names no trace leaves its receiver's context alone."""
-    assert Letters().arrived({"traceparent": parent}) is None
+    assert SentMessages().read_context({"traceparent": parent}) is None
 
 
 async def test_global_provider_has_no_span_twice(monkeypatch: pytest.MonkeyPatch, recorder: SpanRecorder) -> None:

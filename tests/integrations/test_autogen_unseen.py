@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import pickle
 import re
 import threading
-import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +17,7 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from opentelemetry import context as otel_context
 
 from tests.integrations.autogen_runs import Raises, assistant, calls
+from tests.integrations.ends import frames_of_the_program, noises
 from tests.integrations.ends import recorded as recorded_quietly
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -68,9 +66,7 @@ async def errors() -> Any:
         try:
             await failing.run(task="go")
         except Exception as error:
-            frames = [
-                frame.name for frame in traceback.extract_tb(error.__traceback__) if "blamespan_" not in frame.filename
-            ]
+            frames = frames_of_the_program(error)
             said = str(error).partition("Traceback")[0]  # AutoGen writes the stack there, in which our wrappers are
             caught.append(
                 (type(error), said, error.__cause__, error.__context__, getattr(error, "__notes__", []), frames)
@@ -78,16 +74,10 @@ async def errors() -> Any:
     return caught
 
 
-async def noises() -> Any:
-    records: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: records.append(f"{record.name}: {record.getMessage()}")  # type: ignore[method-assign]
-    logging.getLogger().addHandler(handler)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+async def logs_and_warnings() -> Any:
+    with noises() as texts:
         await team().run(task="go")
-    logging.getLogger().removeHandler(handler)
-    return [str(one.message) for one in caught], records
+    return texts
 
 
 async def copies() -> Any:
@@ -110,7 +100,7 @@ async def surroundings() -> Any:
 
 
 VIEWS: dict[str, Callable[[], Any]] = {
-    view.__name__: view for view in (components, states, streams, errors, noises, copies, surroundings)
+    view.__name__: view for view in (components, states, streams, errors, logs_and_warnings, copies, surroundings)
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blamespan_integrations.importing import AfterImport
+from blamespan_integrations.patching import AfterImport
 
 
 @pytest.fixture

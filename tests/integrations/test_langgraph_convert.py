@@ -13,17 +13,17 @@ from pydantic import BaseModel
 
 from blamespan.rebuilding.messages import Message
 from blamespan.trace import Usage
+from blamespan_integrations.langgraph._calls import chat_answer, model_name
 from blamespan_integrations.langgraph._convert import (
     VALUE,
-    given_of,
     open_calls,
+    read_input,
+    read_update,
     task_of,
     tool_answer,
-    update_of,
 )
-from blamespan_integrations.langgraph._memory import Memory
+from blamespan_integrations.langgraph._memory import GraphMemory
 from blamespan_integrations.langgraph._messages import as_text, is_message, message_text, to_message
-from blamespan_integrations.langgraph._models import chat_answer, model_name
 
 CALL = {"name": "add", "args": {"a": 1}, "id": "c1", "type": "tool_call"}
 
@@ -98,7 +98,7 @@ def test_what_is_no_message_is_not_taken_for_one(value: Any) -> None:
 @pytest.mark.parametrize("kind", [dict, DataState, ModelState])
 def test_state_of_any_kind_is_split_into_messages_and_rest(kind: Any) -> None:
     """Dicts, dataclasses and pydantic models are states alike."""
-    given = given_of(kind(draft="d", messages=[("user", "hi")]))
+    given = read_input(kind(draft="d", messages=[("user", "hi")]))
 
     assert (given.messages, given.rest) == ([("user", "hi")], {"draft": "d"})
 
@@ -106,7 +106,7 @@ def test_state_of_any_kind_is_split_into_messages_and_rest(kind: Any) -> None:
 def test_update_gathers_commands_messages_and_state() -> None:
     """A list of commands and updates is read as one update, the end being no target."""
     message, send = AIMessage("done"), Send("worker", {"n": 1})
-    update = update_of([Command(update={"messages": [message], "n": 1}, goto=["next", "__end__", send])])
+    update = read_update([Command(update={"messages": [message], "n": 1}, goto=["next", "__end__", send])])
 
     assert (update.messages, update.state, update.goto, update.sends) == (
         [message],
@@ -114,8 +114,8 @@ def test_update_gathers_commands_messages_and_state() -> None:
         ["next", "worker"],
         [send],
     )
-    assert update_of(3).state == {VALUE: 3}
-    assert update_of(None).state == {}
+    assert read_update(3).state == {VALUE: 3}
+    assert read_update(None).state == {}
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ def test_update_gathers_commands_messages_and_state() -> None:
 )
 def test_open_calls_are_found_in_every_form(given: Any) -> None:
     """Calls stand in the last message, or are sent by themselves."""
-    assert list(open_calls(given_of(given))) == ["c1"]
+    assert list(open_calls(read_input(given))) == ["c1"]
 
 
 def test_answered_calls_are_not_open() -> None:
     """A call whose answer is in the state has been executed."""
     asked = AIMessage("", tool_calls=[CALL])
 
-    assert open_calls(given_of({"messages": [asked, ToolMessage("3", tool_call_id="c1")]})) == {}
-    assert open_calls(given_of({"messages": [asked, HumanMessage("never mind")]})) == {}
+    assert open_calls(read_input({"messages": [asked, ToolMessage("3", tool_call_id="c1")]})) == {}
+    assert open_calls(read_input({"messages": [asked, HumanMessage("never mind")]})) == {}
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,15 @@ def test_any_value_becomes_text() -> None:
 
 def test_memory_tells_an_agent_only_what_it_has_not_seen() -> None:
     """Own words and known messages are no news; what others said is, where the agent builds on it."""
-    memory = Memory()
+    memory = GraphMemory()
     task, own, distant, near = HumanMessage("?"), AIMessage("mine"), AIMessage("distant"), AIMessage("near")
-    assert [m.parts[0]["content"] for m in memory.news(memory.of("a"), given_of({"messages": [task]}), ())] == ["?"]
-    memory.has_said(memory.of("a"), update_of({"messages": [own]}), 0)
-    memory.has_said(memory.of("b"), update_of({"messages": [distant]}), 1)
-    memory.has_said(memory.of("c"), update_of({"messages": [near]}), 2)
+    assert [m.parts[0]["content"] for m in memory.select_new(memory.of("a"), read_input({"messages": [task]}), ())] == [
+        "?"
+    ]
+    memory.note_update(memory.of("a"), read_update({"messages": [own]}), 0)
+    memory.note_update(memory.of("b"), read_update({"messages": [distant]}), 1)
+    memory.note_update(memory.of("c"), read_update({"messages": [near]}), 2)
 
-    news = memory.news(memory.of("a"), given_of({"messages": [task, own, distant, near]}), {2})
+    news = memory.select_new(memory.of("a"), read_input({"messages": [task, own, distant, near]}), {2})
 
     assert [m.parts[0]["content"] for m in news] == ["near"]

@@ -350,7 +350,7 @@ def test_nothing_is_remembered_after_the_runs(recorder: SpanRecorder) -> None:
     handler = _hook.handler
     assert handler is not None
     graphs = handler.graphs
-    assert (graphs._places, graphs._runs, graphs._waiting) == ({}, {}, {})
+    assert (graphs._frames, graphs._runs, graphs._waiting) == ({}, {}, {})
     assert (handler.run_map, handler.order_map) == ({}, {})
 
 

@@ -20,7 +20,7 @@ from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._convert import task_of
-from blamespan_integrations.langgraph._seen import SeenList, are_same
+from blamespan_integrations.langgraph._memory import SeenList, are_same
 from blamespan_integrations.recording import Recorder
 from tests.integrations.langgraph_programs import Words, named, recorded, says, steps
 

@@ -11,8 +11,6 @@ import re
 import sqlite3
 import sys
 import threading
-import traceback
-import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timezone
 from pathlib import Path
@@ -30,8 +28,9 @@ from opentelemetry import context as otel_context
 from opentelemetry.trace import SpanContext
 
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.langgraph import LangGraphInstrumentor, _links
-from blamespan_integrations.langgraph._links import CheckpointOrigin, find_origin, remember_origin
+from blamespan_integrations.langgraph import LangGraphInstrumentor
+from blamespan_integrations.langgraph._loop import CheckpointOrigin, find_origin, remember_origin
+from tests.integrations.ends import frames_of_the_program, noises
 from tests.integrations.ends import recorded as recorded_quietly
 from tests.integrations.langgraph_programs import Words, asks_for, calculator, chain, named, recorded, says
 
@@ -139,23 +138,14 @@ def errors() -> Any:
     try:
         chain(("bad", bad)).invoke({"words": []})
     except ValueError as error:
-        frames = [
-            frame.name for frame in traceback.extract_tb(error.__traceback__) if "blamespan_" not in frame.filename
-        ]
-        return error, error.__cause__, error.__context__, getattr(error, "__notes__", []), frames
+        return error, error.__cause__, error.__context__, getattr(error, "__notes__", []), frames_of_the_program(error)
 
 
-def noises() -> Any:
-    records: list[str] = []
-    handler = logging.Handler(logging.DEBUG)
-    handler.emit = lambda record: records.append(f"{record.name}: {record.getMessage()}")  # type: ignore[method-assign]
-    logging.getLogger().addHandler(handler)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+def logs_and_warnings() -> Any:
+    with noises(logging.DEBUG) as (warned, records):
         team().invoke(ASK, THREAD)
         asyncio.run(team().ainvoke(ASK, THREAD))
-    logging.getLogger().removeHandler(handler)
-    return [str(one.message) for one in caught], [one for one in records if not one.startswith("asyncio")]
+    return warned, [record for record in records if not record.startswith("asyncio")]
 
 
 def surroundings() -> Any:
@@ -197,7 +187,19 @@ def signatures() -> Any:
 VIEWS: dict[str, Callable[[], Any]] = {
     view.__name__: view
     for view in (
-        *(streams, async_streams, events, states, resumed, configs, tracers, errors, noises, surroundings, copies),
+        *(
+            streams,
+            async_streams,
+            events,
+            states,
+            resumed,
+            configs,
+            tracers,
+            errors,
+            logs_and_warnings,
+            surroundings,
+            copies,
+        ),
         signatures,
     )
 }
@@ -278,7 +280,7 @@ def test_links_in_checkpoints_are_there_where_asked_for(tmp_path: Path) -> None:
 
 def test_links_of_the_latest_checkpoints_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory of who wrote which checkpoint is bounded: the oldest is forgotten first."""
-    monkeypatch.setattr(_links, "_MAX_CHECKPOINTS", 3)
+    monkeypatch.setattr("blamespan_integrations.langgraph._loop._MAX_CHECKPOINTS", 3)
     origin = CheckpointOrigin(SpanContext(1, 1, is_remote=False), {})
     for number in range(5):
         remember_origin({"configurable": {"thread_id": "t"}}, str(number), origin)

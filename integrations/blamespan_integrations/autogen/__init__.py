@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from blamespan.instrumenting.guard import guard
-from blamespan_integrations.importing import AfterImport
+from blamespan_integrations.patching import AfterImport
 from blamespan_integrations.recording import Recorder
 
 if TYPE_CHECKING:

@@ -79,10 +79,10 @@ def agent_role(agent: object) -> AgentRole:
 def text_attribute(owner: object, name: str) -> str:
     """Read a text of an object of the program's own; empty where that is no text, or raises."""
     try:
-        found = getattr(owner, name, "")
+        value = getattr(owner, name, "")
     except Exception:  # a property of the program's own: its bugs are not ours to raise
         return ""
-    return found if isinstance(found, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def task_messages(task: object) -> list[BaseChatMessage | str]:
@@ -98,12 +98,12 @@ def task_messages(task: object) -> list[BaseChatMessage | str]:
 
 def chat_message_text(message: BaseChatMessage) -> str:
     """Read a message as other agents' models read it; without what cannot be read."""
-    found = _readable(message)
-    return found if isinstance(found, str) else ""
+    value = _readable(message)
+    return value if isinstance(value, str) else ""
 
 
 def _readable(message: BaseChatMessage) -> object:
-    """Give a message's text, or the object in its place: what of it can be recorded is the recorder's to find out."""
+    """Return a message's text, or the object in its place: what of it can be recorded is the recorder's to find out."""
     try:
         return message.to_model_text()
     except Exception:  # a message type of the program's own: its bugs are not ours to raise
@@ -134,14 +134,14 @@ def thoughts_of(response: Response) -> list[str]:
 
 
 def kind_of(message: object) -> StepKind:
-    """Tell what kind of step a message is."""
+    """Return what kind of step a message is."""
     if isinstance(message, HandoffMessage):
         return "handoff"
     return "termination" if isinstance(message, StopMessage) else "message"
 
 
 def selection_reason(manager: object, advice: str | None, name: str) -> str | None:
-    """Say why a team's manager chose *name*; None where the team's kind says it all, as in a round robin.
+    """Return why a team's manager chose *name*; None where the team's kind says it all, as in a round robin.
 
     Args:
         manager: The team's manager.
@@ -171,8 +171,8 @@ def _ledger_reason(ledger: str) -> str | None:
 
 def counted_usage(messages: Iterable[object]) -> Usage | None:
     """Add up the tokens that AutoGen itself counted for *messages*."""
-    found = [getattr(message, "models_usage", None) for message in messages]
-    counted = [usage_of(usage) for usage in found if isinstance(usage, RequestUsage)]
+    value = [getattr(message, "models_usage", None) for message in messages]
+    counted = [usage_of(usage) for usage in value if isinstance(usage, RequestUsage)]
     if not counted:
         return None
     return Usage(sum(usage.input_tokens for usage in counted), sum(usage.output_tokens for usage in counted))
@@ -218,13 +218,13 @@ def llm_content_key(content: object) -> Hashable:
 def model_of(client: ChatCompletionClient) -> str:
     """Name the model behind a client: from its settings, else the family, else the client's class."""
     for settings in ("_create_args", "_raw_config"):
-        found = getattr(client, settings, None)
-        if isinstance(found, dict) and isinstance(found.get("model"), str):
-            return str(found["model"])
+        value = getattr(client, settings, None)
+        if isinstance(value, dict) and isinstance(value.get("model"), str):
+            return str(value["model"])
     for name in ("model", "model_name", "_model", "_model_name"):
-        found = getattr(client, name, None)
-        if isinstance(found, str) and found:
-            return found
+        value = getattr(client, name, None)
+        if isinstance(value, str) and value:
+            return value
     info: Any = client.model_info
     family = info.get("family") if isinstance(info, dict) else None
     return family if isinstance(family, str) and family not in ("", "unknown") else type(client).__name__

@@ -19,12 +19,12 @@ from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.instrumenting.guard import guard
-from blamespan_integrations.autogen._memory import Memory
+from blamespan_integrations.autogen._memory import RunMemory
+from blamespan_integrations.autogen._objects import reference
 from blamespan_integrations.autogen._patches import Function, Patches
-from blamespan_integrations.autogen._references import reference
-from blamespan_integrations.recording import StepRef
+from blamespan_integrations.recording import Around, StepRef, around
 
-__all__ = ["Frame", "Start", "attached", "current_frame", "is_any", "recorded_call", "recorded_stream"]
+__all__ = ["Frame", "Start", "attached", "current_frame", "frame_around", "is_any", "wrap_call", "wrap_stream"]
 
 _FRAME = otel_context.create_key("blamespan-autogen-frame")
 
@@ -48,7 +48,7 @@ class Frame:
     def __init__(self, owner: object, outer: Frame | None) -> None:
         self.owner = owner
         self.outer = outer
-        self.memory: Memory = outer.memory if outer is not None else Memory()
+        self.memory: RunMemory = outer.memory if outer is not None else RunMemory()
         self.is_open = True
         self.context: Context
         self.onward: Context | None = None
@@ -100,14 +100,14 @@ class Frame:
         """End what has been begun: something of ours has failed."""
         self.is_open = False
 
-    def grounds(self) -> list[StepRef]:
+    def predecessors(self) -> list[StepRef]:
         """List the steps that whoever speaks within builds on, having received nothing that says so itself."""
-        return self.outer.grounds() if self.outer is not None else []
+        return self.outer.predecessors() if self.outer is not None else []
 
-    def heard(self, step: StepRef) -> None:
+    def note_step(self, step: StepRef) -> None:
         """Learn of the last thing said by an agent or a team within: whoever speaks around it builds on it."""
         if self.outer is not None:
-            self.outer.heard(step)
+            self.outer.note_step(step)
 
     def outwards(self) -> Iterator[Frame]:
         """List this frame and those around it, innermost first."""
@@ -172,13 +172,13 @@ def is_any(kind: type, of: tuple[type, ...]) -> bool:
 _known_to_be: Callable[[type, tuple[type, ...]], bool] = lru_cache(maxsize=1_024)(issubclass)
 
 
-def recorded_call(patches: Patches, start: Start) -> Callable[[Function], Function]:
+def wrap_call(patches: Patches, start: Start) -> Callable[[Function], Function]:
     """Make the wrapper of coroutine functions whose calls *start* records."""
 
     def wrapper(original: Function) -> Function:
         @functools.wraps(original)
         async def call(*args: Any, **kwargs: Any) -> Any:
-            frame = _started(patches, start, args, kwargs)
+            frame = _start_frame(patches, start, args, kwargs)
             if frame is None:
                 return await original(*args, **kwargs)
             try:
@@ -197,13 +197,13 @@ def recorded_call(patches: Patches, start: Start) -> Callable[[Function], Functi
     return wrapper
 
 
-def recorded_stream(patches: Patches, start: Start) -> Callable[[Function], Function]:
+def wrap_stream(patches: Patches, start: Start) -> Callable[[Function], Function]:
     """Make the wrapper of async generator functions whose streams *start* records."""
 
     def wrapper(original: Function) -> Function:
         @functools.wraps(original)
         async def stream(*args: Any, **kwargs: Any) -> Any:
-            frame = _started(patches, start, args, kwargs)
+            frame = _start_frame(patches, start, args, kwargs)
             # What the generator itself makes current stays current inside it, and only there.
             context = frame.context if frame is not None else None
             try:
@@ -215,7 +215,7 @@ def recorded_stream(patches: Patches, start: Start) -> Callable[[Function], Func
                         item = await step
                     context = inside.left
                     if frame is not None and is_any(type(item), frame.awaits):
-                        context = _seen(frame, item, context)
+                        context = _see_in_stream(frame, item, context)
                     try:
                         sent = yield item
                     except GeneratorExit:
@@ -237,7 +237,7 @@ def recorded_stream(patches: Patches, start: Start) -> Callable[[Function], Func
     return wrapper
 
 
-def _started(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
+def _start_frame(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
     if patches.active and is_instrumentation_enabled():
         with guard("autogen: begin a span"):
             return start(args, kwargs)
@@ -251,7 +251,7 @@ def _see(frame: Frame, item: Any) -> None:
     _abandon(frame)
 
 
-def _seen(frame: Frame, item: Any, left: Context | None) -> Context:
+def _see_in_stream(frame: Frame, item: Any, left: Context | None) -> Context:
     """Have *frame* see *item*; give the context in which the stream goes on that was left in another one."""
     before = frame.context
     _see(frame, item)
@@ -273,3 +273,32 @@ def _close(frame: Frame | None, error: BaseException | None) -> None:
 def _abandon(frame: Frame) -> None:
     with guard("autogen: leave a span"):
         frame.abandon()
+
+
+class _Foreign(Frame):
+    """A step of another framework, within which AutoGen is at work.
+
+    Args:
+        step: What is known of it.
+    """
+
+    def __init__(self, step: Around) -> None:
+        super().__init__(None, None)
+        self._step = step
+        self.context = otel_context.get_current()
+
+    def predecessors(self) -> list[StepRef]:
+        """List what that step builds on, or the call of the tool it is."""
+        return self._step.predecessors
+
+    def note_step(self, step: StepRef) -> None:
+        """Let that step build on what was said last."""
+        self._step.note_steps([step])
+
+
+def frame_around() -> Frame | None:
+    """Find what a team's run or an agent's turn takes place in: AutoGen's own frame, or another framework's step."""
+    frame, step = current_frame(), around()
+    if step.is_nothing or (frame is not None and step.is_that_of(frame.context)):
+        return frame
+    return _Foreign(step)

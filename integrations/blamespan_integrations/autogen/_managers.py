@@ -31,26 +31,26 @@ from blamespan_integrations.autogen._convert import (
 )
 from blamespan_integrations.autogen._frames import Frame, current_frame, is_any
 from blamespan_integrations.autogen._patches import Function, Patches
-from blamespan_integrations.autogen._teams import TeamRun
+from blamespan_integrations.autogen._runs import TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
-__all__ = ["ManagerTurn", "manager_at_work", "overheard"]
+__all__ = ["ManagerTurn", "manager_at_work", "wrap_manager_publish"]
 
 _SPOKEN = (GroupChatAgentResponse, GroupChatRequestPublish)
 
 
 def manager_at_work(frame: Frame) -> str | None:
     """Name the manager on whose behalf *frame* is at work; None where an agent is, or nobody."""
-    for found in frame.outwards():
-        if isinstance(found, ManagerTurn):
-            return found.name
-        if isinstance(found, AgentTurn | TeamRun):
+    for ancestor in frame.outwards():
+        if isinstance(ancestor, ManagerTurn):
+            return ancestor.name
+        if isinstance(ancestor, AgentTurn | TeamRun):
             return None
     return None
 
 
-def overheard(patches: Patches) -> Callable[[Function], Function]:
+def wrap_manager_publish(patches: Patches) -> Callable[[Function], Function]:
     """Make the wrapper of `BaseAgent.publish_message(message, topic_id, ...)`: what managers say, and whom they ask."""
 
     def wrapper(original: Function) -> Function:
@@ -95,7 +95,7 @@ class ManagerTurn(Frame):
         self.enter(context)
 
     def thinking(self) -> Context:
-        """Give the context of a model call: the manager's own span where it speaks, else the run's."""
+        """Return the context of a model call: the manager's own span where it speaks, else the run's."""
         return self._speaking().context if self._speaks else self.ambient
 
     def publish(self, message: object, topic: TopicId) -> None:
@@ -117,7 +117,7 @@ class ManagerTurn(Frame):
             attributes={MESSAGE_TYPE: type(message).__name__},
         )
         if self.outer is not None:
-            self.outer.heard(step)
+            self.outer.note_step(step)
 
     def select(self, topic: TopicId) -> None:
         """Keep for whoever is asked to speak why it was chosen."""

@@ -1,10 +1,13 @@
-"""What one run remembers so that nothing is recorded twice: who said what, and what models have seen."""
+"""What is remembered so that nothing is recorded twice: who said what, and what models have seen.
+
+A run has one memory; of traces that no run here holds together, the latest are kept by trace id.
+"""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,13 +19,14 @@ from autogen_core.models import AssistantMessage, LLMMessage
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.rebuilding.messages import Message
-from blamespan_integrations.autogen._cast import Cast
 from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
+from blamespan_integrations.autogen._objects import reference
+from blamespan_integrations.autogen._participants import Participants
 from blamespan_integrations.autogen._patches import Function, Patches
-from blamespan_integrations.autogen._references import reference
 from blamespan_integrations.recording import StepRef
+from blamespan_integrations.recording.spans import RunState
 
-__all__ = ["Memory", "recalled"]
+__all__ = ["RunMemory", "TraceMemories", "TraceMemory", "wrap_load_state"]
 
 _LEAST_REPEATED = 256
 """Characters. A shorter repetition is cheaper to record than to explain."""
@@ -34,35 +38,35 @@ class _Caller:
 
     Attributes:
         owner: Gives it while it lives: another object may get its id.
-        seen: How often each content may come before it is new.
+        counts_before_new: How often each content may come before it is new.
         last: The messages of its latest call.
         counted: How often each content is in `last`.
         answers: What it got back since.
-        known: Messages of its latest call in an earlier run, by id.
+        earlier_messages: Messages of its latest call in an earlier run, by id.
     """
 
     owner: Callable[[], object]
-    seen: Counter[Hashable] = field(default_factory=Counter)
+    counts_before_new: Counter[Hashable] = field(default_factory=Counter)
     last: Sequence[LLMMessage] = ()
     counted: Counter[Hashable] = field(default_factory=Counter)
     answers: list[Hashable] = field(default_factory=list)
-    known: Mapping[int, LLMMessage] = field(default_factory=dict)
+    earlier_messages: Mapping[int, LLMMessage] = field(default_factory=dict)
 
 
 _past: WeakKeyDictionary[object, tuple[Sequence[LLMMessage], Sequence[Hashable]]] = WeakKeyDictionary()
 """What each agent sent to a model last, and got back: a team used again does not record its past once more."""
 
 
-class Memory:
+class RunMemory:
     """The memory of one run, its teams within teams included.
 
     Attributes:
-        cast: Who takes part.
+        participants: Who takes part.
         last_said: The latest message of each agent, by name.
     """
 
     def __init__(self) -> None:
-        self.cast = Cast()
+        self.participants = Participants()
         self.last_said: dict[str, StepRef] = {}
         self._callers: dict[int, _Caller] = {}
 
@@ -71,7 +75,7 @@ class Memory:
         return [from_chat_message(message, self._role(message.source)) for message in messages]
 
     def _role(self, source: str) -> str:
-        return "user" if self.cast.roles.get(source, "user") == "user" else "assistant"
+        return "user" if self.participants.roles.get(source, "user") == "user" else "assistant"
 
     def new_to_model(self, owner: object, messages: Sequence[LLMMessage]) -> list[Message]:
         """Convert those of *messages* that *owner* has not sent before, and remember them.
@@ -85,14 +89,14 @@ class Memory:
         if not goes_on:
             caller.counted = Counter()
         new: list[Message] = []
-        for place in range(len(last) if goes_on else 0, len(messages)):
-            if id(messages[place]) in caller.known:
+        for index in range(len(last) if goes_on else 0, len(messages)):
+            if id(messages[index]) in caller.earlier_messages:
                 continue
-            key = llm_key(messages[place])
+            key = llm_key(messages[index])
             caller.counted[key] += 1
-            if caller.counted[key] > caller.seen[key]:
-                caller.seen[key] = caller.counted[key]
-                new.append(_without_repetition(messages[place], last[place] if place < len(last) else None))
+            if caller.counted[key] > caller.counts_before_new[key]:
+                caller.counts_before_new[key] = caller.counted[key]
+                new.append(_without_repetition(messages[index], last[index] if index < len(last) else None))
         caller.last = tuple(messages)
         caller.answers = []
         return new
@@ -104,11 +108,11 @@ class Memory:
                 _past[caller.owner()] = caller.last, caller.answers
         self._callers.clear()
 
-    def answered(self, owner: object, content: object) -> None:
+    def note_answer(self, owner: object, content: object) -> None:
         """Remember what a model answered *owner*: it need not be recorded again when it is sent back."""
         caller = self._caller(owner)
         key = AssistantMessage.__name__, llm_content_key(content)
-        caller.seen[key] += 1
+        caller.counts_before_new[key] += 1
         caller.answers.append(key)
 
     def _caller(self, owner: object) -> _Caller:
@@ -118,12 +122,12 @@ class Memory:
             answers: Sequence[Hashable] = ()
             with suppress(Exception):
                 last, answers = _past.get(owner, ((), ()))
-            known = {id(message): message for message in last}
-            caller = self._callers[id(owner)] = _Caller(reference(owner), Counter(answers), known=known)
+            earlier = {id(message): message for message in last}
+            caller = self._callers[id(owner)] = _Caller(reference(owner), Counter(answers), earlier_messages=earlier)
         return caller
 
 
-def recalled(patches: Patches) -> Callable[[Function], Function]:
+def wrap_load_state(patches: Patches) -> Callable[[Function], Function]:
     """Make the wrapper of `ChatAgent.load_state(state)`: what is known from there was recorded when it was new."""
 
     def wrapper(original: Function) -> Function:
@@ -132,8 +136,8 @@ def recalled(patches: Patches) -> Callable[[Function], Function]:
             result = await original(self, *args, **kwargs)
             if patches.active and is_instrumentation_enabled():
                 with suppress(Exception):  # a context of the program's own may have anything there
-                    known = self._model_context._messages
-                    _past[self] = (), [llm_key(message) for message in known]
+                    messages = self._model_context._messages
+                    _past[self] = (), [llm_key(message) for message in messages]
             return result
 
         return load_state
@@ -148,20 +152,52 @@ def _without_repetition(message: LLMMessage, before: LLMMessage | None) -> Messa
     start = _common(now, then)
     end = _common(now[start:][::-1], then[start:][::-1])
     head, middle, tail = now[:start], now[start : len(now) - end], now[len(now) - end :]
-    return from_llm_message(message, text=f"{_named(head)}{middle}{_named(tail)}")
+    return from_llm_message(message, text=f"{_mark_repetition(head)}{middle}{_mark_repetition(tail)}")
 
 
-def _named(text: str) -> str:
+def _mark_repetition(text: str) -> str:
     return text if len(text) < _LEAST_REPEATED else f"[... {len(text)} characters as before ...]"
 
 
-def _common(one: str, other: str) -> int:
+def _common(text: str, other: str) -> int:
     """Measure how far two texts are equal, by halving: comparing slices is far faster than characters."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if text[low:middle] == other[low:middle]:
             low = middle
         else:
             high = middle - 1
     return low
+
+
+_MOST_CONVERSATIONS = 256
+"""Traces whose state is kept."""
+
+_MOST_SAID = 4_096
+"""Messages of one such trace that later ones can build on."""
+
+
+@dataclass(slots=True)
+class TraceMemory:
+    """What this process knows of one trace."""
+
+    state: RunState = field(default_factory=RunState)
+    memory: RunMemory = field(default_factory=RunMemory)
+
+
+class TraceMemories:
+    """The latest ones, by trace id."""
+
+    def __init__(self) -> None:
+        self._by_trace_id: OrderedDict[int, TraceMemory] = OrderedDict()
+
+    def of(self, trace_id: int) -> TraceMemory:
+        """Find what is known of a trace; nothing is, of a new one."""
+        memory = self._by_trace_id.setdefault(trace_id, TraceMemory())
+        self._by_trace_id.move_to_end(trace_id)
+        while len(self._by_trace_id) > _MOST_CONVERSATIONS:
+            self._by_trace_id.popitem(last=False)
+        while len(memory.state.steps_by_message) > _MOST_SAID:
+            memory.state.steps_by_message.pop(next(iter(memory.state.steps_by_message)))
+        return memory

@@ -11,7 +11,7 @@ from blamespan_integrations.autogen._agents import AgentTurn
 from blamespan_integrations.autogen._convert import from_create_result, model_of, provider_of, usage_of
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import ManagerTurn, manager_at_work
-from blamespan_integrations.autogen._reading import Reading
+from blamespan_integrations.autogen._objects import SafeReader
 from blamespan_integrations.autogen._runs import RunFrame
 from blamespan_integrations.recording import Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
@@ -36,7 +36,7 @@ def model_start(recorder: Recorder) -> Start:
         if outer is None:
             return None
         if isinstance(outer, ModelCall) and outer.is_open:
-            outer.delegates_to(client)
+            outer.note_delegate(client)
             return None
         messages = args[1] if len(args) > 1 else kwargs.get("messages", ())
         return ModelCall(recorder, client, messages, outer)
@@ -55,34 +55,34 @@ class ModelCall(Frame):
         super().__init__(client, outer)
         self._caller = _caller(outer)
         self._answering_model: str | None = None
-        reading = Reading()
+        reader = SafeReader()
         self._span = recorder.start_chat(
-            reading.of("model", lambda: model_of(client), type(client).__name__),
-            sent=reading.each("messages", lambda: self.memory.new_to_model(self._caller, messages)),
+            reader.read("model", lambda: model_of(client), type(client).__name__),
+            sent=reader.read_list("messages", lambda: self.memory.new_to_model(self._caller, messages)),
             provider=provider_of(client),
             agent=manager_at_work(outer),
             parent=outer.thinking() if isinstance(outer, ManagerTurn) else None,
         )
-        reading.report(self._span.lose)
+        reader.report(self._span.lose)
         self._turn = outer.enclosing(AgentTurn)
         if self._turn is not None:
-            self._turn.asking.add(self)
+            self._turn.model_calls.add(self)
         self.enter(self._span.context)
 
-    def delegates_to(self, client: ChatCompletionClient) -> None:
+    def note_delegate(self, client: ChatCompletionClient) -> None:
         """Learn that this client has another one answer."""
         if client is not self.owner:
-            self._answering_model = Reading().of("model", lambda: model_of(client), type(client).__name__)
+            self._answering_model = SafeReader().read("model", lambda: model_of(client), type(client).__name__)
 
     def see(self, item: Any) -> None:
         """End with the answer: a stream may never be read beyond it."""
         if not self.is_open:
             return
-        reading = Reading()
-        output = reading.each("content", lambda: [from_create_result(item)])
-        usage = reading.of("usage", lambda: usage_of(item.usage), None)
-        reading.of("content", lambda: self.memory.answered(self._caller, item.content), None)
-        reading.report(self._span.lose)
+        reader = SafeReader()
+        output = reader.read_list("content", lambda: [from_create_result(item)])
+        usage = reader.read("usage", lambda: usage_of(item.usage), None)
+        reader.read("content", lambda: self.memory.note_answer(self._caller, item.content), None)
+        reader.report(self._span.lose)
         if isinstance(self.outer, ManagerTurn):
             self.outer.advice = item.content if isinstance(item.content, str) else None
         if item.cached:
@@ -98,7 +98,7 @@ class ModelCall(Frame):
     def close(self, error: BaseException | None) -> None:
         """End a call without an answer."""
         if self._turn is not None:
-            self._turn.asking.discard(self)
+            self._turn.model_calls.discard(self)
         if not self.is_open:
             return
         self.is_open = False

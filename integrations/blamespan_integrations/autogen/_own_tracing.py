@@ -15,37 +15,36 @@ from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
 from blamespan.instrumenting.guard import guard
-from blamespan_integrations.autogen._mail import Letters
 from blamespan_integrations.autogen._patches import Patches
-from blamespan_integrations.autogen._runtime import received_block
+from blamespan_integrations.autogen._runtime import SentMessages, handle_received
 
-__all__ = ["silence"]
+__all__ = ["silence_own_tracing"]
 
 _SILENCE = nullcontext(INVALID_SPAN)
 _RECEIVING = ("process", "ack")
 
 
-def silence(patches: Patches, letters: Letters) -> None:
+def silence_own_tracing(patches: Patches, sent_messages: SentMessages) -> None:
     """Have AutoGen record no spans of its own: neither its runtime's nor its agents' and tools'.
 
     Spans a program makes with a tracer of its own stay, also those made with AutoGen's helpers, and those of a runtime
     that the program gave another provider than the global one. What the runtime's spans knew of the process that sent
     a message goes on in the context.
     """
-    given = _GivenProviders()
+    own_providers = _OwnProviders()
     record, envelope_metadata = _tracing.TraceHelper.trace_block, get_telemetry_envelope_metadata
     attributes_of = vars(SingleThreadedAgentRuntime).get("_create_otel_attributes")
 
     def trace_block(
         self: Any, operation: Any, destination: Any, parent: Any, *, attributes: Any = None, **options: Any
     ) -> AbstractContextManager[Span]:
-        is_letter = type(parent) is not EnvelopeMetadata and operation in _RECEIVING and isinstance(parent, Mapping)
+        is_received = type(parent) is not EnvelopeMetadata and operation in _RECEIVING and isinstance(parent, Mapping)
         received = (
-            received_block(letters, operation, parent, is_rpc="request_id" in (attributes or ()))
-            if is_letter
+            handle_received(sent_messages, operation, parent, is_rpc="request_id" in (attributes or ()))
+            if is_received
             else _SILENCE
         )
-        if not given.has(self):
+        if not own_providers.has(self):
             return received
         return _both(record(self, operation, destination, parent, attributes=attributes, **options), received)
 
@@ -57,22 +56,24 @@ def silence(patches: Patches, letters: Letters) -> None:
         **kwargs: Any,
     ) -> Mapping[str, str]:
         """Make the attributes of a span, which may not be made; agents that it brings to life are all the same."""
-        if attributes_of is not None and given.has(getattr(self, "_tracer_helper", None)):
-            made: Mapping[str, str] = await attributes_of(self, sender_agent_id, recipient_agent_id, *args, **kwargs)
-            return made
+        if attributes_of is not None and own_providers.has(getattr(self, "_tracer_helper", None)):
+            attributes_made: Mapping[str, str] = await attributes_of(
+                self, sender_agent_id, recipient_agent_id, *args, **kwargs
+            )
+            return attributes_made
         for agent_id in (sender_agent_id, recipient_agent_id):
             if agent_id:
                 await self._get_agent(agent_id)
         return {}
 
-    patches.wrap(_tracing.TraceHelper, "__init__", given.noting)
+    patches.wrap(_tracing.TraceHelper, "__init__", own_providers.wrap_init)
     patches.replace(_tracing.TraceHelper, "trace_block", functools.wraps(record)(trace_block))
     patches.replace(_genai, "trace", _SilentTrace())
     patches.replace(SingleThreadedAgentRuntime, "_create_otel_attributes", create_attributes)
     patches.replace(
         _single_threaded_agent_runtime,
         "get_telemetry_envelope_metadata",
-        lambda: envelope_metadata() if given.is_any else EnvelopeMetadata(),
+        lambda: envelope_metadata() if own_providers.is_any else EnvelopeMetadata(),
     )
 
 
@@ -82,7 +83,7 @@ def _both(own: AbstractContextManager[Span], received: AbstractContextManager[Sp
         yield span
 
 
-class _GivenProviders:
+class _OwnProviders:
     """Which of AutoGen's runtimes trace with a provider of their own, not the global one: those are left alone.
 
     Attributes:
@@ -95,14 +96,14 @@ class _GivenProviders:
 
     def has(self, helper: Any) -> bool:
         """Check a runtime's helper; of one that was made before us by its provider not being the global one."""
-        known = self._known.get(helper) if helper is not None else False
-        if known is None:
+        is_own = self._known.get(helper) if helper is not None else False
+        if is_own is None:
             provider = getattr(helper, "tracer_provider", None)
             is_default = isinstance(provider, _DEFAULTS) or provider in (None, trace.get_tracer_provider())
-            known = self._note(helper, not is_default)
-        return known
+            is_own = self._note(helper, not is_default)
+        return is_own
 
-    def noting(self, original: Callable[..., None]) -> Callable[..., None]:
+    def wrap_init(self, original: Callable[..., None]) -> Callable[..., None]:
         """Make the wrapper of `TraceHelper.__init__(tracer_provider, ...)`."""
 
         @functools.wraps(original)

@@ -16,17 +16,25 @@ from autogen_core.code_executor import CodeBlock
 from autogen_core.tools import ToolResult
 
 from blamespan.instrumenting.guard import guard
-from blamespan_integrations.autogen._agents import Called
-from blamespan_integrations.autogen._cast import plain_name
+from blamespan_integrations.autogen._agents import CalledTool
 from blamespan_integrations.autogen._convert import answer_of, text_attribute, tool_outcome
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import manager_at_work
+from blamespan_integrations.autogen._objects import SafeReader
+from blamespan_integrations.autogen._participants import plain_name
 from blamespan_integrations.autogen._patches import Function, Patches
-from blamespan_integrations.autogen._reading import Reading
 from blamespan_integrations.recording import Recorder, ToolSpan
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
-__all__ = ["CODE_TOOL", "Layer", "agent_tool_start", "code_start", "in_thread", "tool_start", "workbench_start"]
+__all__ = [
+    "CODE_TOOL",
+    "Layer",
+    "agent_tool_start",
+    "code_start",
+    "tool_start",
+    "workbench_start",
+    "wrap_function_tool",
+]
 
 CODE_TOOL = "execute_code"
 """Name of the tool that stands for a code executor."""
@@ -55,7 +63,7 @@ def agent_tool_start(recorder: Recorder) -> Start:
                 call.name, arguments=call.arguments, call_id=call.id, agent=manager_at_work(outer)
             )
 
-        return _entered(Layer.AGENT, call, begin)
+        return _enter_layer(Layer.AGENT, call, begin)
 
     return start
 
@@ -71,7 +79,7 @@ def workbench_start(recorder: Recorder) -> Start:
         def begin(outer: Frame) -> ToolSpan:
             return recorder.start_tool(name, arguments=arguments or {}, call_id=call_id, agent=manager_at_work(outer))
 
-        return _entered(Layer.WORKBENCH, args[0], begin)
+        return _enter_layer(Layer.WORKBENCH, args[0], begin)
 
     return start
 
@@ -93,12 +101,12 @@ def tool_start(recorder: Recorder) -> Start:
                 agent=manager_at_work(outer),
             )
 
-        return _entered(Layer.TOOL, tool, begin)
+        return _enter_layer(Layer.TOOL, tool, begin)
 
     return start
 
 
-def in_thread(patches: Patches) -> Callable[[Function], Function]:
+def wrap_function_tool(patches: Patches) -> Callable[[Function], Function]:
     """Make the wrapper of `FunctionTool.run(args, ...)`: a plain function sees its tool's span from its thread.
 
     AutoGen hands a plain function to a thread, which knows nothing of the caller's context.
@@ -131,22 +139,22 @@ def code_start(recorder: Recorder) -> Start:
         def begin(outer: Frame) -> ToolSpan:
             return recorder.start_tool(CODE_TOOL, arguments=arguments, agent=manager_at_work(outer))
 
-        return _entered(Layer.CODE, args[0], begin)
+        return _enter_layer(Layer.CODE, args[0], begin)
 
     return start
 
 
-def _entered(layer: Layer, owner: object, begin: _Begin) -> Frame | None:
+def _enter_layer(layer: Layer, owner: object, begin: _Begin) -> Frame | None:
     """Begin a call, or go one layer deeper into the one at work. Outside every run it is not ours."""
     outer = current_frame()
     if outer is None:
         return None
     if isinstance(outer, _Layered) and outer.leads_to(layer, owner):
-        return _ToolLayer(layer, owner, outer)
+        return _InnerToolLayer(layer, owner, outer)
     return _ToolCall(layer, owner, outer, begin(outer))
 
 
-class _Layered(Called):
+class _Layered(CalledTool):
     """One layer of a call."""
 
     awaits = (object,)
@@ -201,9 +209,9 @@ class _ToolCall(_Layered):
                 self._span.add({STEP_CANCELLED: True})
             self._span.end(error=None if self.is_cut_short(error) else error)
             return
-        reading = Reading()
-        outcome = reading.of("result", lambda: tool_outcome(self._last), None)
-        reading.report(self._span.lose)
+        reader = SafeReader()
+        outcome = reader.read("result", lambda: tool_outcome(self._last), None)
+        reader.report(self._span.lose)
         if outcome is not None:
             text, is_error = outcome
             self._span.end(result=text, error=self._reason() if is_error else self.returned)
@@ -228,7 +236,7 @@ class _ToolCall(_Layered):
         return "nonzero_exit" if self._layer is Layer.CODE else "tool_error"
 
 
-class _ToolLayer(_Layered):
+class _InnerToolLayer(_Layered):
     """A layer within the outermost one."""
 
     def __init__(self, layer: Layer, owner: object, outer: _Layered) -> None:

@@ -13,22 +13,19 @@ from autogen_core.tools import BaseTool, FunctionTool, Workbench
 
 from blamespan_integrations.autogen import _own_tracing
 from blamespan_integrations.autogen._agents import agent_start
-from blamespan_integrations.autogen._conversations import Conversations
-from blamespan_integrations.autogen._frames import recorded_call, recorded_stream
-from blamespan_integrations.autogen._mail import Letters
-from blamespan_integrations.autogen._managers import overheard
-from blamespan_integrations.autogen._memory import recalled
+from blamespan_integrations.autogen._frames import wrap_call, wrap_stream
+from blamespan_integrations.autogen._managers import wrap_manager_publish
+from blamespan_integrations.autogen._memory import TraceMemories, wrap_load_state
 from blamespan_integrations.autogen._models import model_start
 from blamespan_integrations.autogen._patches import Patches
-from blamespan_integrations.autogen._runs import agent_run_start
-from blamespan_integrations.autogen._runtime import carried, delivered, franked
-from blamespan_integrations.autogen._teams import PAUSES, RESUMES, begun_anew, marked, team_start
+from blamespan_integrations.autogen._runs import PAUSES, RESUMES, agent_run_start, team_start, wrap_pause, wrap_reset
+from blamespan_integrations.autogen._runtime import SentMessages, wrap_grpc_send, wrap_on_message, wrap_post
 from blamespan_integrations.autogen._tools import (
     agent_tool_start,
     code_start,
-    in_thread,
     tool_start,
     workbench_start,
+    wrap_function_tool,
 )
 from blamespan_integrations.recording import Recorder
 
@@ -40,11 +37,11 @@ def wrap(recorder: Recorder) -> Patches:
 
     If a part of AutoGen is not as we know it, nothing is patched at all and the error is raised.
     """
-    patches, conversations = Patches(), Conversations()
-    letters = Letters(conversations)
+    patches, conversations = Patches(), TraceMemories()
+    sent_messages = SentMessages(conversations)
     try:
-        _own_tracing.silence(patches, letters)
-        _wrap_runtime(patches, recorder, letters)
+        _own_tracing.silence_own_tracing(patches, sent_messages)
+        _wrap_runtime(patches, recorder, sent_messages)
         _wrap_classes(patches, recorder, conversations)
         patches.outlast_others()
     except BaseException:
@@ -53,62 +50,64 @@ def wrap(recorder: Recorder) -> Patches:
     return patches
 
 
-def _wrap_classes(patches: Patches, recorder: Recorder, conversations: Conversations) -> None:
+def _wrap_classes(patches: Patches, recorder: Recorder, conversations: TraceMemories) -> None:
     team, alone, agent = team_start(recorder), agent_run_start(recorder), agent_start(recorder, conversations)
     workbench, tool, model = workbench_start(recorder), tool_start(recorder), model_start(recorder)
     patches.cover(
         Team,
         {
-            "run": recorded_call(patches, team),
-            "run_stream": recorded_stream(patches, team),
-            "pause": marked(patches, PAUSES),
-            "resume": marked(patches, RESUMES),
-            "reset": begun_anew(patches),
+            "run": wrap_call(patches, team),
+            "run_stream": wrap_stream(patches, team),
+            "pause": wrap_pause(patches, PAUSES),
+            "resume": wrap_pause(patches, RESUMES),
+            "reset": wrap_reset(patches),
         },
     )
-    patches.cover(ChatAgent, {"run": recorded_call(patches, alone), "run_stream": recorded_stream(patches, alone)})
+    patches.cover(ChatAgent, {"run": wrap_call(patches, alone), "run_stream": wrap_stream(patches, alone)})
     patches.cover(
         ChatAgent,
         {
-            "on_messages": recorded_call(patches, agent),
-            "on_messages_stream": recorded_stream(patches, agent),
-            "load_state": recalled(patches),
+            "on_messages": wrap_call(patches, agent),
+            "on_messages_stream": wrap_stream(patches, agent),
+            "load_state": wrap_load_state(patches),
         },
         leave_out=frozenset({MessageFilterAgent}),  # says nothing itself: its message is the wrapped agent's
     )
     patches.cover(
         Workbench,
-        {"call_tool": recorded_call(patches, workbench), "call_tool_stream": recorded_stream(patches, workbench)},
+        {"call_tool": wrap_call(patches, workbench), "call_tool_stream": wrap_stream(patches, workbench)},
     )
     patches.cover(
         BaseTool,
-        {"run_json": recorded_call(patches, tool), "run_json_stream": recorded_stream(patches, tool)},
+        {"run_json": wrap_call(patches, tool), "run_json_stream": wrap_stream(patches, tool)},
     )
-    patches.wrap(FunctionTool, "run", in_thread(patches))
-    patches.cover(CodeExecutor, {"execute_code_blocks": recorded_call(patches, code_start(recorder))})
+    patches.wrap(FunctionTool, "run", wrap_function_tool(patches))
+    patches.cover(CodeExecutor, {"execute_code_blocks": wrap_call(patches, code_start(recorder))})
     patches.cover(
         ChatCompletionClient,
-        {"create": recorded_call(patches, model), "create_stream": recorded_stream(patches, model)},
+        {"create": wrap_call(patches, model), "create_stream": wrap_stream(patches, model)},
     )
 
 
-def _wrap_runtime(patches: Patches, recorder: Recorder, letters: Letters) -> None:
+def _wrap_runtime(patches: Patches, recorder: Recorder, sent_messages: SentMessages) -> None:
     patches.cover(
         AgentRuntime,
         {
-            "send_message": carried(patches, letters, is_rpc=True),
-            "publish_message": carried(patches, letters, is_rpc=False),
-            "_send_message": franked(patches),
+            "send_message": wrap_post(patches, sent_messages, is_rpc=True),
+            "publish_message": wrap_post(patches, sent_messages, is_rpc=False),
+            "_send_message": wrap_grpc_send(patches),
         },
     )
-    patches.wrap(BaseAgent, "on_message", delivered(patches, recorder, letters))
-    patches.wrap(BaseAgent, "publish_message", overheard(patches))
-    call_tool = recorded_call(patches, agent_tool_start(recorder))
+    patches.wrap(BaseAgent, "on_message", wrap_on_message(patches, recorder, sent_messages))
+    patches.wrap(BaseAgent, "publish_message", wrap_manager_publish(patches))
+    call_tool = wrap_call(patches, agent_tool_start(recorder))
 
-    def static(found: Any) -> Any:
+    def static(method: Any) -> Any:
         # looked up, not `__func__`: that would go past another instrumentation's wrapper
         return (
-            staticmethod(call_tool(found.__get__(None, AssistantAgent))) if isinstance(found, staticmethod) else found
+            staticmethod(call_tool(method.__get__(None, AssistantAgent)))
+            if isinstance(method, staticmethod)
+            else method
         )
 
     patches.wrap(AssistantAgent, "_execute_tool_call", static)  # private: the layers below do without it

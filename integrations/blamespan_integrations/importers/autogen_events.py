@@ -55,7 +55,7 @@ class AutoGenEventsImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        open_runs: OrderedDict[str, _TeamRun] = OrderedDict()
+        open_runs: OrderedDict[str, _LoggedRun] = OrderedDict()
         for location, event in _events(path):
             if isinstance(event, UnreadableInput):
                 yield event
@@ -69,7 +69,7 @@ class AutoGenEventsImporter:
 
 
 @dataclass(slots=True)
-class _TeamRun:
+class _LoggedRun:
     """A team at work."""
 
     conversation: Conversation
@@ -109,7 +109,7 @@ def _events(path: Path) -> Iterator[tuple[str, dict[str, Any] | UnreadableInput]
 
 
 def _take_event(
-    event: Mapping[str, Any], location: str, open_runs: OrderedDict[str, _TeamRun]
+    event: Mapping[str, Any], location: str, open_runs: OrderedDict[str, _LoggedRun]
 ) -> Iterator[RecordedRun | UnreadableInput]:
     """Take one event up; yield the runs that it ends.
 
@@ -126,7 +126,7 @@ def _take_event(
         known_ids = open_runs[team].message_ids
         if len(open_runs[team].conversation) and any(str(message.get("id")) not in known_ids for message in messages):
             yield from open_runs.pop(team).finish()
-    run = open_runs.setdefault(team, _TeamRun(Conversation(location)))
+    run = open_runs.setdefault(team, _LoggedRun(Conversation(location)))
     open_runs.move_to_end(team)
     if len(open_runs) > _MAX_OPEN:
         yield from open_runs.popitem(last=False)[1].finish()
@@ -134,7 +134,7 @@ def _take_event(
 
 
 def _add(
-    run: _TeamRun, event: Mapping[str, Any], payload: object, messages: list[Mapping[str, Any]], location: str
+    run: _LoggedRun, event: Mapping[str, Any], payload: object, messages: list[Mapping[str, Any]], location: str
 ) -> None:
     kind = event["type"]
     if messages:
@@ -159,7 +159,7 @@ def _add(
         _add_own(run, event, payload)
 
 
-def _add_own(run: _TeamRun, event: Mapping[str, Any], payload: object) -> None:
+def _add_own(run: _LoggedRun, event: Mapping[str, Any], payload: object) -> None:
     """Add a message of a program's own type: its `content`, or all of it."""
     text = as_text(payload.get("content", payload) if isinstance(payload, Mapping) else event.get("payload"))
     if event.get("sender") is None:

@@ -12,8 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from blamespan_integrations.subclasses import class_tree, watch_subclasses
-from blamespan_integrations.wrappers import exchange, innermost, wrappers
+from blamespan_integrations.patching import class_tree, exchange, innermost, watch_subclasses, wrappers
 
 __all__ = ["Function", "SplicedHooks", "Splices"]
 

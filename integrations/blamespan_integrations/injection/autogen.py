@@ -339,7 +339,7 @@ def _select_speaker(original: Function) -> Function:
         run.speakers = [message.source for message in spoken]
         following = (chosen,) if isinstance(chosen, str) else tuple(chosen)
         last = spoken[-1]
-        mail = offer_mail(last.source, Mail(last.to_text(), following=following), lambda: _said_at(last))
+        mail = offer_mail(last.source, Mail(last.to_text(), following=following), lambda: _find_step(last))
         return chosen if mail.following == following else [name for name in mail.following if name in names]
 
     return select_speaker
@@ -354,7 +354,7 @@ def _buffer_message(original: Function) -> Function:
         mail = run.mail.get(message.id)
         if mail is None:
             receivers = tuple(name for name in run.agents if name != message.source)
-            mail = offer_mail(message.source, Mail(message.to_text(), receivers), lambda: _said_at(message))
+            mail = offer_mail(message.source, Mail(message.to_text(), receivers), lambda: _find_step(message))
             run.mail[message.id] = mail
         for copy in range(mail.copies if mail.receivers else 0):
             original(self, message if copy == 0 else message.model_copy(update={"id": f"{message.id}-{copy}"}))
@@ -362,10 +362,10 @@ def _buffer_message(original: Function) -> Function:
     return buffer_message
 
 
-def _said_at(message: BaseChatMessage) -> Where | None:
+def _find_step(message: BaseChatMessage) -> Where | None:
     """Find the step in which a message was said."""
     state = otel_context.get_value(RUN_KEY)
-    ref = state.said.get(message.id) if isinstance(state, RunState) else None
+    ref = state.steps_by_message.get(message.id) if isinstance(state, RunState) else None
     if ref is None:
         return None
     span: SpanContext = ref.span

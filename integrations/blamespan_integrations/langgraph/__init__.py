@@ -17,7 +17,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from blamespan.instrumenting.guard import guard
 from blamespan.instrumenting.settings import links_checkpoints
-from blamespan_integrations.importing import AfterImport
+from blamespan_integrations.patching import AfterImport
 from blamespan_integrations.recording import Recorder
 
 __all__ = ["LangGraphInstrumentor"]

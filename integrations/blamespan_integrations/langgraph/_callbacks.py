@@ -13,8 +13,8 @@ from langchain_core.tracers.schemas import Run
 from opentelemetry.context import Context
 
 from blamespan.instrumenting.guard import guard
+from blamespan_integrations.langgraph._frames import StartedRunnable
 from blamespan_integrations.langgraph._graphs import GraphRecorder
-from blamespan_integrations.langgraph._started import Started
 
 __all__ = ["GraphCallbacks", "report"]
 
@@ -49,7 +49,7 @@ class GraphCallbacks(BaseTracer):
 
     @property
     def raise_error(self) -> bool:  # type: ignore[override]  # a plain attribute there
-        """Tell LangChain to pass our errors on: never, but in our own tests."""
+        """Whether LangChain passes our errors on: never, but in our own tests."""
         return guard.strict
 
     def on_chain_start(  # type: ignore[override]  # a tracer returns its record of the run; we keep none
@@ -67,7 +67,9 @@ class GraphCallbacks(BaseTracer):
         """Begin a graph, a node or a runnable between them."""
         try:
             parent_id = None if parent_run_id is None else parent_run_id.int
-            self.graphs.begin(Started(run_id.int, parent_id, name or "graph", inputs, tags or (), metadata or {}))
+            self.graphs.begin(
+                StartedRunnable(run_id.int, parent_id, name or "graph", inputs, tags or (), metadata or {})
+            )
             if parent_id is None and self.announce is not None:
                 context = self.graphs.context_of(run_id.int)
                 if context is not None:
@@ -121,12 +123,12 @@ class GraphCallbacks(BaseTracer):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **said: Any,
+        **options: Any,
     ) -> None:
         """Begin a call of a chat model."""
         with guard("langgraph: record the start of a model call"):
             sent = [message for batch in messages for message in batch]
-            asked = said.get("invocation_params") or {}
+            asked = options.get("invocation_params") or {}
             self.graphs.begin_chat(run_id.int, _int(parent_run_id), serialized, sent, metadata or {}, asked)
 
     def on_llm_start(  # type: ignore[override]  # as above
@@ -137,11 +139,11 @@ class GraphCallbacks(BaseTracer):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **said: Any,
+        **options: Any,
     ) -> None:
         """Begin a call of a plain text model."""
         with guard("langgraph: record the start of a model call"):
-            asked = said.get("invocation_params") or {}
+            asked = options.get("invocation_params") or {}
             self.graphs.begin_chat(run_id.int, _int(parent_run_id), serialized, prompts, metadata or {}, asked)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
@@ -165,7 +167,7 @@ class GraphCallbacks(BaseTracer):
     ) -> None:
         """Begin a retriever: no step, since what it finds is in the state; but it may call models."""
         with guard(_START):
-            self.graphs.begin(Started(run_id.int, _int(parent_run_id), "retriever", query, (), {}))
+            self.graphs.begin(StartedRunnable(run_id.int, _int(parent_run_id), "retriever", query, (), {}))
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one."""

@@ -35,22 +35,22 @@ from blamespan_integrations.langgraph._messages import (
 __all__ = [
     "TOOL_ERROR",
     "VALUE",
-    "Given",
+    "NodeInput",
     "Update",
     "answer_of",
     "answered_call",
     "as_tool_message",
-    "given_of",
-    "handing_back",
+    "find_handed_back",
     "interrupt_text",
     "interrupt_value",
     "open_calls",
     "packets_of",
+    "read_input",
+    "read_update",
+    "read_writes",
     "requested_calls",
     "task_of",
     "tool_answer",
-    "update_of",
-    "update_of_writes",
 ]
 
 _TOOL_CALL_WITH_CONTEXT = "tool_call_with_context"
@@ -84,7 +84,7 @@ _MANAGED = {"remaining_steps", "is_last_step"}
 
 
 @dataclass(slots=True)  # not frozen: one is made for every node, and freezing doubles that cost
-class Given:
+class NodeInput:
     """What a node was given.
 
     Attributes:
@@ -106,23 +106,23 @@ class Given:
 
     def holds(self, message: Any) -> bool:
         """Return whether *message* is one of the objects in it."""
-        return any(one is message for messages in self.lists.values() for one in messages)
+        return any(item is message for messages in self.lists.values() for item in messages)
 
 
-def given_of(raw: Any, are_listed: Callable[[str, Any], bool] = lambda _, value: are_messages(value)) -> Given:
+def read_input(raw: Any, are_listed: Callable[[str, Any], bool] = lambda _, value: are_messages(value)) -> NodeInput:
     """Read a node's input: the graph's state, messages, or any other value.
 
     Args:
         raw: As it came.
-        are_listed: Tells whether the value of a key is a message or a list of nothing else.
+        are_listed: Checks whether the value of a key is a message or a list of nothing else.
     """
     try:
-        return _read(raw, are_listed)
+        return _read_fields(raw, are_listed)
     except Exception:  # containers of the program's own may raise anything
-        return Given(raw, {}, {VALUE: raw})
+        return NodeInput(raw, {}, {VALUE: raw})
 
 
-def _read(raw: Any, are_listed: Callable[[str, Any], bool]) -> Given:
+def _read_fields(raw: Any, are_listed: Callable[[str, Any], bool]) -> NodeInput:
     lists: dict[str, Sequence[Any]] = {}
     rest: dict[str, Any] = {}
     fields = None if isinstance(raw, dict) and "content" in raw and is_message(raw) else as_state(raw)
@@ -131,62 +131,62 @@ def _read(raw: Any, are_listed: Callable[[str, Any], bool]) -> Given:
             lists[key] = [value] if type(value) is not list and is_message(value) else value
         elif key not in _MANAGED:
             rest[key] = value
-    return Given(raw, lists, rest)
+    return NodeInput(raw, lists, rest)
 
 
-def update_of(output: Any) -> Update:
+def read_update(output: Any) -> Update:
     """Read what a node returned: a state update, a `Command`, messages, or a list of those."""
-    found = Update()
+    update = Update()
     try:
-        _gather(output, found)
+        _add_output(output, update)
     except Exception:  # containers of the program's own may raise anything
         return Update(state={VALUE: output})
-    return found
+    return update
 
 
-def _gather(output: Any, found: Update) -> None:
+def _add_output(output: Any, update: Update) -> None:
     if output is None:
         return
     if type(output) is dict and "content" not in output:
-        _gather_state(as_state(output) or {}, found)
+        _add_state(as_state(output) or {}, update)
     elif isinstance(output, Command):
-        _gather(_as_mapping(output.update), found)
+        _add_output(_as_mapping(output.update), update)
         targets = _targets(output.goto)
-        found.goto += [name for name in (_target_name(target) for target in targets) if name and name != END]
-        found.sends += [target for target in targets if isinstance(target, Send)]
+        update.goto += [name for name in (_target_name(target) for target in targets) if name and name != END]
+        update.sends += [target for target in targets if isinstance(target, Send)]
     elif are_messages(output):
-        found.messages += output if isinstance(output, list) else [output]
+        update.messages += output if isinstance(output, list) else [output]
     elif _is_final(output):
-        _gather(output.value, found)
+        _add_output(output.value, update)
     elif type(output) is list and any(isinstance(item, Command | BaseMessage) for item in output):
         for item in output:
-            _gather(item, found)
+            _add_output(item, update)
     else:
         state = as_state(output)
-        _gather_state({VALUE: output} if state is None else state, found)
+        _add_state({VALUE: output} if state is None else state, update)
 
 
-def _gather_state(state: Mapping[str, Any], found: Update) -> None:
+def _add_state(state: Mapping[str, Any], update: Update) -> None:
     for key, value in state.items():
         if are_messages(value):
-            found.messages += [value] if type(value) is not list and is_message(value) else value
+            update.messages += [value] if type(value) is not list and is_message(value) else value
         elif key not in _MANAGED and not (type(value) is list and not value):
-            found.state[key] = value
+            update.state[key] = value
 
 
-def update_of_writes(writes: Iterable[tuple[str, Any]]) -> Update:
+def read_writes(writes: Iterable[tuple[str, Any]]) -> Update:
     """Read what a node wrote off LangGraph's own list of it: keys of the state, edges taken, packets sent."""
-    found = Update()
+    update = Update()
     for channel, value in writes:
         if channel == _SENDS:
-            found.sends.append(value)
+            update.sends.append(value)
         elif channel.startswith(_EDGE):
             continue
         elif channel in _VALUES:
-            _gather(value, found)
+            _add_output(value, update)
         elif not channel.startswith("__"):
-            _gather({channel: value}, found)
-    return found
+            _add_output({channel: value}, update)
+    return update
 
 
 def _as_mapping(update: Any) -> Any:
@@ -215,7 +215,7 @@ def requested_calls(message: Any) -> list[Mapping[str, Any]]:
 
 
 def answered_call(message: Any) -> str | None:
-    """Tell which tool call *message* answers. Only a tool's is asked: others take 5 us to say that they have none."""
+    """Return which tool call *message* answers. Only a tool's is asked: others take 5 us to say that they have none."""
     if type(message) is dict:
         return text_or_none(message.get("tool_call_id")) if is_message(message) else None
     return message.tool_call_id if is_kind_of(type(message), ToolMessage) else None
@@ -233,7 +233,7 @@ def as_tool_message(message: Any) -> Any:
     )
 
 
-def handing_back(messages: Sequence[Any], calls: Collection[str]) -> list[Any]:
+def find_handed_back(messages: Sequence[Any], calls: Collection[str]) -> list[Any]:
     """Find the answers to *calls* in messages that hold the conversation up to where these were asked for, too.
 
     So does what LangGraph's documented handoff tool returns: the whole state, and its answer at the end.
@@ -245,7 +245,7 @@ def handing_back(messages: Sequence[Any], calls: Collection[str]) -> list[Any]:
     return [message for message in messages if answered_call(message) in calls] if asked else []
 
 
-def open_calls(given: Given) -> dict[str, tuple[Mapping[str, Any], str | None]]:
+def open_calls(node_input: NodeInput) -> dict[str, tuple[Mapping[str, Any], str | None]]:
     """Find the tool calls that a node was started to execute: asked for, and not answered.
 
     They stand in the last messages of its state, or are what was sent to it (`Send` of a call, as
@@ -254,14 +254,14 @@ def open_calls(given: Given) -> dict[str, tuple[Mapping[str, Any], str | None]]:
     Returns:
         By call id: the call, and the name on the message that asks, if any.
     """
-    if type(given.raw) is list and given.raw and all(map(_is_call, given.raw)):
-        return {call["id"]: (call, None) for call in given.raw}
-    if given.rest.get("__type") == _TOOL_CALL_WITH_CONTEXT:
-        call = given.rest.get("tool_call")
+    if type(node_input.raw) is list and node_input.raw and all(map(_is_call, node_input.raw)):
+        return {call["id"]: (call, None) for call in node_input.raw}
+    if node_input.rest.get("__type") == _TOOL_CALL_WITH_CONTEXT:
+        call = node_input.rest.get("tool_call")
         if isinstance(call, Mapping) and call.get("id"):
             return {call["id"]: (call, None)}
     answered: set[str] = set()
-    for message in reversed(given.messages):
+    for message in reversed(node_input.messages):
         if (answer_to := answered_call(message)) is not None:
             answered.add(answer_to)
         elif is_kind_of(type(message), AIMessage):
@@ -285,19 +285,19 @@ def task_of(inputs: Any, lost: Lost | None = None) -> list[Message]:
     if isinstance(inputs, Command):
         inputs = _answers(inputs.resume) if inputs.resume is not None else inputs.update
         return [value_message("user", inputs, lost)] if inputs is not None else []
-    given = given_of(inputs)
-    if isinstance(given.rest.get("messages"), str):
-        return [Message.of_text("user", given.rest["messages"])]
+    node_input = read_input(inputs)
+    if isinstance(node_input.rest.get("messages"), str):
+        return [Message.of_text("user", node_input.rest["messages"])]
     messages: list[Message] = []
-    for item in reversed(given.messages):
+    for item in reversed(node_input.messages):
         messages.insert(0, to_message(item))
         if messages[0].role == "user":
             break
     if messages:
         return messages
-    if VALUE in given.rest or not given.rest:
+    if VALUE in node_input.rest or not node_input.rest:
         return [value_message("user", inputs, lost)]
-    return [task_message(given.rest, lost)]
+    return [task_message(node_input.rest, lost)]
 
 
 def _answers(resume: Any) -> Any:
@@ -315,16 +315,18 @@ def answer_of(output: Any, lost: Lost | None = None) -> list[Message]:
     """Read what a graph gave back: its last message, else its whole output as text."""
     if output is None:
         return []
-    given = given_of(output)
-    if given.messages:
-        return [to_message(given.messages[-1])]
+    node_input = read_input(output)
+    if node_input.messages:
+        return [to_message(node_input.messages[-1])]
     return [value_message("assistant", output, lost)]
 
 
 def interrupt_value(error: GraphInterrupt) -> Any:
     """Read what an interrupted node asks for: the one value, a text of all texts, or the list of all values."""
     interrupts = error.args[0] if error.args else ()
-    values = [getattr(one, "value", one) for one in (interrupts if isinstance(interrupts, Sequence) else [interrupts])]
+    values = [
+        getattr(item, "value", item) for item in (interrupts if isinstance(interrupts, Sequence) else [interrupts])
+    ]
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) == len(values):
         return "\n".join(texts)
@@ -334,7 +336,9 @@ def interrupt_value(error: GraphInterrupt) -> Any:
 def interrupt_text(error: GraphInterrupt, lost: Lost | None = None) -> str:
     """Read what an interrupted node asks for."""
     interrupts = error.args[0] if error.args else ()
-    values = [getattr(one, "value", one) for one in (interrupts if isinstance(interrupts, Sequence) else [interrupts])]
+    values = [
+        getattr(item, "value", item) for item in (interrupts if isinstance(interrupts, Sequence) else [interrupts])
+    ]
     return "\n".join(as_text(value, lost) for value in values)
 
 
@@ -344,7 +348,7 @@ def tool_answer(output: Any, call_id: str | None = None, lost: Lost | None = Non
     Args:
         output: What it returned or raised.
         call_id: The call it answers: a handoff tool may return the answers to earlier ones as well.
-        lost: Told what of it could not be written.
+        lost: Called with what of it could not be written.
 
     Returns:
         Its text, `error.type` if it is an error, and the nodes it sends the run to (a handoff tool).
@@ -354,8 +358,8 @@ def tool_answer(output: Any, call_id: str | None = None, lost: Lost | None = Non
     if isinstance(output, ToolMessage):
         return content_text(output.content), TOOL_ERROR if output.status == "error" else None, []
     if isinstance(output, Command):
-        update = update_of(output)
-        written = [*update.messages, *(message for sent in update.sends for message in given_of(sent.arg).messages)]
+        update = read_update(output)
+        written = [*update.messages, *(message for sent in update.sends for message in read_input(sent.arg).messages)]
         answers = [as_tool_message(message) for message in written if answered_call(message) is not None]
         answers = [message for message in answers if answered_call(message) == call_id] or answers
         texts = [message_text(message) for message in answers] or [as_text(output.update, lost)]

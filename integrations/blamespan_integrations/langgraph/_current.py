@@ -39,8 +39,8 @@ _replaced: list[tuple[Any, str, Any, Any]] = []
 def wrap(context_of: _ContextOf) -> None:
     """Make spans current; *context_of* gives the context of a LangChain run, None for none of ours."""
     for name, function, make in (
-        ("langgraph._internal._runnable", "_set_config_context", _attaching),  # called within the copied context
-        ("langchain_core.tools.base", "set_config_context", _entering),  # gives the copied context
+        ("langgraph._internal._runnable", "_set_config_context", _attach_in_copy),  # called within the copied context
+        ("langchain_core.tools.base", "set_config_context", _enter_copy),  # gives the copied context
     ):
         with guard("langgraph: make node spans current"):
             module = importlib.import_module(name)
@@ -55,8 +55,8 @@ def lead(is_ours: Callable[[object], bool]) -> None:
     """Have the handler that *is_ours* hear of a graph's start before OpenInference's, which joins our trace then."""
     module = importlib.import_module("langgraph.pregel.main")
     for name, make in (
-        ("get_callback_manager_for_config", _leading),
-        ("get_async_callback_manager_for_config", _leading_async),
+        ("get_callback_manager_for_config", _lead_start),
+        ("get_async_callback_manager_for_config", _lead_start_async),
     ):
         with guard("langgraph: begin a run before others do"):
             original = vars(module).get(name)
@@ -106,7 +106,7 @@ def _announcing(manager: Any, is_ours: Callable[[object], bool]) -> Iterator[Non
             token.var.reset(token)
 
 
-def _leading(manager: Any, original: Callable[..., Any], is_ours: Callable[[object], bool]) -> Callable[..., Any]:
+def _lead_start(manager: Any, original: Callable[..., Any], is_ours: Callable[[object], bool]) -> Callable[..., Any]:
     @functools.wraps(original)
     def on_chain_start(*args: Any, **kwargs: Any) -> Any:
         with _announcing(manager, is_ours):
@@ -115,7 +115,9 @@ def _leading(manager: Any, original: Callable[..., Any], is_ours: Callable[[obje
     return on_chain_start
 
 
-def _leading_async(manager: Any, original: Callable[..., Any], is_ours: Callable[[object], bool]) -> Callable[..., Any]:
+def _lead_start_async(
+    manager: Any, original: Callable[..., Any], is_ours: Callable[[object], bool]
+) -> Callable[..., Any]:
     @functools.wraps(original)
     async def on_chain_start(*args: Any, **kwargs: Any) -> Any:
         with _announcing(manager, is_ours):
@@ -125,29 +127,29 @@ def _leading_async(manager: Any, original: Callable[..., Any], is_ours: Callable
 
 
 def restore() -> None:
-    """Give both frameworks their own function back, where nobody else has wrapped it since."""
+    """Put both frameworks' own function back, where nobody else has wrapped it since."""
     while _replaced:
         module, function, original, ours = _replaced.pop()
         if getattr(module, function, None) is ours:
             setattr(module, function, original)
 
 
-def _attaching(original: Callable[..., Any], context_of: _ContextOf) -> Callable[..., Any]:
+def _attach_in_copy(original: Callable[..., Any], context_of: _ContextOf) -> Callable[..., Any]:
     @functools.wraps(original)
     def set_in_copy(config: Any, *args: Any, **kwargs: Any) -> Any:
-        given = original(config, *args, **kwargs)
+        result = original(config, *args, **kwargs)
         try:
             context = _context(config, context_of)
             if context is not None:
                 otel_context.attach(context)
         except Exception as error:  # a guard, entered and left twice a node, is four calls more
             report("langgraph: make a span current", error)
-        return given
+        return result
 
     return set_in_copy
 
 
-def _entering(
+def _enter_copy(
     original: Callable[..., AbstractContextManager[VariableContext]], context_of: _ContextOf
 ) -> Callable[..., AbstractContextManager[VariableContext]]:
     @functools.wraps(original)

@@ -17,13 +17,23 @@ from opentelemetry.context import Context
 
 from blamespan import conventions as words
 from blamespan_integrations.langgraph import _words as own_words
-from blamespan_integrations.langgraph._calls import Calls
-from blamespan_integrations.langgraph._convert import answer_of, given_of, packets_of, task_of
+from blamespan_integrations.langgraph._calls import CallRecorder
+from blamespan_integrations.langgraph._convert import answer_of, packets_of, read_input, task_of
+from blamespan_integrations.langgraph._frames import (
+    ChainFrame,
+    ChatFrame,
+    Definition,
+    Frame,
+    GraphFrame,
+    NodeFrame,
+    OutermostRun,
+    StartedRunnable,
+    ToolFrame,
+    find_actor,
+)
 from blamespan_integrations.langgraph._names import DEFAULT_GRAPH_NAME
-from blamespan_integrations.langgraph._nodes import Nodes
-from blamespan_integrations.langgraph._order import grounds_of
-from blamespan_integrations.langgraph._places import Chain, Chat, Definition, Graph, Node, Place, Run, Tool, actor
-from blamespan_integrations.langgraph._started import Started
+from blamespan_integrations.langgraph._nodes import NodeRecorder
+from blamespan_integrations.langgraph._order import subgraph_predecessors
 from blamespan_integrations.recording import Recorder, RunSpan, around
 
 __all__ = ["GraphRecorder"]
@@ -49,11 +59,11 @@ class GraphRecorder:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._nodes = Nodes(recorder)
-        self._calls = Calls(recorder, self._nodes)
-        self._places: dict[int, Place] = {}
-        self._runs: OrderedDict[int, Run] = OrderedDict()
-        self._waiting: OrderedDict[int, Started] = OrderedDict()
+        self._nodes = NodeRecorder(recorder)
+        self._calls = CallRecorder(recorder, self._nodes)
+        self._frames: dict[int, Frame] = {}
+        self._runs: OrderedDict[int, OutermostRun] = OrderedDict()
+        self._waiting: OrderedDict[int, StartedRunnable] = OrderedDict()
         self._vanished: deque[int] = deque()
         """Runs whose loop is gone: the garbage collector, which comes any time, notes them; the next run ends them."""
         self._lock = threading.Lock()
@@ -61,16 +71,16 @@ class GraphRecorder:
         _all.add(self)
 
     def context_of(self, run_id: int | None) -> Context | None:
-        """Give the context under which children of a LangChain run belong; None outside graphs."""
-        place = self._places.get(run_id) if run_id is not None else None
-        return place.context if place is not None else None
+        """Return the context under which children of a LangChain run belong; None outside graphs."""
+        frame = self._frames.get(run_id) if run_id is not None else None
+        return frame.context if frame is not None else None
 
-    def run_of(self, run_id: int) -> Run | None:
-        """Give the run whose outermost graph is the LangChain run *run_id*."""
+    def run_of(self, run_id: int) -> OutermostRun | None:
+        """Return the run whose outermost graph is the LangChain run *run_id*."""
         with self._lock:
             waiting = self._waiting.pop(run_id, None)
-        place = self._begin_run(waiting) if waiting is not None else self._places.get(run_id)
-        return place.run if isinstance(place, Graph) and place.run.id == run_id else None
+        frame = self._begin_run(waiting) if waiting is not None else self._frames.get(run_id)
+        return frame.run if isinstance(frame, GraphFrame) and frame.run.id == run_id else None
 
     def vanish(self, run_id: int) -> None:
         """Note that nobody is left who could end the run of the LangChain run *run_id*. Safe within a finalizer."""
@@ -80,38 +90,40 @@ class GraphRecorder:
     def define(self, run_id: int, definition: Definition) -> None:
         """Note which graph LangChain's run *run_id* is."""
         self.run_of(run_id)
-        place = self._places.get(run_id)
-        if isinstance(place, Graph | Chain):
-            place.definition = definition
+        frame = self._frames.get(run_id)
+        if isinstance(frame, GraphFrame | ChainFrame):
+            frame.definition = definition
 
-    def run_around(self, run_id: int | None) -> Run | None:
-        """Give the run that the LangChain run *run_id* is part of."""
-        place = self._places.get(run_id) if run_id is not None else None
-        return place.run if place is not None else None
+    def run_around(self, run_id: int | None) -> OutermostRun | None:
+        """Return the run that the LangChain run *run_id* is part of."""
+        frame = self._frames.get(run_id) if run_id is not None else None
+        return frame.run if frame is not None else None
 
     def time_out(self, run_id: int, error: TimeoutError) -> None:
         """End the nodes of a graph's run that were still at work when the time of their superstep was up."""
-        graph = self._places.get(run_id)
-        if isinstance(graph, Graph) and not graph.run.has_seen(error):
+        graph = self._frames.get(run_id)
+        if isinstance(graph, GraphFrame) and not graph.run.has_seen(error):
             opened = graph.run.open.items()
-            self._fail_nodes([key for key, one in opened if isinstance(one, Node) and one.graph is graph], error)
+            self._fail_nodes(
+                [key for key, frame in opened if isinstance(frame, NodeFrame) and frame.graph is graph], error
+            )
 
     def fail_task(self, task_id: str, error: Exception) -> None:
         """End the node whose execution LangGraph calls *task_id*, which has failed by *error*."""
-        nodes = [(key, one) for key, one in list(self._places.items()) if isinstance(one, Node)]
+        nodes = [(key, frame) for key, frame in list(self._frames.items()) if isinstance(frame, NodeFrame)]
         self._fail_nodes([key for key, node in nodes if node.task_id == task_id], error)
 
     def _fail_nodes(self, run_ids: Iterable[int], error: Exception) -> None:
         for run_id in run_ids:
             node = self._close(run_id)
-            if isinstance(node, Node):
+            if isinstance(node, NodeFrame):
                 self._nodes.fail(node, error)
 
-    def took(self, run_id: int, tasks: Collection[tuple[str, Sequence[str], Sequence[str]]]) -> None:
+    def note_edges(self, run_id: int, tasks: Collection[tuple[str, Sequence[str], Sequence[str]]]) -> None:
         """Note which edges of a graph's run were taken; see `Graph.took`."""
-        graph = self._places.get(run_id)
-        if isinstance(graph, Graph):
-            graph.took(tasks)
+        graph = self._frames.get(run_id)
+        if isinstance(graph, GraphFrame):
+            graph.note_edges(tasks)
             if not graph.is_inner:
                 graph.run.errors.clear()  # what a step has caught by now rises no further
 
@@ -127,14 +139,16 @@ class GraphRecorder:
             metadata: LangGraph's `langgraph_*` metadata of the execution.
             writes: What the cache says it wrote, by channel.
         """
-        place = self._places.get(run_id)
-        graph = self._graph(run_id, place)
+        frame = self._frames.get(run_id)
+        graph = self._graph(run_id, frame)
         if graph is None:
             return
         superstep, path = int(metadata.get("langgraph_step") or 0), list(metadata.get("langgraph_path") or ())
         if len(path) > 2 and path[0] == _PUSH and path[-1] is True:
             caller = next(
-                one for one in reversed(graph.run.open.values()) if isinstance(one, Node) and one.graph is graph
+                candidate
+                for candidate in reversed(graph.run.open.values())
+                if isinstance(candidate, NodeFrame) and candidate.graph is graph
             )
             graph = self._tasks(caller)
             superstep = max(graph.supersteps, default=0) + 1
@@ -147,53 +161,53 @@ class GraphRecorder:
 
     def forget(self) -> None:
         """Drop every run without ending it: in a forked process they are another's, and so is whoever holds a lock."""
-        self._places, self._runs, self._waiting = {}, OrderedDict(), OrderedDict()
+        self._frames, self._runs, self._waiting = {}, OrderedDict(), OrderedDict()
         self._vanished.clear()
         self._lock = threading.Lock()
 
     # --- runnables -----------------------------------------------------------------------------------
-    def begin(self, started: Started) -> None:
+    def begin(self, started: StartedRunnable) -> None:
         """Begin a runnable: a graph, a node, or anything between."""
-        place = self._places.get(started.parent_id) if started.parent_id is not None else None
-        superstep, is_edge = started.place_in_graph
+        frame = self._frames.get(started.parent_id) if started.parent_id is not None else None
+        superstep, is_edge = started.position_in_graph
         if superstep is not None:
-            self._begin_node(started, superstep, place)
-        elif place is None and started.is_graph:
+            self._begin_node(started, superstep, frame)
+        elif frame is None and started.is_graph:
             self._begin_run(started)
-        elif place is None:
+        elif frame is None:
             self._remember(self._waiting, started.id, started)
-        elif self._is_task(started, place):
-            self._begin_task(started, place)
+        elif self._is_task(started, frame):
+            self._begin_task(started, frame)
         else:
-            is_edge = is_edge and isinstance(place, Node)
-            self._open(started.id, Chain(place.run, place, started.name, started.inputs, is_edge))
+            is_edge = is_edge and isinstance(frame, NodeFrame)
+            self._open(started.id, ChainFrame(frame.run, frame, started.name, started.inputs, is_edge))
 
     def end(self, run_id: int, output: Any) -> None:
         """End a runnable that returned *output*."""
-        place = self._close(run_id)
-        if isinstance(place, Node):
-            self._nodes.end(place, output)
-        elif isinstance(place, Chain) and place.is_edge and isinstance(place.place, Node):
-            place.place.sends += packets_of(output)
-        elif isinstance(place, Graph):
-            self._end_graph(run_id, place, output)
+        frame = self._close(run_id)
+        if isinstance(frame, NodeFrame):
+            self._nodes.end(frame, output)
+        elif isinstance(frame, ChainFrame) and frame.is_edge and isinstance(frame.frame, NodeFrame):
+            frame.frame.sends += packets_of(output)
+        elif isinstance(frame, GraphFrame):
+            self._end_graph(run_id, frame, output)
 
     def fail(self, run_id: int, error: BaseException) -> None:
         """End a runnable that raised *error*."""
-        place = self._close(run_id)
-        if isinstance(place, Node):
-            self._nodes.fail(place, error)
-        elif isinstance(place, Graph) and run_id == place.run.id:
+        frame = self._close(run_id)
+        if isinstance(frame, NodeFrame):
+            self._nodes.fail(frame, error)
+        elif isinstance(frame, GraphFrame) and run_id == frame.run.id:
             is_steering = isinstance(error, GraphBubbleUp)
-            place.run.is_interrupted |= is_steering
+            frame.run.is_interrupted |= is_steering
             is_failure = isinstance(error, Exception) and not is_steering
-            place.has_failed = is_failure
-            place.run.around.hear(place.tail())
-            self._end_run(place.run, is_complete=is_failure, error=error if is_failure else None)
-        elif isinstance(place, Graph):
-            place.has_failed = isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
-            if place.own_span is not None:
-                place.own_span.end(error=error if place.has_failed else None, is_complete=place.has_failed)
+            frame.has_failed = is_failure
+            frame.run.around.note_steps(frame.tail())
+            self._end_run(frame.run, is_complete=is_failure, error=error if is_failure else None)
+        elif isinstance(frame, GraphFrame):
+            frame.has_failed = isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
+            if frame.own_span is not None:
+                frame.own_span.end(error=error if frame.has_failed else None, is_complete=frame.has_failed)
 
     # --- tools and models ----------------------------------------------------------------------------
     def begin_tool(
@@ -205,20 +219,20 @@ class GraphRecorder:
         call_id: str | None,
     ) -> None:
         """Begin a tool; outside graphs it is none of ours."""
-        place = self._places.get(parent_id) if parent_id is not None else None
-        if place is not None:
-            self._open(run_id, self._calls.begin_tool(place, serialized, arguments, call_id))
+        frame = self._frames.get(parent_id) if parent_id is not None else None
+        if frame is not None:
+            self._open(run_id, self._calls.begin_tool(frame, serialized, arguments, call_id))
 
     def end_tool(self, run_id: int, output: Any) -> None:
         """End a tool that returned *output*."""
         tool = self._close(run_id)
-        if isinstance(tool, Tool):
+        if isinstance(tool, ToolFrame):
             self._calls.end_tool(tool, output)
 
     def fail_tool(self, run_id: int, error: BaseException) -> None:
         """End a tool that raised *error*."""
         tool = self._close(run_id)
-        if isinstance(tool, Tool):
+        if isinstance(tool, ToolFrame):
             self._calls.fail_tool(tool, error)
 
     def begin_chat(
@@ -231,20 +245,20 @@ class GraphRecorder:
         asked: Mapping[str, Any],
     ) -> None:
         """Begin a model call; outside graphs it is none of ours."""
-        place = self._places.get(parent_id) if parent_id is not None else None
-        if place is not None:
-            self._open(run_id, self._calls.begin_chat(place, serialized, sent, metadata, asked))
+        frame = self._frames.get(parent_id) if parent_id is not None else None
+        if frame is not None:
+            self._open(run_id, self._calls.begin_chat(frame, serialized, sent, metadata, asked))
 
     def end_chat(self, run_id: int, result: LLMResult) -> None:
         """End a model call that was answered."""
         chat = self._close(run_id)
-        if isinstance(chat, Chat):
+        if isinstance(chat, ChatFrame):
             self._calls.end_chat(chat, result)
 
     def fail_chat(self, run_id: int, error: BaseException) -> None:
         """End a model call that failed."""
         chat = self._close(run_id)
-        if isinstance(chat, Chat):
+        if isinstance(chat, ChatFrame):
             self._calls.fail_chat(chat, error)
 
     # --- runs ----------------------------------------------------------------------------------------
@@ -255,7 +269,7 @@ class GraphRecorder:
                 if run is not None:
                     self._end_run(run, is_complete=False)
 
-    def _begin_run(self, started: Started) -> Graph:
+    def _begin_run(self, started: StartedRunnable) -> GraphFrame:
         self._end_vanished()
         thread_id = started.metadata.get("thread_id")
         thread_id = str(thread_id) if thread_id is not None else None
@@ -264,19 +278,19 @@ class GraphRecorder:
         span = self._recorder.start_run(started.name, task=task, conversation_id=thread_id)
         for what in lost:
             span.lose(what)
-        given = 0 if isinstance(started.inputs, Command) else len(given_of(started.inputs).messages)
-        run = Run(started.id, started.name, span, thread_id, given, around=around())
+        n_given = 0 if isinstance(started.inputs, Command) else len(read_input(started.inputs).messages)
+        run = OutermostRun(started.id, started.name, span, thread_id, n_given, around=around())
         if started.inputs is not None and not isinstance(started.inputs, Command):
             texts = [str(part.get("content", "")) for message in task for part in message.parts]
             run.task = "\n".join(filter(None, texts))[:_MAX_TASK_CHARS]
-        graph = Graph(run, started.name, span.context, origin=run.around.grounds)
+        graph = GraphFrame(run, started.name, span.context, origin=run.around.predecessors)
         self._remember(self._runs, run.id, run)
         self._open(started.id, graph)
         return graph
 
-    def _end_graph(self, run_id: int, graph: Graph, output: Any) -> None:
+    def _end_graph(self, run_id: int, graph: GraphFrame, output: Any) -> None:
         if run_id == graph.run.id:
-            graph.run.around.hear(graph.tail())
+            graph.run.around.note_steps(graph.tail())
             self._end_run(graph.run, output=output, is_complete=not graph.run.is_interrupted)
             return
         graph.output = output
@@ -284,79 +298,79 @@ class GraphRecorder:
             graph.own_span.end()
 
     def _end_run(
-        self, run: Run, *, output: Any = None, error: BaseException | None = None, is_complete: bool = True
+        self, run: OutermostRun, *, output: Any = None, error: BaseException | None = None, is_complete: bool = True
     ) -> None:
         with self._lock:
             if self._runs.pop(run.id, None) is None:
                 return
-        for run_id, place in reversed(list(run.open.items())):  # children before those they belong to
-            self._places.pop(run_id, None)
-            self._abandon(place)
+        for run_id, frame in reversed(list(run.open.items())):  # children before those they belong to
+            self._frames.pop(run_id, None)
+            self._abandon(frame)
         run.open.clear()
         run.errors.clear()
         if run.is_interrupted:
             run.span.add({words.RUN_INTERRUPTED: True})
-        answer = answer_of(output, run.span.losing(words.OUTPUT_MESSAGES))
+        answer = answer_of(output, run.span.loss_recorder(words.OUTPUT_MESSAGES))
         agents = list(run.agents.values())
         run.span.end(output=answer, agents=agents, error=error, is_complete=is_complete, result=output)
 
-    def _abandon(self, place: Place) -> None:
+    def _abandon(self, frame: Frame) -> None:
         """End the span of a place that its run has outlived."""
-        if isinstance(place, Node):
-            self._nodes.cancel(place)
-        elif isinstance(place, Tool):
-            place.span.add({own_words.STEP_CANCELLED: True})
-            place.span.end()
-        elif isinstance(place, Chat):
-            place.span.end()
-        elif isinstance(place, Graph) and place.own_span is not None:
-            place.own_span.end(is_complete=False)
+        if isinstance(frame, NodeFrame):
+            self._nodes.cancel(frame)
+        elif isinstance(frame, ToolFrame):
+            frame.span.add({own_words.STEP_CANCELLED: True})
+            frame.span.end()
+        elif isinstance(frame, ChatFrame):
+            frame.span.end()
+        elif isinstance(frame, GraphFrame) and frame.own_span is not None:
+            frame.own_span.end(is_complete=False)
 
     # --- graphs and nodes ----------------------------------------------------------------------------
-    def _begin_node(self, started: Started, superstep: int, place: Place | None) -> None:
-        graph = self._graph(started.parent_id, place)
+    def _begin_node(self, started: StartedRunnable, superstep: int, frame: Frame | None) -> None:
+        graph = self._graph(started.parent_id, frame)
         if graph is None:
             return
         if started.name == _START or _HIDDEN_TAG in started.tags:
-            self._open(started.id, Chain(graph.run, graph, started.name))
+            self._open(started.id, ChainFrame(graph.run, graph, started.name))
             return
         node = self._nodes.begin(graph, started.name, superstep, started.inputs, started.metadata)
         self._open(started.id, node)
 
-    def _graph(self, run_id: int | None, place: Place | None) -> Graph | None:
+    def _graph(self, run_id: int | None, frame: Frame | None) -> GraphFrame | None:
         """Find the graph that a node's parent is; a plain runnable with a node in it turns out to be one."""
-        if isinstance(place, Graph):
-            return place
-        if isinstance(place, Chain) and run_id is not None:
-            graph = self._begin_inner(place)
-            graph.definition = place.definition
+        if isinstance(frame, GraphFrame):
+            return frame
+        if isinstance(frame, ChainFrame) and run_id is not None:
+            graph = self._begin_inner(frame)
+            graph.definition = frame.definition
             self._open(run_id, graph)
             return graph
         with self._lock:
             waiting = self._waiting.pop(run_id, None) if run_id is not None else None
         return self._begin_run(waiting) if waiting is not None else None
 
-    def _begin_inner(self, place: Chain) -> Graph:
-        by = actor(place)
-        if isinstance(by, Node):
-            return self._begin_member(place, by)
-        own_span = self._recorder.start_run(place.name, parent=by.context)
-        origin = [by.span.call] if isinstance(by, Tool) else []
-        return Graph(place.run, place.name, own_span.context, origin=origin, is_inner=True, own_span=own_span)
+    def _begin_inner(self, frame: ChainFrame) -> GraphFrame:
+        by = find_actor(frame)
+        if isinstance(by, NodeFrame):
+            return self._begin_member(frame, by)
+        own_span = self._recorder.start_run(frame.name, parent=by.context)
+        origin = [by.span.call] if isinstance(by, ToolFrame) else []
+        return GraphFrame(frame.run, frame.name, own_span.context, origin=origin, is_inner=True, own_span=own_span)
 
-    def _begin_member(self, place: Chain, node: Node) -> Graph:
+    def _begin_member(self, frame: ChainFrame, node: NodeFrame) -> GraphFrame:
         """Begin a graph within a node. The span of a node that is that graph goes on as it; others get their own."""
-        own_span, name = None, place.name
+        own_span, name = None, frame.name
         if node.name in node.graph.definition.subgraphs and not node.members:
             self._make_team(node, node.agent if name == DEFAULT_GRAPH_NAME else name)
         else:
             own_span = self._recorder.start_run(name, parent=self._make_team(node, node.agent).context)
-        context, origin = (own_span or node).context, grounds_of(node, place.inputs)
-        graph = Graph(node.run, name, context, node, origin, is_inner=True, own_span=own_span)
+        context, origin = (own_span or node).context, subgraph_predecessors(node, frame.inputs)
+        graph = GraphFrame(node.run, name, context, node, origin, is_inner=True, own_span=own_span)
         node.members.append(graph)
         return graph
 
-    def _make_team(self, node: Node, name: str) -> RunSpan:
+    def _make_team(self, node: NodeFrame, name: str) -> RunSpan:
         """Let a node's span go on as that of a team, if it does not yet."""
         if node.team_span is None:
             self._nodes.give_span(node)
@@ -364,42 +378,42 @@ class GraphRecorder:
             node.team_span = node.span.as_run(name)
         return node.team_span
 
-    def _is_task(self, started: Started, place: Place) -> bool:
+    def _is_task(self, started: StartedRunnable, frame: Frame) -> bool:
         """Return whether this is a task of the functional API, which a node (the entrypoint) has called."""
         path: Sequence[Any] = started.metadata.get("langgraph_path") or ()
         if not (len(path) > 2 and path[0] == _PUSH and path[-1] is True):
             return False
-        by = actor(place)
-        return isinstance(by, Node) and started.metadata.get("langgraph_checkpoint_ns") != by.namespace
+        by = find_actor(frame)
+        return isinstance(by, NodeFrame) and started.metadata.get("langgraph_checkpoint_ns") != by.namespace
 
-    def _begin_task(self, started: Started, place: Place) -> None:
-        caller = actor(place)
-        assert isinstance(caller, Node)
+    def _begin_task(self, started: StartedRunnable, frame: Frame) -> None:
+        caller = find_actor(frame)
+        assert isinstance(caller, NodeFrame)
         tasks = self._tasks(caller)
         generation = max(tasks.supersteps, default=0) + 1
         self._open(started.id, self._nodes.begin(tasks, started.name, generation, started.inputs, started.metadata))
 
-    def _tasks(self, caller: Node) -> Graph:
+    def _tasks(self, caller: NodeFrame) -> GraphFrame:
         if caller.tasks is None:
             context = self._make_team(caller, caller.name).context
-            caller.tasks = Graph(caller.run, caller.name, context, caller, list(caller.builds_on), is_inner=True)
+            caller.tasks = GraphFrame(caller.run, caller.name, context, caller, list(caller.builds_on), is_inner=True)
             caller.tasks.has_tasks = True
             caller.members.append(caller.tasks)
         return caller.tasks
 
     # --- what is open --------------------------------------------------------------------------------
 
-    def _open(self, run_id: int, place: Place) -> None:
-        self._places[run_id] = place
-        place.run.open[run_id] = place
+    def _open(self, run_id: int, frame: Frame) -> None:
+        self._frames[run_id] = frame
+        frame.run.open[run_id] = frame
 
-    def _close(self, run_id: int) -> Place | None:
+    def _close(self, run_id: int) -> Frame | None:
         if self._waiting:
             self._waiting.pop(run_id, None)
-        place = self._places.pop(run_id, None)
-        if place is not None:
-            place.run.open.pop(run_id, None)
-        return place
+        frame = self._frames.pop(run_id, None)
+        if frame is not None:
+            frame.run.open.pop(run_id, None)
+        return frame
 
     def _remember(self, among: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         """Keep *value*; what is over the limit goes, the oldest first."""

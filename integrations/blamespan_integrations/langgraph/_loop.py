@@ -1,14 +1,20 @@
 """What LangGraph does without a callback: go on from a checkpoint, pause at a breakpoint, answer from a cache.
 
 A few methods of LangGraph's loop are wrapped to hear of these; each where a release has it, and none changes
-what it returns. Which run wrote a checkpoint is kept beside it (`_links`): state, config, metadata and what streams
-emit stay as they are, unless the program asks for links across processes.
+what it returns. State, config, metadata and what streams emit stay as they are.
+
+Which run wrote which checkpoint is kept in this process, by thread, namespace and checkpoint, so that a run that goes
+on from there links to it. Where the program asks for it (`link_checkpoints=True`) it also stands in the checkpoint's
+metadata, under keys of ours, and a run in another process links as well.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
@@ -16,16 +22,89 @@ from weakref import WeakKeyDictionary, finalize, ref
 from langgraph.errors import GraphInterrupt, NodeTimeoutError
 from langgraph.pregel.protocol import PregelProtocol
 from langgraph.types import Command
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from blamespan import conventions as words
 from blamespan.instrumenting.guard import guard
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
+from blamespan_integrations.langgraph._frames import Definition, OutermostRun, RequestedCall
 from blamespan_integrations.langgraph._graphs import GraphRecorder
-from blamespan_integrations.langgraph._links import OURS, CheckpointOrigin, find_origin, remember_origin
-from blamespan_integrations.langgraph._places import Call, Definition, Run
 
-__all__ = ["restore", "wrap"]
+__all__ = ["OURS", "CheckpointOrigin", "find_origin", "remember_origin", "restore", "wrap"]
+
+_RUN_KEY = "blamespan.traceparent"
+"""str: the run that wrote a checkpoint, as W3C `traceparent`."""
+_CALLS_KEY = "blamespan.calls"
+"""str: JSON, the agents that asked for the tool calls still open, by call id."""
+OURS = (_RUN_KEY, _CALLS_KEY)
+"""The keys of ours in a checkpoint's metadata."""
+_MAX_CHECKPOINTS = 10_000
+"""The latest, about 500 bytes each: of a run one for every superstep."""
+_PROPAGATOR = TraceContextTextMapPropagator()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOrigin:
+    """The run that wrote a checkpoint.
+
+    Attributes:
+        run: Its span.
+        calls: The agents that asked for the tool calls still open, by call id.
+        task: What was asked first; known within this process alone.
+    """
+
+    run: SpanContext
+    calls: Mapping[str, str]
+    task: str = ""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Return it as a checkpoint's metadata say it."""
+        carrier: dict[str, str] = {}
+        _PROPAGATOR.inject(carrier, trace.set_span_in_context(NonRecordingSpan(self.run)))
+        metadata = {_RUN_KEY: carrier["traceparent"]} if carrier else {}
+        return metadata | ({_CALLS_KEY: json.dumps(dict(self.calls))} if self.calls else {})
+
+
+_Key = tuple[str, str, str]
+_origins: dict[_Key, CheckpointOrigin] = {}
+"""The oldest first. Of the process, not of an instrumentor: recording may be switched off and on between two runs."""
+
+
+def remember_origin(config: Mapping[str, Any], checkpoint_id: str, origin: CheckpointOrigin) -> None:
+    """Keep *origin* of a checkpoint of the thread that *config* names."""
+    if not origin.run.is_valid:
+        return
+    _origins[_key(config, checkpoint_id)] = origin
+    with suppress(StopIteration, RuntimeError):  # another thread is at it. No lock: a finalizer may save a checkpoint
+        while len(_origins) > _MAX_CHECKPOINTS:
+            _origins.pop(next(iter(_origins)), None)
+
+
+def find_origin(config: Mapping[str, Any], checkpoint_id: str, metadata: Mapping[str, Any]) -> CheckpointOrigin | None:
+    """Return the origin of a checkpoint as kept in this process, else as its *metadata* say, else None."""
+    origin = _origins.get(_key(config, checkpoint_id))
+    if origin is not None:
+        return origin
+    run = _span_context(metadata.get(_RUN_KEY))
+    return CheckpointOrigin(run, json.loads(metadata.get(_CALLS_KEY) or "{}")) if run is not None else None
+
+
+def _key(config: Mapping[str, Any], checkpoint_id: str) -> _Key:
+    named = config.get("configurable") or {}
+    return str(named.get("thread_id", "")), str(named.get("checkpoint_ns", "")), checkpoint_id
+
+
+def _span_context(traceparent: object) -> SpanContext | None:
+    if not isinstance(traceparent, str):
+        return None
+    span = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context()))
+    return span.get_span_context() if isinstance(span, NonRecordingSpan) and span.get_span_context().is_valid else None
+
 
 _LOOP = "langgraph.pregel._loop"
 _NOT_BY_A_RUN = ("update", "fork")
@@ -36,13 +115,13 @@ _EDGE_CHANNELS = ("branch:to:", "join:")
 """How LangGraph's channels for edges begin; others are keys of the state."""
 
 
-class _Hooks:
+class _LoopHooks:
     """The wrappers around one recorder; `Any` stands for LangGraph's loop, which is not public."""
 
     def __init__(self, graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
         self._graphs = graphs
         self._stamps_checkpoints = stamps_checkpoints
-        self._runs: WeakKeyDictionary[Any, ref[Run]] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[Any, ref[OutermostRun]] = WeakKeyDictionary()
         """The run of each outermost loop, kept by the recorder: a run may hold its loop, by an exception's frames."""
         self._unread: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         """Where to read on, by loop: the checkpoint it starts from was not written by a run."""
@@ -76,7 +155,7 @@ class _Hooks:
             with guard("langgraph: find the run that a run goes on from"):
                 config, updates = self._unread.pop(loop, None), 0
                 while config is not None and updates < _MAX_UPDATES:
-                    config, updates = self._read(loop, await loop.checkpointer.aget_tuple(config)), updates + 1
+                    config, updates = self._read_on(loop, await loop.checkpointer.aget_tuple(config)), updates + 1
             return entered
 
         return wrapper
@@ -87,7 +166,7 @@ class _Hooks:
         @functools.wraps(original)
         def wrapper(loop: Any, *args: Any) -> Any:
             with guard("langgraph: note the run in a checkpoint"):
-                args = self._noted(loop, args)
+                args = self._note_origin(loop, args)
             return original(loop, *args)
 
         return wrapper
@@ -124,7 +203,7 @@ class _Hooks:
         def wrapper(loop: Any) -> Any:
             try:
                 if loop.manager is not None:
-                    self._graphs.took(loop.manager.run_id.int, [_edges_of(task) for task in loop.tasks.values()])
+                    self._graphs.note_edges(loop.manager.run_id.int, [_edges_of(task) for task in loop.tasks.values()])
             except Exception as error:
                 report("langgraph: note which edges were taken", error)
             return original(loop)
@@ -176,16 +255,18 @@ class _Hooks:
             self._unread[loop] = config
             return
         while config is not None and updates < _MAX_UPDATES:
-            config, updates = self._read(loop, loop.checkpointer.get_tuple(config)), updates + 1
+            config, updates = self._read_on(loop, loop.checkpointer.get_tuple(config)), updates + 1
 
-    def _read(self, loop: Any, saved: Any) -> Any:
+    def _read_on(self, loop: Any, saved: Any) -> Any:
         """Link to the run that wrote *saved*; where none did, tell where to read on."""
         run = self._run_of(loop)
         if run is None or saved is None or self._link(run, saved.config, saved.checkpoint["id"], saved.metadata):
             return None
         return saved.parent_config if saved.metadata.get("source") in _NOT_BY_A_RUN else None
 
-    def _link(self, run: Run, config: Mapping[str, Any], checkpoint_id: str, metadata: Mapping[str, Any]) -> bool:
+    def _link(
+        self, run: OutermostRun, config: Mapping[str, Any], checkpoint_id: str, metadata: Mapping[str, Any]
+    ) -> bool:
         origin = find_origin(config, checkpoint_id, metadata)
         if origin is None:
             return False
@@ -194,14 +275,14 @@ class _Hooks:
         if origin.task and run.goes_on == "continues":
             run.task = origin.task
             run.span.add({words.RUN_TASK: origin.task})
-        run.calls.update({call_id: Call(agent, None) for call_id, agent in origin.calls.items()})
+        run.calls.update({call_id: RequestedCall(agent, None) for call_id, agent in origin.calls.items()})
         return True
 
-    def _run_of(self, loop: Any) -> Run | None:
-        found = self._runs.get(loop)
-        return found() if found is not None else None
+    def _run_of(self, loop: Any) -> OutermostRun | None:
+        run_reference = self._runs.get(loop)
+        return run_reference() if run_reference is not None else None
 
-    def _noted(self, loop: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _note_origin(self, loop: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         run = self._run_of(loop)
         *before, config, checkpoint, metadata, new_versions = args
         if run is None or not isinstance(metadata, Mapping):
@@ -255,8 +336,8 @@ def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
         graphs: Where to record.
         stamps_checkpoints: Whether the run that saves a checkpoint is written into the checkpoint's metadata.
     """
-    hooks = _Hooks(graphs, stamps_checkpoints=stamps_checkpoints)
-    for place, name, make in (
+    hooks = _LoopHooks(graphs, stamps_checkpoints=stamps_checkpoints)
+    for owner_path, name, make in (
         (f"{_LOOP}:PregelLoop", "_first", hooks.first),
         (f"{_LOOP}:PregelLoop", "after_tick", hooks.after_tick),
         (f"{_LOOP}:AsyncPregelLoop", "__aenter__", hooks.aenter),
@@ -269,7 +350,7 @@ def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
         ("langgraph.pregel._retry", "_arun_with_timeout", hooks.run_with_timeout),
     ):
         with guard("langgraph: hear of what has no callback"):
-            owner = resolve_name(place)
+            owner = resolve_name(owner_path)
             original = vars(owner).get(name)
             if original is not None:
                 ours = make(original)
@@ -278,7 +359,7 @@ def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
 
 
 def restore() -> None:
-    """Give LangGraph its own methods back, where nobody else has wrapped them since."""
+    """Put LangGraph's own methods back, where nobody else has wrapped them since."""
     while _replaced:
         owner, name, original, ours = _replaced.pop()
         if vars(owner).get(name) is ours:

@@ -48,7 +48,7 @@ _ROLES |= {"system": "system", "developer": "system", "tool": "tool", "function"
 
 
 is_kind_of: Callable[[type, type], bool] = lru_cache(maxsize=1_024)(issubclass)
-"""Tells whether a class derives from a pydantic one; asked of the classes each time, that costs 1 us."""
+"""Returns whether a class derives from a pydantic one; asked of the classes each time, that costs 1 us."""
 
 
 def is_message(value: Any) -> bool:
@@ -93,8 +93,8 @@ def to_message(value: Any) -> Message:
 
 def message_id(value: Any) -> str | None:
     """Read the id of a message, if it has one."""
-    found = value.get("id") if type(value) is dict else getattr(value, "id", None)
-    return found if isinstance(found, str) and found else None
+    identifier = value.get("id") if type(value) is dict else getattr(value, "id", None)
+    return identifier if isinstance(identifier, str) and identifier else None
 
 
 def message_text(value: Any) -> str:
@@ -192,7 +192,7 @@ def as_text(value: Any, lost: Lost | None = None) -> str:
 
     Args:
         value: Anything.
-        lost: Told what could not be written and why; in its place stands its type.
+        lost: Called with what could not be written and why; in its place stands its type.
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -259,7 +259,7 @@ class _Writing:
     """Makes a value such that JSON holds it. Nothing in the value can make it raise or run on.
 
     Args:
-        lost: Told what could not be written and why.
+        lost: Called with what could not be written and why.
     """
 
     __slots__ = ("_above", "_left", "_lost")
@@ -315,8 +315,8 @@ class _Writing:
         state = as_state(value)
         if state is None:
             return _shown(value)
-        found = {key: self.plain(item, depth) for key, item in islice(state.items(), max(0, self._left))}
-        return {**found, _LEFT_OUT: len(state) - len(found)} if len(found) < len(state) else found
+        fields = {key: self.plain(item, depth) for key, item in islice(state.items(), max(0, self._left))}
+        return {**fields, _LEFT_OUT: len(state) - len(fields)} if len(fields) < len(state) else fields
 
     def _bytes(self, value: bytes) -> str:
         try:
@@ -335,7 +335,7 @@ _MAX_INTEGER_BITS = 14_000
 _MAX_DEPTH = 20
 """States nest a few levels."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
-"""Says nothing, and is another one in every run."""
+"""An address: it means nothing, and is another one in every run."""
 _MAX_ADDRESSED = 1_000
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from blamespan_integrations.langgraph._frames import GraphFrame, NodeIdentity
 from blamespan_integrations.langgraph._order import ERROR_HANDLER
-from blamespan_integrations.langgraph._places import Graph, Part
 
-__all__ = ["DEFAULT_GRAPH_NAME", "is_hook", "part_of", "prebuilt_owner"]
+__all__ = ["DEFAULT_GRAPH_NAME", "identify", "is_hook", "prebuilt_owner"]
 
 DEFAULT_GRAPH_NAME = "LangGraph"
 """What LangGraph calls a graph without a name."""
@@ -22,17 +22,19 @@ _MAX_NAMESAKES = 1_000
 _HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 
 
-def part_of(graph: Graph, node: str, metadata: Mapping[str, Any]) -> Part:
-    """Tell which agent *node* of *graph* is, by a name that is its own in the run."""
+def identify(graph: GraphFrame, node: str, metadata: Mapping[str, Any]) -> NodeIdentity:
+    """Return which agent *node* of *graph* is, by a name that is its own in the run."""
     owner = prebuilt_owner(metadata) if node in _MODEL_NODES else None
-    known = graph.parts.get((node, owner))
-    if known is None:
+    identity = graph.parts.get((node, owner))
+    if identity is None:
         agent, agent_id = _unique_name(graph, node, owner)
-        known = graph.parts[node, owner] = Part(agent, agent_id, graph.run.memory.of(f"{agent}/{node}"), is_hook(node))
-    return known
+        identity = graph.parts[node, owner] = NodeIdentity(
+            agent, agent_id, graph.run.memory.of(f"{agent}/{node}"), is_hook(node)
+        )
+    return identity
 
 
-def _unique_name(graph: Graph, node: str, owner: str | None) -> tuple[str, str | None]:
+def _unique_name(graph: GraphFrame, node: str, owner: str | None) -> tuple[str, str | None]:
     """Name an agent; one that stands elsewhere, in a graph of its own, but has a name already taken gets another.
 
     Returns:
@@ -43,12 +45,12 @@ def _unique_name(graph: Graph, node: str, owner: str | None) -> tuple[str, str |
     if node.startswith(ERROR_HANDLER):
         prebuilt = f"{node.removeprefix(ERROR_HANDLER)}.error_handler"
     path = prebuilt or (f"{team}/{node}" if team else node)
-    stands = graph.node.name if prebuilt and graph.node is not None else None
-    where = f"{stands}/{prebuilt}" if stands not in (None, prebuilt) else path
+    node_name = graph.node.name if prebuilt and graph.node is not None else None
+    where = f"{node_name}/{prebuilt}" if node_name not in (None, prebuilt) else path
     numbered = (f"{where}#{number}" for number in range(2, _MAX_NAMESAKES))
     for name in chain((prebuilt or node, path, where), numbered):
-        place, definition = graph.run.owners.setdefault(name, (where, graph.definition.id))
-        if place == where or (definition is not None and definition == graph.definition.id):
+        owner_place, definition = graph.run.owners.setdefault(name, (where, graph.definition.id))
+        if owner_place == where or (definition is not None and definition == graph.definition.id):
             return name, where if where != name else None
     return where, None
 
@@ -60,12 +62,12 @@ def is_hook(node: str) -> bool:
 
 def prebuilt_owner(metadata: Mapping[str, Any]) -> str | None:
     """Name the agent made by `create_agent(name=...)` that a node belongs to, if it belongs to one."""
-    given = metadata.get("lc_agent_name")
+    name = metadata.get("lc_agent_name")
     is_prebuilt = metadata.get("ls_integration") == "langchain_create_agent"
-    return given if is_prebuilt and isinstance(given, str) and given else None
+    return name if is_prebuilt and isinstance(name, str) and name else None
 
 
-def _team_name(graph: Graph) -> str:
+def _team_name(graph: GraphFrame) -> str:
     """Name a graph within the run; the outermost has none."""
     if not graph.is_inner:
         return ""
@@ -74,7 +76,7 @@ def _team_name(graph: Graph) -> str:
     return graph.node.agent
 
 
-def _prebuilt_name(graph: Graph, team: str, node: str, owner: str | None) -> str | None:
+def _prebuilt_name(graph: GraphFrame, team: str, node: str, owner: str | None) -> str | None:
     if node not in _MODEL_NODES:
         return None
     if owner is not None or not graph.definition.is_prebuilt:

@@ -29,7 +29,7 @@ class _Hook:
         self._is_registered = False
 
     def get(self) -> BaseCallbackHandler | None:
-        """Give the handler while recording is on."""
+        """Return the handler while recording is on."""
         return self.handler
 
     def register(self) -> None:

@@ -8,8 +8,7 @@ Nothing here makes a span current. The integration does, around the framework's 
 across a `yield`.
 """
 
-from blamespan_integrations.recording.around import Around, around
 from blamespan_integrations.recording.recorder import Recorder
-from blamespan_integrations.recording.spans import AgentSpan, ChatSpan, RunSpan, StepRef, ToolSpan
+from blamespan_integrations.recording.spans import AgentSpan, Around, ChatSpan, RunSpan, StepRef, ToolSpan, around
 
 __all__ = ["AgentSpan", "Around", "ChatSpan", "Recorder", "RunSpan", "StepRef", "ToolSpan", "around"]

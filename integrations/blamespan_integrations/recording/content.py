@@ -14,17 +14,18 @@ from blamespan.instrumenting.settings import ContentSettings
 from blamespan.rebuilding.messages import Message, Part
 from blamespan.rebuilding.state_text import state_lines, state_text
 from blamespan.trace import Agent, AttributeValue
-from blamespan_integrations.recording.fitting import (
+from blamespan_integrations.recording.json_encoding import (
+    Json,
+    Plain,
     encode,
     encode_spaced,
+    fit_messages,
+    fit_value,
     fits,
-    fitted_messages,
-    fitted_value,
-    quoted,
-    well_formed,
+    quote_json,
+    replace_surrogates,
 )
 from blamespan_integrations.recording.masking import MASKED, REMEMBERED_CHARS, UUID, Masker
-from blamespan_integrations.recording.plain import Json, Plain
 from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET
 
 __all__ = ["ContentPolicy", "Contents"]
@@ -48,7 +49,7 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
 }
 """Fields a part must have. Source: GenAI message JSON schemas of the semantic conventions."""
 _OPENINGS = {kind: f'{{"type":"{kind}","content":' for kind in ("text", "reasoning")}
-_ROLES = {role: quoted(role) for role in ("system", "user", "assistant", "tool")}
+_ROLES = {role: quote_json(role) for role in ("system", "user", "assistant", "tool")}
 _PART_NAMES = frozenset({"type", "id", "name", "modality", "mime_type"})
 """Fields of a part that are no content."""
 
@@ -62,7 +63,7 @@ class ContentPolicy:
         masker: What is masked in them.
         max_bytes: Most UTF-8 bytes one value may have.
         name: Masks a name; the same few come again and again, so it remembers some.
-        quoted: Masks a text and writes it as JSON, and remembers some; None where the program masks by a function
+        quote_json: Masks a text and writes it as JSON, and remembers some; None where the program masks by a function
             of its own.
     """
 
@@ -70,7 +71,7 @@ class ContentPolicy:
     masker: Masker
     max_bytes: int
     name: Callable[[str], str]
-    quoted: Callable[[str], str] | None
+    quote_json: Callable[[str], str] | None
 
     @classmethod
     def of(cls, settings: ContentSettings, max_value_chars: int | None = None) -> ContentPolicy:
@@ -80,16 +81,20 @@ class ContentPolicy:
 
         @lru_cache(maxsize=1_024)
         def name(name: str) -> str:
-            return well_formed(masker.name(name))
+            return replace_surrogates(masker.name(name))
 
         @lru_cache(maxsize=256)
-        def remembered(text: str) -> str:
-            return quoted(masker.text(text, limit, _ignore))
+        def quote_remembered(text: str) -> str:
+            return quote_json(masker.text(text, limit, _ignore))
 
-        def written(text: str) -> str:
-            return remembered(text) if len(text) <= REMEMBERED_CHARS else quoted(masker.text(text, limit, _ignore))
+        def quote_masked(text: str) -> str:
+            return (
+                quote_remembered(text)
+                if len(text) <= REMEMBERED_CHARS
+                else quote_json(masker.text(text, limit, _ignore))
+            )
 
-        return cls(settings.capture, masker, limit, name, written if settings.mask is None else None)
+        return cls(settings.capture, masker, limit, name, quote_masked if settings.mask is None else None)
 
 
 class Contents:
@@ -135,11 +140,11 @@ class Contents:
             self._withhold(key, text)
             return None
         limit = min(limit or self._policy.max_bytes, self._policy.max_bytes)
-        masked = self._policy.masker.text(text, limit, self._loses(key))
+        masked = self._policy.masker.text(text, limit, self._loss_recorder(key))
         is_cut = len(text) > limit + LONGEST_SECRET
         if not is_cut and fits(masked, limit):
             return masked
-        encoded = well_formed(masked).encode()
+        encoded = replace_surrogates(masked).encode()
         if is_cut or len(encoded) > limit:
             self._cut[key] = _size(text)
         return encoded[:limit].decode("utf-8", "ignore")
@@ -151,21 +156,21 @@ class Contents:
             return None
         limit = self._policy.max_bytes
         if type(value) is str:
-            parsed = _parsed(value) if limit < len(value) <= _PARSED_LIMITS * limit else None
+            parsed = _parse_json(value) if limit < len(value) <= _PARSED_LIMITS * limit else None
             if parsed is None:
                 return self.text(key, value)
             value = parsed
-        plain = Plain(self._policy.masker, limit, self._loses(key))
-        found = plain.of(value)
-        if isinstance(found, str):
-            return self.text(key, found)
-        text = encode_spaced(found)
+        plain = Plain(self._policy.masker, limit, self._loss_recorder(key))
+        json_value = plain.of(value)
+        if isinstance(json_value, str):
+            return self.text(key, json_value)
+        text = encode_spaced(json_value)
         if fits(text, limit) and not plain.omitted:
             return text
         size = _size(text) + plain.omitted
         if size > limit or plain.omitted:
             self._cut[key] = size
-        return fitted_value(found, limit)
+        return fit_value(json_value, limit)
 
     def messages(self, key: str, messages: Sequence[Message]) -> str:
         """Write messages as JSON: the longest texts are cut, then the oldest messages left out.
@@ -180,17 +185,17 @@ class Contents:
         if text is not None and fits(text, limit):
             return text
         most = max(1, limit // _LEAST_MESSAGE_BYTES)
-        kept = messages if len(messages) <= most else messages[-most:]
-        plain = Plain(self._policy.masker, self._per_text(kept), self._loses(key))
-        found = [self._message(message, plain, most) for message in kept]
-        text = encode(found)
-        if fits(text, limit) and not plain.omitted and len(kept) == len(messages):
+        newest = messages if len(messages) <= most else messages[-most:]
+        plain = Plain(self._policy.masker, self._per_text(newest), self._loss_recorder(key))
+        rows = [self._message(message, plain, most) for message in newest]
+        text = encode(rows)
+        if fits(text, limit) and not plain.omitted and len(newest) == len(messages):
             return text
-        text = well_formed(text)
+        text = replace_surrogates(text)
         size = len(text.encode()) + plain.omitted
-        if size > limit or len(kept) < len(messages):
+        if size > limit or len(newest) < len(messages):
             self._cut[key] = size
-        return fitted_messages(found, limit)
+        return fit_messages(rows, limit)
 
     def agents(self, agents: Sequence[Agent]) -> str:
         """Write the participants; without their descriptions where those do not fit, then only the first ones."""
@@ -207,25 +212,25 @@ class Contents:
 
     def extras(self, attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
         """Write what else an integration knows: numbers and names stay, other text is content."""
-        found: dict[str, AttributeValue] = {}
+        extras: dict[str, AttributeValue] = {}
         for key, value in attributes.items():
-            written = value if isinstance(value, _NUMBERS) else self._extra(str(key), value)
-            if written is not None:
-                found[str(key)] = written
-        return found
+            json_value = value if isinstance(value, _NUMBERS) else self._extra(str(key), value)
+            if json_value is not None:
+                extras[str(key)] = json_value
+        return extras
 
     def notes(self) -> dict[str, list[str] | list[int]]:
         """Write what is missing: `blamespan.truncated`, `blamespan.withheld`, `blamespan.lost`."""
-        found: dict[str, list[str] | list[int]] = {}
+        notes: dict[str, list[str] | list[int]] = {}
         if self._cut:
-            found |= {words.TRUNCATED: list(self._cut), words.ORIGINAL_BYTES: list(self._cut.values())}
+            notes |= {words.TRUNCATED: list(self._cut), words.ORIGINAL_BYTES: list(self._cut.values())}
         if self._withheld:
-            found |= {words.WITHHELD: list(self._withheld), words.WITHHELD_BYTES: list(self._withheld.values())}
+            notes |= {words.WITHHELD: list(self._withheld), words.WITHHELD_BYTES: list(self._withheld.values())}
         if self._lost:
-            found[words.LOST] = list(self._lost)
-        return found
+            notes[words.LOST] = list(self._lost)
+        return notes
 
-    def _loses(self, key: str) -> Callable[[str], None]:
+    def _loss_recorder(self, key: str) -> Callable[[str], None]:
         return lambda what: self.lose(f"{key}: {what}")
 
     def _withhold(self, key: str, value: object) -> None:
@@ -278,13 +283,13 @@ class Contents:
                 room -= len(text)
         if room < 0:
             return None
-        write = self._policy.quoted or self._quoted_by(key)
-        written: list[str] = []
+        write = self._policy.quote_json or self._make_quoter(key)
+        texts: list[str] = []
         for message in messages:
             parts = ",".join([f"{_OPENINGS[part['type']]}{write(part['content'])}}}" for part in message.parts])
-            name = "" if message.name is None else f',"name":{quoted(self.name(message.name))}'
-            written.append(f'{{"role":{_ROLES.get(message.role) or quoted(message.role)}{name},"parts":[{parts}]}}')
-        return f"[{','.join(written)}]"
+            name = "" if message.name is None else f',"name":{quote_json(self.name(message.name))}'
+            texts.append(f'{{"role":{_ROLES.get(message.role) or quote_json(message.role)}{name},"parts":[{parts}]}}')
+        return f"[{','.join(texts)}]"
 
     def _masked_states(self, message: Message) -> Message:
         """Write the states in a message as text, without what their keys say is secret."""
@@ -311,42 +316,42 @@ class Contents:
             }
         return [self._hidden(item) for item in value] if isinstance(value, list) else value
 
-    def _quoted_by(self, key: str) -> Callable[[str], str]:
-        """Give what masks a text by the program's own function and writes it as JSON."""
-        mask, limit, loses = self._policy.masker.text, self._policy.max_bytes, self._loses(key)
-        return lambda text: quoted(mask(text, limit, loses))
+    def _make_quoter(self, key: str) -> Callable[[str], str]:
+        """Return what masks a text by the program's own function and writes it as JSON."""
+        mask, limit, loses = self._policy.masker.text, self._policy.max_bytes, self._loss_recorder(key)
+        return lambda text: quote_json(mask(text, limit, loses))
 
     def _message(self, message: Message, plain: Plain, most: int) -> dict[str, Json]:
-        found: dict[str, Json] = {"role": message.role}
+        fields: dict[str, Json] = {"role": message.role}
         if message.name is not None:
-            found["name"] = self.name(message.name)
-        found["parts"] = [self._part(part, plain) for part in message.parts[:most]]
+            fields["name"] = self.name(message.name)
+        fields["parts"] = [self._part(part, plain) for part in message.parts[:most]]
         plain.renew()
-        return found
+        return fields
 
     def _part(self, part: Part, plain: Plain) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+        fields: dict[str, Json] = {}
         size = 0
         for field, value in part.items():
             if field in _PART_NAMES:
-                found[field] = None if value is None else self.name(value)
+                fields[field] = None if value is None else self.name(value)
             elif self._policy.capture:
-                found[field] = plain.of(value)
+                fields[field] = plain.of(value)
             else:
                 size += self._size_of(value)
-        for field in _REQUIRED.get(cast(str, found.get("type")), ()):
-            if found.get(field) is None:
-                found[field] = ""
+        for field in _REQUIRED.get(cast(str, fields.get("type")), ()):
+            if fields.get(field) is None:
+                fields[field] = ""
         if not self._policy.capture:
-            found["size_bytes"] = size
-        return found
+            fields["size_bytes"] = size
+        return fields
 
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _parsed(text: str) -> object | None:
+def _parse_json(text: str) -> object | None:
     """Read a long text that is JSON, so that it is cut as JSON."""
     if not text.lstrip().startswith(("{", "[")):
         return None

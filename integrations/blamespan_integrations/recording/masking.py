@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from html import unescape
+from unicodedata import normalize
 
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan_integrations.recording.command_lines import secrets_on_command_lines
-from blamespan_integrations.recording.escapes import Undone, undo_escapes
 from blamespan_integrations.recording.secret_keys import Meaning, is_secret_value, meaning_of, secrets_by_key, value_end
 from blamespan_integrations.recording.secret_patterns import (
     LONGEST_SECRET,
@@ -16,6 +17,7 @@ from blamespan_integrations.recording.secret_patterns import (
     ScannedText,
     Secret,
     secrets_by_form,
+    secrets_on_command_lines,
 )
 
 __all__ = ["MASKED", "REMEMBERED_CHARS", "UUID", "Masker", "mask_secrets"]
@@ -93,7 +95,7 @@ def mask_secrets(text: str) -> str:
     """Replace what is a secret, by its form or by the key it stands under: `[masked email]`."""
     secrets = _secrets_in(text)
     undone = undo_escapes(text)
-    levels: list[Undone] = []
+    levels: list[Unescaped] = []
     while undone is not None and len(levels) < _MOST_LEVELS:
         levels.append(undone)
         for start, end, mask in _secrets_in(undone.text):
@@ -101,7 +103,7 @@ def mask_secrets(text: str) -> str:
                 start, end = level.span(start, end)
             secrets.append((start, end, mask))
         undone = undo_escapes(undone.text)
-    return _replaced(text, secrets) if secrets else text
+    return _replace_secrets(text, secrets) if secrets else text
 
 
 _MOST_LEVELS = 3
@@ -116,16 +118,16 @@ def _secrets_in(text: str) -> list[Secret]:
 _mask_again = lru_cache(maxsize=256)(mask_secrets)
 
 
-def _replaced(text: str, secrets: list[Secret]) -> str:
+def _replace_secrets(text: str, secrets: list[Secret]) -> str:
     """Write *text* without *secrets*; of those that overlap the first and longest says what stands there."""
     secrets.sort(key=lambda secret: (secret[0], -secret[1]))
-    kept: list[str] = []
+    pieces: list[str] = []
     end = 0
     for start, stop, mask in secrets:
         if start >= end and start < stop:
-            kept += [text[end:start], mask]
+            pieces += [text[end:start], mask]
         end = max(end, stop)
-    return "".join([*kept, text[end:]])
+    return "".join([*pieces, text[end:]])
 
 
 def _masked_by(mask: Callable[[str], str], text: str, on_failure: Callable[[str], None]) -> str:
@@ -154,10 +156,98 @@ def _key_expression(keys: Iterable[str]) -> re.Pattern[str]:
 
 
 def _mask_keys(text: str, keys: re.Pattern[str]) -> str:
-    kept: list[str] = []
+    pieces: list[str] = []
     end = 0
-    while found := keys.search(text, end):
-        quote = found[1] or text[found.end()]  # with the backslashes of JSON within JSON
-        kept += [text[end : found.end()], quote, MASKED, quote]
-        end = value_end(text, found.end(), len(quote) - 1)
-    return "".join([*kept, text[end:]]) if kept else text
+    while match := keys.search(text, end):
+        quote = match[1] or text[match.end()]  # with the backslashes of JSON within JSON
+        pieces += [text[end : match.end()], quote, MASKED, quote]
+        end = value_end(text, match.end(), len(quote) - 1)
+    return "".join([*pieces, text[end:]]) if pieces else text
+
+
+class Unescaped:
+    """A text with its escapes undone.
+
+    Attributes:
+        text: The text.
+    """
+
+    __slots__ = ("_pieces", "_starts", "text")
+
+    def __init__(self, pieces: list[tuple[int, int, int]], text: str) -> None:
+        self._pieces = pieces
+        self._starts = [piece[0] for piece in pieces]
+        self.text = text
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return where in the text with its escapes stands what stands here from *start* to *end*."""
+        return self._place(start, is_end=False), self._place(end - 1, is_end=True)
+
+    def _place(self, at: int, *, is_end: bool) -> int:
+        start, first, last = self._pieces[bisect_right(self._starts, at) - 1]
+        is_escape = last - first != 0
+        if is_escape:
+            return last if is_end else first
+        return first + at - start + is_end
+
+
+def undo_escapes(text: str) -> Unescaped | None:
+    """Undo one level of escapes; None where there is none.
+
+    What is undone is only looked at, so what was no escape, as in the path of a Windows folder, does no harm.
+    """
+    if text.isascii():
+        if "\\" not in text and "%" not in text and "&" not in text:
+            return None
+        matches = _ASCII.finditer(text)
+    else:
+        matches = _ANY.finditer(text)
+    pieces: list[tuple[int, int, int]] = []
+    written: list[str] = []
+    size = at = 0
+    for match in matches:
+        start, end = match.span()
+        if start > at:
+            pieces.append((size, at, at))  # as it stands: no length of its own
+            written.append(text[at:start])
+            size += start - at
+        plain = _plain(match[0])
+        if plain:
+            pieces.append((size, start, end))
+            written.append(plain)
+            size += 1
+        at = end
+    if at == 0:
+        return None
+    if at < len(text):
+        pieces.append((size, at, at))
+        written.append(text[at:])
+    return Unescaped(pieces, "".join(written)) if pieces else None
+
+
+_ESCAPES = (
+    r"""\\(?:u[0-9a-fA-F]{4}|x[0-7][0-9a-fA-F]|["'/\\nrt])|%[2-7][0-9a-fA-F]"""
+    r"""|&(?:\#[0-9]{2,4}|\#x[0-9a-fA-F]{2,4}|quot|apos|amp|lt|gt);"""
+)
+_NO_WIDTH = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e007f"
+)
+_ASCII = re.compile(_ESCAPES)
+_ANY = re.compile(rf"{_ESCAPES}|[{_NO_WIDTH}]|[\uff01-\uff5e\u3000\u00a0\U0001d400-\U0001d7ff]")
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
+_WIDTHLESS = re.compile(f"[{_NO_WIDTH}]")
+
+
+def _plain(escape: str) -> str:
+    """Undo one escape: one character, or none."""
+    if escape[0] == "\\":
+        code = escape[2:]
+        character = chr(int(code, 16)) if code else _CONTROLS.get(escape[1], escape[1])
+    elif escape[0] == "%":
+        character = chr(int(escape[1:], 16))
+    elif escape[0] == "&":
+        character = unescape(escape)[:1]
+    else:
+        character = normalize("NFKC", escape)[:1]
+    return "" if _WIDTHLESS.match(character) else character

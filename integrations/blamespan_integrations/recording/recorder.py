@@ -18,20 +18,21 @@ from blamespan.outcomes.record_outcome import run_begins
 from blamespan.rebuilding.messages import Message
 from blamespan.trace import Agent, AttributeValue
 from blamespan_integrations.recording.content import ContentPolicy, Contents
-from blamespan_integrations.recording.outcome import RunOutcome
-from blamespan_integrations.recording.room import Room, span_limits
 from blamespan_integrations.recording.spans import (
     AGENT_KEY,
     CALL_KEY,
     AgentSpan,
+    AttributeBudget,
     ChatSpan,
+    RunOutcome,
     RunSpan,
     RunState,
     StepRef,
     ToolSpan,
-    chosen,
+    choose_extras,
     link_to,
     note_links,
+    span_limits,
 )
 
 __all__ = ["Recorder"]
@@ -94,13 +95,15 @@ class Recorder:
         """
         contents = Contents(self._policy)
         name = contents.name(name)
-        found = self._common(contents, words.OPERATION_WORKFLOW, conversation_id)
-        found[words.AGENT_NAME] = name
+        attributes = self._common(contents, words.OPERATION_WORKFLOW, conversation_id)
+        attributes[words.AGENT_NAME] = name
         if task:
-            found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, task)
+            attributes[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, task)
         if agents:
-            found[words.RUN_AGENTS] = contents.agents(agents)
-        span = self._start(f"{words.OPERATION_WORKFLOW} {name}", found, parent, [Link(c) for c in links if c.is_valid])
+            attributes[words.RUN_AGENTS] = contents.agents(agents)
+        span = self._start(
+            f"{words.OPERATION_WORKFLOW} {name}", attributes, parent, [Link(c) for c in links if c.is_valid]
+        )
         context = _within(span, parent)
         if otel_context.get_value(RUN_KEY, context) is None:
             context = otel_context.set_value(RUN_KEY, RunState(), context)
@@ -113,7 +116,7 @@ class Recorder:
             outcome, trace_id, context, begins_trace=is_first, name=name, conversation_id=conversation_id
         )
         names = tuple(contents.name(agent.name) for agent in agents)
-        return RunSpan(span, context, contents, Room(self._max_attributes, found), outcome, names)
+        return RunSpan(span, context, contents, AttributeBudget(self._max_attributes, attributes), outcome, names)
 
     def start_agent(
         self,
@@ -143,22 +146,26 @@ class Recorder:
         """
         around = otel_context.get_current() if parent is None else parent
         state = _run_state(around)
-        inputs = [ref for one in builds_on if (ref := one if isinstance(one, StepRef) else state.said.get(one))]
+        inputs = [
+            ref
+            for item in builds_on
+            if (ref := item if isinstance(item, StepRef) else state.steps_by_message.get(item))
+        ]
         contents = Contents(self._policy)
         name = contents.name(name)
-        found = self._common(contents, words.OPERATION_AGENT, conversation_id)
-        found[words.AGENT_NAME] = name
+        own = self._common(contents, words.OPERATION_AGENT, conversation_id)
+        own[words.AGENT_NAME] = name
         if agent_id is not None:
-            found[words.AGENT_ID] = contents.name(agent_id)
+            own[words.AGENT_ID] = contents.name(agent_id)
         if description:
-            _put(found, words.AGENT_DESCRIPTION, contents.text(words.AGENT_DESCRIPTION, description))
+            _set_if_known(own, words.AGENT_DESCRIPTION, contents.text(words.AGENT_DESCRIPTION, description))
         if received:
-            found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, received)
+            own[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, received)
         links = [Link(ref.span, {words.LINK_STEP: ref.index}) for ref in inputs if ref.span.is_valid]
-        room = Room(self._max_attributes, found)
-        every = {**chosen(attributes, contents, room), **found} if attributes else found
+        budget = AttributeBudget(self._max_attributes, own)
+        every = {**choose_extras(attributes, contents, budget), **own} if attributes else own
         span = self._start(f"{words.OPERATION_AGENT} {name}", every, parent, links, start_ns=start_ns)
-        agent = AgentSpan(span, around, contents, room, name, state, inputs, self._max_links)
+        agent = AgentSpan(span, around, contents, budget, name, state, inputs, self._max_links)
         inside = {RUN_KEY: state, AGENT_KEY: agent, CALL_KEY: None}
         if span is not trace.INVALID_SPAN:  # what is not recorded leaves its parent where it is
             inside[_SPAN_KEY] = span
@@ -190,27 +197,27 @@ class Recorder:
         state, caller = _run_state(parent), _agent_span(parent)
         contents = Contents(self._policy)
         name = contents.name(name)
-        found = self._common(contents, words.OPERATION_TOOL, None)
-        found |= {words.TOOL_NAME: name, words.STEP_KIND: "tool_call"}
-        _put(found, words.TOOL_ARGUMENTS, contents.value(words.TOOL_ARGUMENTS, arguments))
+        attributes = self._common(contents, words.OPERATION_TOOL, None)
+        attributes |= {words.TOOL_NAME: name, words.STEP_KIND: "tool_call"}
+        _set_if_known(attributes, words.TOOL_ARGUMENTS, contents.value(words.TOOL_ARGUMENTS, arguments))
         if not contents.is_captured:
-            found[words.STEP_CONTENT] = ""  # else a tracer would take the tool's name for what was said
+            attributes[words.STEP_CONTENT] = ""  # else a tracer would take the tool's name for what was said
         if caller or agent:
-            found[words.AGENT_NAME] = caller.name if caller else contents.name(agent)
+            attributes[words.AGENT_NAME] = caller.name if caller else contents.name(agent)
         if call_id:
-            found[words.TOOL_CALL_ID] = contents.name(call_id)
+            attributes[words.TOOL_CALL_ID] = contents.name(call_id)
         if description:
-            _put(found, words.TOOL_DESCRIPTION, contents.text(words.TOOL_DESCRIPTION, description))
-        index = next(state.places)
-        found[words.STEP_INDEX] = index
+            _set_if_known(attributes, words.TOOL_DESCRIPTION, contents.text(words.TOOL_DESCRIPTION, description))
+        index = next(state.step_numbers)
+        attributes[words.STEP_INDEX] = index
         inputs = [*(caller.known_for(call_id) if caller else ()), *builds_on]
         links = [link_to(ref) for ref in inputs if ref.span.is_valid]
         note_links(contents, len(links), self._max_links)
-        span = self._start(f"{words.OPERATION_TOOL} {name}", found, parent, links)
+        span = self._start(f"{words.OPERATION_TOOL} {name}", attributes, parent, links)
         call = StepRef(span.get_span_context(), index)
-        room = Room(self._max_attributes, found)
+        budget = AttributeBudget(self._max_attributes, attributes)
         context = otel_context.set_value(CALL_KEY, call, _within(span, parent))
-        return ToolSpan(span, context, contents, room, call, state, caller)
+        return ToolSpan(span, context, contents, budget, call, state, caller)
 
     def start_chat(
         self,
@@ -233,22 +240,24 @@ class Recorder:
         caller = _agent_span(parent)
         contents = Contents(self._policy)
         model = contents.name(model)
-        found = self._common(contents, words.OPERATION_CHAT, None)
-        found[words.REQUEST_MODEL] = model
+        attributes = self._common(contents, words.OPERATION_CHAT, None)
+        attributes[words.REQUEST_MODEL] = model
         if provider:
-            found[words.PROVIDER_NAME] = contents.name(provider)
+            attributes[words.PROVIDER_NAME] = contents.name(provider)
         if caller or agent:
-            found[words.AGENT_NAME] = caller.name if caller else contents.name(agent)
+            attributes[words.AGENT_NAME] = caller.name if caller else contents.name(agent)
         if sent:
-            found[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, sent)
-        span = self._start(f"{words.OPERATION_CHAT} {model}", found, parent, (), SpanKind.CLIENT)
-        return ChatSpan(span, _within(span, parent), contents, Room(self._max_attributes, found), caller)
+            attributes[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, sent)
+        span = self._start(f"{words.OPERATION_CHAT} {model}", attributes, parent, (), SpanKind.CLIENT)
+        return ChatSpan(
+            span, _within(span, parent), contents, AttributeBudget(self._max_attributes, attributes), caller
+        )
 
     def _common(self, contents: Contents, operation: str, conversation_id: str | None) -> dict[str, AttributeValue]:
-        found: dict[str, AttributeValue] = {words.OPERATION: operation}
+        attributes: dict[str, AttributeValue] = {words.OPERATION: operation}
         if conversation_id is not None:
-            found[words.CONVERSATION_ID] = contents.name(conversation_id)
-        return found
+            attributes[words.CONVERSATION_ID] = contents.name(conversation_id)
+        return attributes
 
     def _start(
         self,
@@ -272,9 +281,9 @@ def _within(span: trace.Span, parent: Context | None) -> Context:
     return trace.set_span_in_context(span, parent)
 
 
-def _put(found: dict[str, AttributeValue], key: str, value: str | None) -> None:
+def _set_if_known(attributes: dict[str, AttributeValue], key: str, value: str | None) -> None:
     if value is not None:
-        found[key] = value
+        attributes[key] = value
 
 
 def _run_state(context: Context | None) -> RunState:

@@ -36,7 +36,7 @@ class Meaning(Enum):
 
 @lru_cache(maxsize=4_096)
 def meaning_of(key: str) -> Meaning:
-    """Say what *key* means: its last word decides, as in `userPassword` and `password_hint`."""
+    """Return what *key* means: its last word decides, as in `userPassword` and `password_hint`."""
     words = [word.lower() for word in _WORDS.findall(key)]
     table = _table()
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in table["trailing"]):
@@ -47,13 +47,13 @@ def meaning_of(key: str) -> Meaning:
     before = words[-2] if len(words) > 1 else ""
     if f"{before} {last}" in table["pairs"]:
         return Meaning.PHRASE if last in ("phrase", "words") else Meaning.SECRET
-    if (meaning := _qualified(last, before)) is not None:
+    if (meaning := _meaning_of_pair(last, before)) is not None:
         return meaning
     return Meaning.SECRET if last in table["strong"] or last.endswith(_endings()) else Meaning.NOTHING
 
 
-def _qualified(last: str, before: str) -> Meaning | None:
-    """Say what a key means whose last word says it together with the one *before*; None of other words."""
+def _meaning_of_pair(last: str, before: str) -> Meaning | None:
+    """Return what a key means whose last word says it together with the one *before*; None of other words."""
     table = _table()
     if last in table["headers"]:
         if last == "authorization":
@@ -105,7 +105,7 @@ def secrets_by_key(shape: ScannedText) -> Iterator[Secret]:
     for start, end in hits:
         if start < done:
             continue
-        value = _assigned(text, start, end, ignored)
+        value = _find_assigned(text, start, end, ignored)
         if value is None:
             continue
         first, last, is_secret, *mask = value
@@ -142,7 +142,7 @@ _NONE = frozenset({Meaning.NOTHING})
 _NONE_OR_RANDOM = frozenset({Meaning.NOTHING, Meaning.RANDOM})
 
 
-def _assigned(text: str, start: int, end: int, ignored: frozenset[Meaning]) -> _Value | None:
+def _find_assigned(text: str, start: int, end: int, ignored: frozenset[Meaning]) -> _Value | None:
     """Read the key in which *start* to *end* stands, and what it is set to; None where it is set to nothing."""
     rest = _KEY_REST.match(text, end)
     end = rest.end() if rest else end
@@ -188,7 +188,7 @@ def _value_of(text: str, start: int, end: int, meaning: Meaning) -> _Value | Non
         at = wrapper.end()
     is_named = separator["close"][:1] in ("\\", '"', "'")
     if (quote := _QUOTE.match(text, at)) is not None:
-        first, last = _quoted(text, quote, is_named=is_named)
+        first, last = _find_quoted(text, quote, is_named=is_named)
         is_sure = is_sure and (is_named or text[last : last + 1] not in ("", "\n"))  # else it may end a text around it
         return first, last, _is_secret(text[first:last], meaning, key, is_quoted=True, is_sure=is_sure)
     if is_named and text[at : at + 1] in ("{", "[", "(") and meaning in _WHOLE:
@@ -198,7 +198,7 @@ def _value_of(text: str, start: int, end: int, meaning: Meaning) -> _Value | Non
         line = _HEADER_VALUE.match(text, at)
         return None if line is None else (at, line.end(), _is_secret(line[0], meaning, key))
     is_alone = sign in ("=", ":") and _LINE_START.search(text, max(0, start - 24), start) is not None
-    last = _unquoted(text, at, is_alone=is_alone, is_tag=sign == ">")
+    last = _find_unquoted(text, at, is_alone=is_alone, is_tag=sign == ">")
     if meaning is Meaning.PHRASE and (phrase := _PHRASE.match(text, at)) and not _holds_function_word(phrase[0]):
         return at, phrase.end(), True
     if sign != ">" and _is_code_or_sentence(text, at, last, sign, key):
@@ -234,7 +234,7 @@ _PHRASE = re.compile(r"[a-z]{3,12}(?:[ ,-]{1,2}[a-z]{3,12}){3,23}")
 _WHOLE = frozenset({Meaning.SECRET, Meaning.TOKEN, Meaning.COOKIE, Meaning.AUTHORIZATION, Meaning.PHRASE})
 
 
-def _quoted(text: str, quote: re.Match[str], *, is_named: bool) -> tuple[int, int]:
+def _find_quoted(text: str, quote: re.Match[str], *, is_named: bool) -> tuple[int, int]:
     """Find where a quoted value starts and ends; one that is cut off goes on to the end of the line, or of the text."""
     mark, first = quote[1], quote.end()
     if mark in _CLOSING:
@@ -267,9 +267,9 @@ def value_end(text: str, start: int, escapes: int) -> int:
     """Find where the value that starts at *start* ends; one that is cut off goes on to the end of *text*."""
     depth = 0
     at = start
-    while found := _STRUCTURE.search(text, at):
-        at = found.end()
-        sign = found[0]
+    while match := _STRUCTURE.search(text, at):
+        at = match.end()
+        sign = match[0]
         if sign[-1] in "\"'":
             at = _string_end(text, at, sign[-1], escapes or len(sign) - 1)
             at = len(text) if at < 0 else at + len(sign)
@@ -280,9 +280,9 @@ def value_end(text: str, start: int, escapes: int) -> int:
         elif sign in "}])":
             depth -= 1
             if depth <= 0:
-                return at if depth == 0 else found.start()
+                return at if depth == 0 else match.start()
         elif depth == 0:  # a comma or a line's end after a bare value
-            return found.start()
+            return match.start()
     return len(text)
 
 
@@ -306,7 +306,7 @@ def _string_end(text: str, start: int, quote: str, escapes: int) -> int:
     return -1
 
 
-def _unquoted(text: str, at: int, *, is_alone: bool, is_tag: bool) -> int:
+def _find_unquoted(text: str, at: int, *, is_alone: bool, is_tag: bool) -> int:
     """Find the end of a bare value: of its word, or of its line where it stands there alone."""
     if is_tag:
         return text.find("<", at)
@@ -365,11 +365,11 @@ def _value_in_sentence(text: str, start: int, end: int, meaning: Meaning) -> _Va
     if not is_said and not is_option and text[at : at + 1] in ("", "-", "=", "|"):
         return None
     if quote := _QUOTE.match(text, at):
-        first, last = _quoted(text, quote, is_named=False)
+        first, last = _find_quoted(text, quote, is_named=False)
         value = text[first:last]
         is_secret = (is_said and " " not in value) or is_option or _is_mixed(value)
         return first, last, is_secret and _is_secret(value, meaning, key, is_quoted=True)
-    last = _unquoted(text, at, is_alone=False, is_tag=False)
+    last = _find_unquoted(text, at, is_alone=False, is_tag=False)
     value = text[at:last]
     if is_option:
         return at, last, value[:1] != "-" and not _CODE.match(text, at) and _is_secret(value, meaning, key)

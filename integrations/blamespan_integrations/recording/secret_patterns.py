@@ -17,7 +17,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["LONGEST_SECRET", "MASKED", "ScannedText", "Secret", "facts", "is_placeholder", "secrets_by_form"]
+__all__ = [
+    "LONGEST_SECRET",
+    "MASKED",
+    "ScannedText",
+    "Secret",
+    "facts",
+    "is_placeholder",
+    "secrets_by_form",
+    "secrets_on_command_lines",
+]
 
 LONGEST_SECRET = 4_096
 """Characters a secret may have of which half a one is not recognized."""
@@ -160,12 +169,12 @@ def _token_expression() -> re.Pattern[str]:
         for prefix in token["prefixes"]:
             branches.setdefault(prefix[0], {}).setdefault(rest, []).append(prefix[1:])
     initials = "".join(sorted(branches))
-    each = (
+    alternatives = (
         re.escape(initial)
         + _any_of(_any_of(map(re.escape, sorted(prefixes, reverse=True))) + rest for rest, prefixes in rests.items())
         for initial, rests in sorted(branches.items())
     )
-    return re.compile(rf"(?<![A-Za-z0-9])(?=[{re.escape(initials)}]){_any_of(each)}", re.ASCII)
+    return re.compile(rf"(?<![A-Za-z0-9])(?=[{re.escape(initials)}]){_any_of(alternatives)}", re.ASCII)
 
 
 _MIXED = r"(?=[\w.-]{0,40}[0-9])(?=[\w.-]{0,40}[A-Z])"
@@ -230,11 +239,11 @@ def _emails(text: str) -> Iterator[Secret]:
 def _cards(text: str) -> Iterator[tuple[int, int]]:
     """Find card numbers; a run of digits that is none may hold the start of one."""
     at = 0
-    while found := _CARD.search(text, at):
-        at = found.start() + 1
-        if _has_check_digit(found[0]):
-            at = found.end()
-            yield found.span()
+    while match := _CARD.search(text, at):
+        at = match.start() + 1
+        if _has_check_digit(match[0]):
+            at = match.end()
+            yield match.span()
 
 
 def _has_check_digit(number: str) -> bool:
@@ -253,3 +262,44 @@ _CARD = re.compile(
 _IN_URL = re.compile(r"://(?:[^\s/@:\"'<>]{0,256}:(?=[^\s/@\"'])|(?=[0-9a-f]{16}))([^\s/\"'<>]+)@")
 _BLOCK = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _PRIVATE_KEY = re.compile(rf"-----BEGIN {_BLOCK}(?s:.*?)(?:-----END {_BLOCK}|\Z)")
+
+
+_REACH = 200
+"""Characters between a command and its option."""
+_USER = re.compile(r"""-(?:u|U|a|-user|-proxy-user)[ =]?\s?(["']?)([^\s:"']{0,64}):(?!//)([^\s"']+)""")
+_JOINED = re.compile(r"""-[pPa](["']?)([^\s"'-][^\s"']*)""")
+_APART = re.compile(r"""-[pPaw]\s(["']?)([^\s"'-][^\s"']*)""")
+_OPTIONS = (
+    (_USER, 3, ("curl", "http", "wget", "rclone", "lftp", "smbclient")),
+    (_JOINED, 2, ("mysql", "mariadb", "7z", "unrar", "zip")),
+    (_APART, 2, ("sshpass", "docker login", "podman login", "helm registry", "redis-cli", "mongo", "oc login")),
+)
+"""Options, where their value stands, and the commands that have them."""
+_PGPASS = re.compile(r"(?m)^[\w.*-]{1,253}:(?:\d{2,5}|\*):[\w.*-]{1,63}:[\w.*@-]{1,63}:(\S{1,256})[ \t]*$")
+
+
+def secrets_on_command_lines(shape: ScannedText) -> Iterator[Secret]:
+    """Yield passwords on the command lines of programs that take them so, and in rows of .pgpass."""
+    text, lower = shape.text, shape.lower
+    at = lower.find(b" -")
+    while at >= 0:
+        if lower[at + 2 : at + 3] in _LETTERS:
+            yield from _option(text, at + 1)
+        at = lower.find(b" -", at + 2)
+    if b":543" in lower or b":*:" in lower or b":6432:" in lower:
+        for row in _PGPASS.finditer(text):
+            yield *row.span(1), MASKED
+
+
+_LETTERS = (b"u", b"p", b"a", b"w", b"-")
+
+
+def _option(text: str, at: int) -> Iterator[Secret]:
+    """Yield the secret of the option at *at*, if one of the commands that take it stands before it on its line."""
+    for expression, group, commands in _OPTIONS:
+        option = expression.match(text, at)
+        if option and not is_placeholder(option[group]):
+            line = text[max(0, at - _REACH) : at]
+            line = line[line.replace("\\\n", "  ").rfind("\n") + 1 :]
+            if any(command in line for command in commands):
+                yield *option.span(group), MASKED

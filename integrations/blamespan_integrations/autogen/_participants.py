@@ -20,16 +20,16 @@ from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrato
 
 from blamespan.trace import Agent, AgentRole
 from blamespan_integrations.autogen._convert import agent_role, text_attribute
-from blamespan_integrations.autogen._references import reference
+from blamespan_integrations.autogen._objects import reference
 
-__all__ = ["Cast", "plain_name"]
+__all__ = ["Participants", "plain_name"]
 
 _MAX_DEPTH = 16
 """Teams within teams; one that holds itself ends here."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _Participant:
     """One who may speak.
 
     Attributes:
@@ -43,7 +43,7 @@ class _Member:
     agent: Agent
 
 
-class Cast:
+class Participants:
     """The agents of one run.
 
     Attributes:
@@ -53,7 +53,7 @@ class Cast:
     def __init__(self) -> None:
         self.roles: dict[str, AgentRole] = {}
         self._names: dict[int, tuple[Callable[[], object], str, str]] = {}
-        self._by_place: dict[str, str] = {}
+        self._names_by_path: dict[str, str] = {}
         self._taken: set[str] = set()
 
     def add(self, runner: object, caller: str | None = None) -> list[Agent]:
@@ -68,20 +68,20 @@ class Cast:
         """
         above = () if caller is None else (caller, plain_name(runner)) if isinstance(runner, Team) else (caller,)
         members = list({id(member.owner): member for member in _members(runner, above, 0)}.values())
-        places = _places([member for member in members if self._known(member.owner, member.agent.name) is None])
-        counts = Counter(member.agent.name for place, member in places.items() if place not in self._by_place)
-        for place, member in places.items():
+        by_path = _index_by_path([member for member in members if self._known(member.owner, member.agent.name) is None])
+        counts = Counter(member.agent.name for path, member in by_path.items() if path not in self._names_by_path)
+        for path, member in by_path.items():
             plain = member.agent.name
-            name = self._name_at(place, plain, is_shared=counts[plain] > 1)
+            name = self._name_at(path, plain, is_shared=counts[plain] > 1)
             self._names[id(member.owner)] = reference(member.owner), plain, name
             self.roles.setdefault(plain, member.agent.role)
         return [replace(member.agent, name=self.name_of(member.owner, member.agent.name, None)) for member in members]
 
     def name_of(self, agent: object, plain: str, caller: str | None) -> str:
         """Name who speaks; one that no structure told of goes by its own name, or by its caller's and its own."""
-        known = self._known(agent, plain)
-        if known is not None:
-            return known
+        name = self._known(agent, plain)
+        if name is not None:
+            return name
         self.roles.setdefault(plain, agent_role(agent))
         return self._name_at(plain if caller is None else f"{caller}/{plain}", plain, is_shared=False)
 
@@ -93,30 +93,30 @@ class Cast:
         """Return whether the program has given that name to somebody here."""
         return plain in self.roles
 
-    def hearers(self, team: object, depth: int = 0) -> dict[str, tuple[str, ...]]:
+    def list_hearers(self, team: object, depth: int = 0) -> dict[str, tuple[str, ...]]:
         """List who hears what is said in *team*, by the names that its participants have in it.
 
         A team that takes part stands for its own members; what speaks for the team itself stands under an empty name.
         """
         manager = self.manager_of(team)
-        found: dict[str, tuple[str, ...]] = {} if manager is None else {"": (manager,)}
+        speakers: dict[str, tuple[str, ...]] = {} if manager is None else {"": (manager,)}
         for member in _participants(team) if depth <= _MAX_DEPTH else ():
             if isinstance(member, Team):
-                inner = self.hearers(member, depth + 1)
-                found[plain_name(member)] = tuple(name for names in inner.values() for name in names)
+                inner = self.list_hearers(member, depth + 1)
+                speakers[plain_name(member)] = tuple(name for names in inner.values() for name in names)
             else:
                 speaker = _speaker(member)
-                found[plain_name(member)] = (self.name_of(speaker, plain_name(speaker), None),)
-        return found
+                speakers[plain_name(member)] = (self.name_of(speaker, plain_name(speaker), None),)
+        return speakers
 
-    def _name_at(self, place: str, plain: str, *, is_shared: bool) -> str:
-        name = self._by_place.get(place)
+    def _name_at(self, path: str, plain: str, *, is_shared: bool) -> str:
+        name = self._names_by_path.get(path)
         if name is None:
-            wanted = (place,) if is_shared else (plain, place)
-            name = next((each for each in wanted if each not in self._taken), None)
+            wanted = (path,) if is_shared else (plain, path)
+            name = next((candidate for candidate in wanted if candidate not in self._taken), None)
             if name is None:
-                name = next(each for number in count(2) if (each := f"{place}#{number}") not in self._taken)
-            self._by_place[place] = name
+                name = next(candidate for number in count(2) if (candidate := f"{path}#{number}") not in self._taken)
+            self._names_by_path[path] = name
             self._taken.add(name)
         return name
 
@@ -134,17 +134,17 @@ def _nothing() -> object:
     return None
 
 
-def _places(members: list[_Member]) -> dict[str, _Member]:
-    found: dict[str, _Member] = {}
+def _index_by_path(members: list[_Participant]) -> dict[str, _Participant]:
+    by_path: dict[str, _Participant] = {}
     for member in members:
-        place = "/".join((*member.path, member.agent.name))
-        if place in found:  # teams without a name of their own, in one agent's tools
-            place = next(each for number in count(2) if (each := f"{place}#{number}") not in found)
-        found[place] = member
-    return found
+        path = "/".join((*member.path, member.agent.name))
+        if path in by_path:  # teams without a name of their own, in one agent's tools
+            path = next(candidate for number in count(2) if (candidate := f"{path}#{number}") not in by_path)
+        by_path[path] = member
+    return by_path
 
 
-def _members(runner: object, path: tuple[str, ...], depth: int) -> Iterator[_Member]:
+def _members(runner: object, path: tuple[str, ...], depth: int) -> Iterator[_Participant]:
     if depth > _MAX_DEPTH:
         return
     if not isinstance(runner, Team):
@@ -152,7 +152,7 @@ def _members(runner: object, path: tuple[str, ...], depth: int) -> Iterator[_Mem
         return
     manager = _speaking_manager(runner)
     if manager is not None:
-        yield _Member(runner, path, manager)
+        yield _Participant(runner, path, manager)
     team_id = getattr(runner, "_team_id", None)
     for member in _participants(runner):
         name = plain_name(member)
@@ -162,7 +162,7 @@ def _members(runner: object, path: tuple[str, ...], depth: int) -> Iterator[_Mem
             yield from _agent(member, path, f"{name}_{team_id}/{team_id}" if team_id else None, depth)
 
 
-def _agent(member: object, path: tuple[str, ...], agent_id: str | None, depth: int) -> Iterator[_Member]:
+def _agent(member: object, path: tuple[str, ...], agent_id: str | None, depth: int) -> Iterator[_Participant]:
     speaker = _speaker(member)
     if not isinstance(speaker, ChatAgent):
         return
@@ -170,7 +170,7 @@ def _agent(member: object, path: tuple[str, ...], agent_id: str | None, depth: i
     if speaker is not member:
         path = *path, plain_name(member)
     agent = Agent(name, agent_role(speaker), agent_id, text_attribute(speaker, "description") or None)
-    yield _Member(speaker, path, agent)
+    yield _Participant(speaker, path, agent)
     if isinstance(speaker, SocietyOfMindAgent):
         yield from _members(getattr(speaker, "_team", None), (*path, name), depth + 1)
     for tool in _tools(speaker):
@@ -196,11 +196,11 @@ def _speaker(member: object) -> object:
 
 def _tools(agent: object) -> list[Any]:
     """List the tools of an `AssistantAgent` that are known before it runs."""
-    found: list[Any] = []
+    tools: list[Any] = []
     with suppress(Exception):  # workbenches of the program's own may have anything there
         for bench in getattr(agent, "_workbench", None) or ():
-            found.extend(getattr(bench, "_tools", ()))
-    return found
+            tools.extend(getattr(bench, "_tools", ()))
+    return tools
 
 
 def _speaking_manager(team: Team) -> Agent | None:

@@ -1,6 +1,6 @@
-"""What of a graph's run is going on right now: one record for each LangChain run that has started and not ended.
+"""What of a graph's run is going on right now: one frame for each LangChain run that has started and not ended.
 
-A *place* is where children belong: the run, a node, a tool, a model call, or a plain runnable between them.
+A frame is where children belong: the run, a node, a tool, a model call, or a plain runnable between them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,57 @@ from langgraph.types import Send
 from opentelemetry.context import Context
 
 from blamespan.trace import Agent
-from blamespan_integrations.langgraph._convert import Given
-from blamespan_integrations.langgraph._memory import Memory, Seen
+from blamespan_integrations.langgraph._convert import NodeInput
+from blamespan_integrations.langgraph._memory import AgentMemory, GraphMemory
 from blamespan_integrations.recording import AgentSpan, Around, ChatSpan, RunSpan, StepRef, ToolSpan
 
 __all__ = [
-    "Call",
-    "Chain",
-    "Chat",
+    "ChainFrame",
+    "ChatFrame",
     "Definition",
-    "Ended",
-    "Graph",
-    "Node",
-    "Part",
-    "Place",
-    "Run",
-    "Tool",
-    "actor",
-    "parts_of",
+    "Frame",
+    "GraphFrame",
+    "NodeEnd",
+    "NodeFrame",
+    "NodeIdentity",
+    "OutermostRun",
+    "RequestedCall",
+    "StartedRunnable",
+    "ToolFrame",
+    "find_actor",
+    "list_parts",
 ]
+
+_STEP_TAG, _PART_TAG = "graph:step:", "seq:step:"
+
+
+@dataclass(slots=True)  # not frozen: one is made for every runnable, and freezing doubles that cost
+class StartedRunnable:
+    """A LangChain run that starts, as callbacks describe it."""
+
+    id: int
+    parent_id: int | None
+    name: str
+    inputs: Any
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+    @property
+    def position_in_graph(self) -> tuple[int | None, bool]:
+        """LangGraph's number of the superstep, if this is a node; and whether it is a part of one, as edges are."""
+        is_part = False
+        for tag in self.tags:
+            if tag.startswith(_STEP_TAG) and (number := tag[len(_STEP_TAG) :]).lstrip("-").isdigit():
+                return int(number), False
+            is_part = is_part or tag.startswith(_PART_TAG)
+        return None, is_part
+
+    @property
+    def is_graph(self) -> bool:
+        """Return whether this, outside every run we know, is a graph. LangGraph before 1.1 does not say."""
+        is_lost = self.parent_id is not None and "langgraph_step" in self.metadata  # its run was never seen
+        return "ls_integration" in self.metadata and not is_lost
+
 
 _KEPT = 8
 """Supersteps: those before the last are dropped now and then."""
@@ -44,7 +76,7 @@ _MAX_PARTS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestedCall:
     """A tool call that an agent asked for: who asked, and with which step, if in this run."""
 
     agent: str
@@ -52,7 +84,7 @@ class Call:
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Run:
+class OutermostRun:
     """The run of an outermost graph, and what its places share.
 
     Nodes of one superstep run in parallel threads. Every access here is a single operation on a dict,
@@ -63,21 +95,21 @@ class Run:
     name: str
     span: RunSpan
     thread_id: str | None
-    given: int
+    n_given_messages: int
     """How many messages the program gave it."""
-    memory: Memory = field(default_factory=Memory)
+    memory: GraphMemory = field(default_factory=GraphMemory)
     has_state: bool = False
     """Whether a node has been given the state yet."""
     agents: dict[str, Agent] = field(default_factory=dict)
     owners: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Where the agent of each name stands, and in which graph: two that share a name get two names."""
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, RequestedCall] = field(default_factory=dict)
     """Tool calls that agents asked for, by the model's id of the call."""
-    unanswered: dict[str, Call] = field(default_factory=dict)
+    unanswered: dict[str, RequestedCall] = field(default_factory=dict)
     """Those of them that no tool has answered yet."""
     attempts: dict[str, int] = field(default_factory=dict)
     """How often each node's task was begun, by checkpoint namespace: equal across retries."""
-    open: dict[int, Place] = field(default_factory=dict)
+    open: dict[int, Frame] = field(default_factory=dict)
     """Its places by LangChain's run id, in the order they started."""
     errors: dict[int, BaseException] = field(default_factory=dict)
     """What its steps raised and may meet again, by identity: an exception that several spans see is one step's failure.
@@ -108,7 +140,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Ended:
+class NodeEnd:
     """How a node ended, for those that build on it.
 
     Attributes:
@@ -143,24 +175,24 @@ UNKNOWN = Definition()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NodeIdentity:
     """What a node is whenever it is executed.
 
     Attributes:
         agent: Its name as an agent of the run.
         agent_id: Where it stands, where that is not its name.
-        seen: What it knows: a team's only agent may share the team's name, but not its memory.
+        memory: What it knows: a team's only agent may share the team's name, but not its memory.
         is_hook: Whether it is a middleware's hook, which is a step only if it says something.
     """
 
     agent: str
     agent_id: str | None
-    seen: Seen
+    memory: AgentMemory
     is_hook: bool
 
 
 @dataclass(slots=True)
-class Graph:
+class GraphFrame:
     """A graph at work; or the tasks of a functional entrypoint.
 
     Attributes:
@@ -171,7 +203,7 @@ class Graph:
         own_span: Its span, where neither the run's nor the node's span stands for it.
         supersteps: How the nodes of each superstep ended; old ones are dropped.
         edges: Who wrote each of LangGraph's channels that no node has followed yet; None until LangGraph tells.
-        said: Texts that its members have said, where it is not the outermost.
+        member_texts: Texts that its members have said, where it is not the outermost.
         failed: How each node failed last, by name.
         definition: What the program has compiled.
         has_tasks: Whether its nodes are the tasks of a functional entrypoint.
@@ -182,36 +214,36 @@ class Graph:
         parts: What its nodes are as agents, by node and owner.
     """
 
-    run: Run
+    run: OutermostRun
     name: str
     context: Context
-    node: Node | None = None
+    node: NodeFrame | None = None
     origin: list[StepRef] = field(default_factory=list)
     is_inner: bool = False
     own_span: RunSpan | None = None
-    supersteps: dict[int, list[Ended]] = field(default_factory=dict)
-    edges: dict[str, list[Ended]] | None = None
-    said: set[str] = field(default_factory=set)
+    supersteps: dict[int, list[NodeEnd]] = field(default_factory=dict)
+    edges: dict[str, list[NodeEnd]] | None = None
+    member_texts: set[str] = field(default_factory=set)
     failed: dict[str, StepRef] = field(default_factory=dict)
     definition: Definition = UNKNOWN
     has_tasks: bool = False
-    makers: dict[int, Ended] = field(default_factory=dict)
+    makers: dict[int, NodeEnd] = field(default_factory=dict)
     loose: dict[int, StepRef] = field(default_factory=dict)
     has_failed: bool = False
     output: Any = None
-    parts: dict[tuple[str, str | None], Part] = field(default_factory=dict)
+    parts: dict[tuple[str, str | None], NodeIdentity] = field(default_factory=dict)
 
-    def ended(self, superstep: int, how: Ended) -> None:
+    def note_end(self, superstep: int, how: NodeEnd) -> None:
         """Remember how a node ended; what no later node can build on is forgotten."""
         self.supersteps.setdefault(superstep, []).append(how)
         if self.has_tasks:
-            self.makers.update((id(part), how) for part in parts_of(how.output))
+            self.makers.update((id(part), how) for part in list_parts(how.output))
             self.loose.update((ref.index, ref) for ref in how.refs)
         if len(self.supersteps) > _KEPT:
             for old in [number for number in self.supersteps if number < superstep - 1]:
                 self.supersteps.pop(old, None)
 
-    def took(self, tasks: Collection[tuple[str, Sequence[str], Sequence[str]]]) -> None:
+    def note_edges(self, tasks: Collection[tuple[str, Sequence[str], Sequence[str]]]) -> None:
         """Note which edges were taken in a superstep.
 
         Args:
@@ -243,7 +275,7 @@ class Graph:
 
 
 @dataclass(slots=True)
-class Node:
+class NodeFrame:
     """A node at work, or a task of a functional entrypoint.
 
     Attributes:
@@ -254,8 +286,8 @@ class Node:
         agent_id: Where it stands, where that is not its name.
         superstep: LangGraph's number of it within the graph's run.
         namespace: LangGraph's checkpoint namespace of the execution.
-        seen: What it knows.
-        given: What it was given.
+        memory: What it knows.
+        input: What it was given.
         builds_on: The steps it builds on.
         attributes: What its span says beyond the conventions.
         start_ns: When it began, Unix time.
@@ -270,15 +302,15 @@ class Node:
         sends: The packets its conditional edges send.
     """
 
-    run: Run
-    graph: Graph
+    run: OutermostRun
+    graph: GraphFrame
     name: str
     agent: str
     agent_id: str | None
     superstep: int
     namespace: str
-    seen: Seen
-    given: Given
+    memory: AgentMemory
+    input: NodeInput
     builds_on: list[StepRef]
     attributes: dict[str, str | int | bool]
     start_ns: int
@@ -287,8 +319,8 @@ class Node:
     uses_model: bool = False
     span: AgentSpan | None = None
     team_span: RunSpan | None = None
-    members: list[Graph] = field(default_factory=list)
-    tasks: Graph | None = None
+    members: list[GraphFrame] = field(default_factory=list)
+    tasks: GraphFrame | None = None
     answers: dict[str, StepRef] = field(default_factory=dict)
     sends: list[Send] = field(default_factory=list)
 
@@ -305,17 +337,17 @@ class Node:
         return self.span.context if self.span is not None else self.graph.context
 
 
-class _Call:
+class _CallFrame:
     """What a call of a tool and one of a model have in common."""
 
     __slots__ = ()
     span: ToolSpan | ChatSpan
-    place: Place
+    frame: Frame
 
     @property
-    def run(self) -> Run:
+    def run(self) -> OutermostRun:
         """The run it belongs to."""
-        return self.place.run
+        return self.frame.run
 
     @property
     def context(self) -> Context:
@@ -324,48 +356,48 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Tool(_Call):
+class ToolFrame(_CallFrame):
     """A tool at work.
 
     Attributes:
         span: Its span.
-        place: Where it belongs.
+        frame: Where it belongs.
         agent: Who asked for it.
         call_id: The model's id of the call.
         executor: The node that executes it for that agent; None where the agent does so itself.
     """
 
     span: ToolSpan
-    place: Place
+    frame: Frame
     agent: str | None
     call_id: str | None
-    executor: Node | None
+    executor: NodeFrame | None
 
 
 @dataclass(slots=True)
-class Chat(_Call):
+class ChatFrame(_CallFrame):
     """A model call going on, and on whose behalf."""
 
     span: ChatSpan
-    place: Place
+    frame: Frame
     agent: str | None
 
 
 @dataclass(slots=True)
-class Chain:
+class ChainFrame:
     """A plain runnable: a conditional edge, a prompt, a sequence; or a graph before its first node starts.
 
     Attributes:
         run: The run it belongs to.
-        place: Where it belongs.
+        frame: Where it belongs.
         name: Its name.
         inputs: What it is given.
         is_edge: Whether it may decide where a node leads.
         definition: If it is a graph, what the program has compiled.
     """
 
-    run: Run
-    place: Place
+    run: OutermostRun
+    frame: Frame
     name: str
     inputs: Any = None
     is_edge: bool = False
@@ -374,26 +406,26 @@ class Chain:
     @property
     def context(self) -> Context:
         """Under which its children's spans start."""
-        return self.place.context
+        return self.frame.context
 
 
-def parts_of(value: Any) -> list[Any]:
+def list_parts(value: Any) -> list[Any]:
     """List a value and what it holds, but for what may be one object by chance."""
-    found, place = [value], 0
-    while place < len(found) < _MAX_PARTS:
-        part, place = found[place], place + 1
+    parts, index = [value], 0
+    while index < len(parts) < _MAX_PARTS:
+        part, index = parts[index], index + 1
         if type(part) is dict:
-            found += part.values()
+            parts += part.values()
         elif type(part) in (list, tuple, set):
-            found += part
-    return [part for part in found if not isinstance(part, bool | int | tuple | None)]
+            parts += part
+    return [part for part in parts if not isinstance(part, bool | int | tuple | None)]
 
 
-Place = Graph | Node | Tool | Chat | Chain
+Frame = GraphFrame | NodeFrame | ToolFrame | ChatFrame | ChainFrame
 
 
-def actor(place: Place) -> Graph | Node | Tool:
-    """Find whose doing *place* is: the nearest node, tool or graph, itself included."""
-    while isinstance(place, Chain | Chat):
-        place = place.place
-    return place
+def find_actor(frame: Frame) -> GraphFrame | NodeFrame | ToolFrame:
+    """Find whose doing *frame* is: the nearest node, tool or graph, itself included."""
+    while isinstance(frame, ChainFrame | ChatFrame):
+        frame = frame.frame
+    return frame
