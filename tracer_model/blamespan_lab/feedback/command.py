@@ -75,8 +75,8 @@ def feedback(
             if not is_known_to_have_failed(trace) and not is_suspected(verdict):
                 _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
                 continue
-            made = feedback_on(trace, verdict)
-            _print(run, _worded(made, run, advice), wants_json, is_first=n_written == 0)
+            written = feedback_on(trace, verdict)
+            _print(run, _worded(written, run, advice), wants_json, is_first=n_written == 0)
             n_written += 1
     if not n_written and not n_unreadable:
         raise UnreadableInput(
@@ -116,39 +116,39 @@ def _runs(path: Path, format_name: str | None, which: str | None) -> Iterator[Re
             yield run
 
 
-def _worded(made: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
+def _worded(plain: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
     if advice is None:
-        return made
+        return plain
     from blamespan_tracer.llm_judge.spending import Unanswered
 
     try:
-        return advice.improve(run.trace, made)
+        return advice.improve(run.trace, plain)
     except Unanswered as error:
         _say(f"{run.source}: {error}; the advice is the template's")
-        return made
+        return plain
 
 
-def _print(run: RecordedRun, made: Feedback, wants_json: bool, *, is_first: bool) -> None:
+def _print(run: RecordedRun, written: Feedback, wants_json: bool, *, is_first: bool) -> None:
     if not wants_json:
-        click.echo(("" if is_first else "\n") + made.text.encode("utf-8", "replace").decode())
+        click.echo(("" if is_first else "\n") + written.text.encode("utf-8", "replace").decode())
         return
     document = {
         "source": run.source,
-        "trace_id": made.trace_id,
-        "agent": made.agent,
-        "step": made.step,
-        "mode": str(made.mode) if made.mode is not None else None,
-        "share": round(made.share, 6),
+        "trace_id": written.trace_id,
+        "agent": written.agent,
+        "step": written.step,
+        "mode": str(written.mode) if written.mode is not None else None,
+        "share": round(written.share, 6),
         "suspects": [
             {"agent": suspect.agent, "step": suspect.step, "share": round(suspect.share, 6)}
-            for suspect in made.suspects
+            for suspect in written.suspects
         ],
-        "quote": made.quote,
-        "advice": made.advice,
-        "by": made.by,
-        "reason": made.reason or None,
-        "outcome": "failed" if made.is_known else "unknown",
-        "text": made.text,
+        "quote": written.quote,
+        "advice": written.advice,
+        "by": written.by,
+        "reason": written.reason or None,
+        "outcome": "failed" if written.is_known else "unknown",
+        "text": written.text,
     }
     click.echo(json.dumps(document))
 
@@ -192,10 +192,10 @@ def evaluate_feedback(
     from blamespan_lab.feedback.table import print_measured
 
     suite = Suite(tasks, rounds, mistakes, heed, stubborn, seed)
-    found: dict[str, Any] = measure(suite, load_tracer(tracer_name))
-    if not found["tasks"]:
+    figures: dict[str, Any] = measure(suite, load_tracer(tracer_name))
+    if not figures["tasks"]:
         raise ConfigError("expected tasks to be run, got none that were. Is a framework installed?")
     if wants_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(figures))
     else:
-        print_measured(found)
+        print_measured(figures)

@@ -59,7 +59,7 @@ class Suite:
 
     def programs(self) -> list[Program]:
         """List the teams and their tasks."""
-        teams = [(name, each) for name, one in TOPOLOGIES.items() for each in one.frameworks]
+        teams = [(name, framework) for name, topology in TOPOLOGIES.items() for framework in topology.frameworks]
         families = list(FAMILIES)
         return [
             Program(
@@ -105,8 +105,8 @@ class Trial:
 
     def run(self, asked: str) -> Ran:
         """Run the team on its task, with what *asked* has behind it."""
-        told = asked.removeprefix(self.program.task().question).strip()
-        program = _Told(**{name: getattr(self.program, name) for name in Program.__dataclass_fields__}, told=told)
+        feedback = asked.removeprefix(self.program.task().question).strip()
+        program = _Told(**{name: getattr(self.program, name) for name in Program.__dataclass_fields__}, told=feedback)
         ended = program.run(policy_for=self.policy_for or partial(self._policy, number=len(self.outcomes)))
         self.outcomes.append(ended)
         return Ran(ended.final_text, ended.succeeded, ended.error)
@@ -117,11 +117,11 @@ class Trial:
         return HeedfulPolicy(replace(character, seed=seed), heed=self.heed)
 
 
-def _nothing(found: AttributedRun | None, ran: Ran) -> str:
+def _nothing(judged: AttributedRun | None, ran: Ran) -> str:
     return ""
 
 
-def _self_refine(found: AttributedRun | None, ran: Ran) -> str:
+def _self_refine(judged: AttributedRun | None, ran: Ran) -> str:
     """Show the team its own answer, and have it look for what is wrong with it.
 
     Source: Self-Refine (arXiv 2303.17651), with the outcome as the only outer signal.
@@ -130,14 +130,14 @@ def _self_refine(found: AttributedRun | None, ran: Ran) -> str:
     return "\n".join([BEGIN, *lines, "Look for what is wrong with it, and do better.", END])
 
 
-def _of_anybody(found: AttributedRun | None, ran: Ran, *, seed: int) -> str:
+def _of_anybody(judged: AttributedRun | None, ran: Ran, *, seed: int) -> str:
     """Blame somebody at random, for the same: a control for what merely naming somebody does."""
-    if found is None or found.attribution.decisive_step is None:
-        return by_template(found, ran)
-    trace = found.trace
+    if judged is None or judged.attribution.decisive_step is None:
+        return by_template(judged, ran)
+    trace = judged.trace
     names = sorted({step.agent for step in trace.steps if trace.can_be_blamed(step)})
     chosen = Random(stable_seed("anybody", seed, len(trace.steps))).choice(names)  # noqa: S311
-    return replace(feedback_on(trace, found.attribution), agent=chosen, quote="").text
+    return replace(feedback_on(trace, judged.attribution), agent=chosen, quote="").text
 
 
 ARMS: Mapping[str, Callable[[int], Tell]] = MappingProxyType(
@@ -209,12 +209,12 @@ def _tried(trial: Trial, tell: Tell, suite: Suite, spans: Recorded, tracer: Trac
 
 def _hits(row: list[Attempt], outcomes: list[Outcome]) -> list[bool]:
     """Tell of each verdict that was told on whether the agent it names had made a mistake in that attempt."""
-    found = []
+    is_hit = []
     for attempt, outcome in zip(row[:-1], outcomes, strict=False):
         erred = {decision.agent for decision in outcome.decisions if _has_erred(decision)}
         if attempt.verdict is not None and attempt.verdict.agents and erred:
-            found.append(attempt.verdict.agents[0].agent in erred)
-    return found
+            is_hit.append(attempt.verdict.agents[0].agent in erred)
+    return is_hit
 
 
 def _has_erred(decision: PolicyDecision) -> bool:
@@ -223,15 +223,15 @@ def _has_erred(decision: PolicyDecision) -> bool:
 
 def _figures(solved: list[int | None], untold: list[int | None], named: list[bool], rounds: int) -> _Row:
     by_round, base = (
-        [[at is not None and at <= number for at in each] for number in range(1, rounds + 1)]
-        for each in (solved, untold)
+        [[at is not None and at <= number for at in rows] for number in range(1, rounds + 1)]
+        for rows in (solved, untold)
     )
-    pairs = [list(zip(*each, strict=True)) for each in zip(by_round, base, strict=True)]
+    pairs = [list(zip(*rows, strict=True)) for rows in zip(by_round, base, strict=True)]
     return {
         "solved": [percent(hits) for hits in by_round],
         "solved_ci": [interval(hits) for hits in by_round],
-        "won": [sum(ours and not theirs for ours, theirs in each) for each in pairs],
-        "lost": [sum(theirs and not ours for ours, theirs in each) for each in pairs],
+        "won": [sum(ours and not theirs for ours, theirs in rows) for rows in pairs],
+        "lost": [sum(theirs and not ours for ours, theirs in rows) for rows in pairs],
         "named_who_erred": percent(named) if named else None,
         "verdicts": len(named),
     }

@@ -50,9 +50,9 @@ class HeedfulPolicy(SimulatedPolicy):
             heed=self.heed,
         )
         self.index += 1
-        said = decide(context)
+        decision = decide(context)
         self.mistakes = tuple(context.mistakes)
-        return said
+        return decision
 
 
 @dataclass
@@ -79,5 +79,5 @@ class _HeedfulMoment(DecisionContext):
         return left
 
 
-def _same(one: ErrorMode, other: ErrorMode) -> bool:
-    return canonical(one)[0] == canonical(other)[0]
+def _same(mode: ErrorMode, other_mode: ErrorMode) -> bool:
+    return canonical(mode)[0] == canonical(other_mode)[0]

@@ -56,8 +56,8 @@ class JudgedAdvice:
 
 
 def _advice(answer: Answer) -> str:
-    said = fields(answer.text).get("advice")
-    plain = printable(said) if isinstance(said, str) else ""
+    text = fields(answer.text).get("advice")
+    plain = printable(text) if isinstance(text, str) else ""
     if not plain or len(plain) > _MOST_CHARS:
         raise Unreadable(f"'advice' must be a text of at most {_MOST_CHARS} characters")
     return plain

@@ -94,20 +94,20 @@ def attempts(
         tracer: Attributes each attempt.
         tell: Writes the feedback.
     """
-    told = ""
+    feedback = ""
     for _ in range(budget):
         spans.taken()
-        ran = run(with_feedback(task, told))
+        ran = run(with_feedback(task, feedback))
         if ran.succeeded:
-            yield Attempt(told, ran.answer, True, ran.error)
+            yield Attempt(feedback, ran.answer, True, ran.error)
             return
         has_failed = ran.succeeded is False or bool(ran.error)
-        found = _longest(spans.taken(), tracer, has_failed=has_failed)
-        verdict = found.attribution if found is not None else None
-        yield Attempt(told, ran.answer, ran.succeeded, ran.error, verdict)
+        judged = _longest(spans.taken(), tracer, has_failed=has_failed)
+        verdict = judged.attribution if judged is not None else None
+        yield Attempt(feedback, ran.answer, ran.succeeded, ran.error, verdict)
         if not has_failed and not is_suspected(verdict):
             return
-        told = tell(found, ran)
+        feedback = tell(judged, ran)
 
 
 def retry(
@@ -127,10 +127,10 @@ def retry(
         return Retried(tuple(done))
 
 
-def by_template(found: AttributedRun | None, ran: Ran) -> str:
+def by_template(judged: AttributedRun | None, ran: Ran) -> str:
     """Tell what the verdict says; of a run of which nothing was recorded, nothing."""
     del ran
-    return feedback_on(found.trace, found.attribution).text if found is not None else ""
+    return feedback_on(judged.trace, judged.attribution).text if judged is not None else ""
 
 
 def _program(factory: Callable[[], Any] | str, check: Callable[[str, str], Any] | None) -> UserProgram:
@@ -172,7 +172,7 @@ def _longest(spans: list[Span], tracer: Tracer, *, has_failed: bool) -> Attribut
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     runs = [run for of_trace in by_trace.values() for run in split_runs(of_trace)]
-    for run in sorted(runs, key=lambda one: -len(one.spans)):
+    for run in sorted(runs, key=lambda recorded_run: -len(recorded_run.spans)):
         try:
             trace = rebuild_run(run)
         except NoAgentSteps:  # a run in which nobody did anything

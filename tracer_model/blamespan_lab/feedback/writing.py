@@ -109,8 +109,8 @@ class Feedback:
         """Write it down, with the lines it begins and ends with."""
         failed = "It failed" if self.is_known else "It seems to have failed"
         if self.agent is None:
-            said = f" ({quoted(self.reason, _MOST_QUOTE)})" if self.reason else ""
-            lines = [f"{failed}, and its record does not say by whose fault{said}.", f"This time: {self.advice}"]
+            reason = f" ({quoted(self.reason, _MOST_QUOTE)})" if self.reason else ""
+            lines = [f"{failed}, and its record does not say by whose fault{reason}.", f"This time: {self.advice}"]
             return "\n".join([BEGIN, *lines, END])
         name = quoted(self.agent, _MOST_NAME)
         first, *others = self.suspects
@@ -150,18 +150,18 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
     """Write feedback on a failed run from its verdict alone."""
     is_known = is_known_to_have_failed(trace)
     if verdict.decisive_step is None:
-        told = "go over every step again, check each result before it is used, and mend what is wrong."
-        return Feedback(trace.trace_id, None, None, None, "", told, reason=verdict.abstained or "", is_known=is_known)
+        advice = "go over every step again, check each result before it is used, and mend what is wrong."
+        return Feedback(trace.trace_id, None, None, None, "", advice, reason=verdict.abstained or "", is_known=is_known)
     agent = trace.steps[verdict.decisive_step].agent
     kind = _likeliest(verdict, agent)
-    own = [each for each in verdict.evidence if trace.steps[each.index].agent == agent]
-    at_step = [each for each in own if each.index == verdict.decisive_step]
+    own = [evidence for evidence in verdict.evidence if trace.steps[evidence.index].agent == agent]
+    at_step = [evidence for evidence in own if evidence.index == verdict.decisive_step]
     return Feedback(
         trace_id=trace.trace_id,
         agent=agent,
         step=verdict.decisive_step,
         mode=kind.mode if kind else None,
-        quote=next((each.quote for each in (*at_step, *own)), ""),
+        quote=next((evidence.quote for evidence in (*at_step, *own)), ""),
         advice=advice_for(kind.mode if kind else None),
         share=next(blame.score for blame in verdict.agents if blame.agent == agent),
         step_share=verdict.steps[verdict.decisive_step].score,
@@ -181,9 +181,9 @@ def is_suspected(verdict: Attribution | None) -> bool:
     return verdict is not None and verdict.calls_failed
 
 
-def with_feedback(task: str, told: str) -> str:
+def with_feedback(task: str, feedback: str) -> str:
     """Put feedback behind a task."""
-    return f"{task}\n\n{told}" if told else task
+    return f"{task}\n\n{feedback}" if feedback else task
 
 
 def without_feedback(text: str) -> str:
@@ -222,4 +222,4 @@ def _others(trace: MessageActionTrace, verdict: Attribution) -> tuple[SuspectSte
 
 
 def _likeliest(verdict: Attribution, agent: str) -> ModeBlame | None:
-    return next((each for each in verdict.modes if each.agent == agent), None)
+    return next((blame for blame in verdict.modes if blame.agent == agent), None)

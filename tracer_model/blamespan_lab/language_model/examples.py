@@ -51,7 +51,7 @@ class Example:
     @property
     def decisions(self) -> list[tuple[int, int]]:
         """What an answer may name: (agent, step)."""
-        return [(each.agent, each.step) for each in self.run.decisions]
+        return [(decision.agent, decision.step) for decision in self.run.decisions]
 
 
 def read_examples(recipe: CausalRecipe, data: Path) -> tuple[list[Example], list[Example]]:
@@ -63,19 +63,19 @@ def read_examples(recipe: CausalRecipe, data: Path) -> tuple[list[Example], list
     Raises:
         ConfigError: if something is missing, or a side has no failed run.
     """
-    found = [*examples_of(_labelled(recipe, data), recipe)]
+    examples = [*examples_of(_labelled(recipe, data), recipe)]
     percent, seed = recipe.data.held_out_percent, recipe.seed + 1
-    held = [each for each in found if is_held_out(each.trace.task, percent=percent, seed=seed)]
-    fitted = [each for each in found if not is_held_out(each.trace.task, percent=percent, seed=seed)]
-    if not any(not each.is_sound for each in fitted) or not any(not each.is_sound for each in held):
+    held_out = [example for example in examples if is_held_out(example.trace.task, percent=percent, seed=seed)]
+    fitted = [example for example in examples if not is_held_out(example.trace.task, percent=percent, seed=seed)]
+    if not any(not example.is_sound for example in fitted) or not any(not example.is_sound for example in held_out):
         raise ConfigError(
             f"expected failed runs of enough tasks to hold {percent} % of them out, got {len(fitted)} runs to fit on "
-            f"and {len(held)} held out. Give more data, or change data.held_out_percent"
+            f"and {len(held_out)} held out. Give more data, or change data.held_out_percent"
         )
-    _log.info("%d runs to fit on, %d held out by task", len(fitted), len(held))
+    _log.info("%d runs to fit on, %d held out by task", len(fitted), len(held_out))
     random.Random(recipe.seed).shuffle(fitted)  # noqa: S311  # a draw, no secret
     fitted = _balanced(fitted, recipe.data.sound_percent)
-    return fitted[: recipe.data.most_runs or None], held
+    return fitted[: recipe.data.most_runs or None], held_out
 
 
 def examples_of(runs: Iterable[RecordedRun], recipe: CausalRecipe) -> Iterator[Example]:
@@ -111,37 +111,37 @@ def _labelled(recipe: CausalRecipe, data: Path) -> Iterator[RecordedRun]:
 def _step(run: RecordedRun, shown: RenderedRun) -> StepAnswer | None:
     """Say who decided the failure; None where no label says, or it was nobody's decision."""
     assert run.faults is not None  # the caller has looked
-    step = run.origin.decisive if run.origin is not None else next((one.step for one in run.faults), None)
+    step = run.origin.decisive if run.origin is not None else next((fault.step for fault in run.faults), None)
     if step is None:
         return NOBODY if run.trace.outcome == "succeeded" else None
-    found = next((each for each in shown.decisions if step in shown.origins[each.step]), None)
-    if found is None:
+    decisive = next((decision for decision in shown.decisions if step in shown.origins[decision.step]), None)
+    if decisive is None:
         return None
     modes = [canonical(fault.mode)[0] for fault in run.faults if fault.step == step and fault.mode is not None]
     codes = [mode.code for mode in modes if mode is not None and mode.code in MODE_OF]
-    return StepAnswer(found.agent, found.step, codes[0] if codes else None)
+    return StepAnswer(decisive.agent, decisive.step, codes[0] if codes else None)
 
 
 def _pairs(run: RecordedRun, shown: RenderedRun) -> tuple[tuple[int, str], ...] | None:
     """List who erred how, without silent agents and modes of other taxonomies; None where nothing is left."""
     assert run.faults is not None
-    deciding = list(dict.fromkeys(shown.names[each.agent - 1] for each in shown.decisions))
-    found = [
+    deciding = list(dict.fromkeys(shown.names[decision.agent - 1] for decision in shown.decisions))
+    pairs = [
         (shown.names.index(name) + 1, fault.mode.code)
         for fault in run.faults
         for name in [resolve(fault.agent, deciding)]
         if name in deciding and fault.mode is not None and fault.mode.taxonomy == "aegis"
     ]
-    return tuple(dict.fromkeys(found)) if found or run.trace.outcome == "succeeded" else None
+    return tuple(dict.fromkeys(pairs)) if pairs or run.trace.outcome == "succeeded" else None
 
 
 def _balanced(examples: Sequence[Example], sound_percent: int) -> list[Example]:
     """Leave out sound runs beyond their share."""
-    n_failed = sum(not each.is_sound for each in examples)
+    n_failed = sum(not example.is_sound for example in examples)
     most = n_failed * sound_percent // max(100 - sound_percent, 1)
-    kept, n_sound = [], 0
-    for each in examples:
-        n_sound += each.is_sound
-        if not each.is_sound or n_sound <= most:
-            kept.append(each)
-    return kept
+    balanced, n_sound = [], 0
+    for example in examples:
+        n_sound += example.is_sound
+        if not example.is_sound or n_sound <= most:
+            balanced.append(example)
+    return balanced

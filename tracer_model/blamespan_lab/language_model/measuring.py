@@ -41,21 +41,21 @@ class HeldOut:
     embedded_agent: float = float("nan")
 
 
-def measured(known: Sequence[tuple[Example, Judged]]) -> HeldOut:
+def measured(judged_runs: Sequence[tuple[Example, Judged]]) -> HeldOut:
     """Compare what a model says of held-out runs with their labels."""
     steps, agents, chances = [], [], []
-    for example, found in known:
+    for example, judgement in judged_runs:
         if example.is_sound:
             continue
-        decisions, powers = example.decisions, np.exp(found.scores[:-1] - found.scores[:-1].max())
+        decisions, powers = example.decisions, np.exp(judgement.scores[:-1] - judgement.scores[:-1].max())
         by_agent: dict[int, float] = {}
         for (agent, _), power in zip(decisions, powers.tolist(), strict=True):
             by_agent[agent] = by_agent.get(agent, 0.0) + power
         worst = max(by_agent, key=lambda agent: by_agent[agent])
-        own = [place for place, (agent, _) in enumerate(decisions) if agent == worst]
+        own = [index for index, (agent, _) in enumerate(decisions) if agent == worst]
         if example.step is not None:
             steps.append(
-                decisions[max(own, key=lambda place: powers[place])] == (example.step.agent, example.step.step)
+                decisions[max(own, key=lambda index: powers[index])] == (example.step.agent, example.step.step)
             )
             agents.append(worst == example.step.agent)
             chances.append(1 / len(decisions))
@@ -70,14 +70,14 @@ def measured(known: Sequence[tuple[Example, Judged]]) -> HeldOut:
 
 def embedded_beside(figures: HeldOut, examples: Sequence[Example]) -> HeldOut:
     """Add what the embedded tracer says of the same *examples*; NaN stays where it cannot be loaded."""
-    failed = [(each, each.step) for each in examples if each.step is not None and not each.is_sound]
+    failed = [(example, example.step) for example in examples if example.step is not None and not example.is_sound]
     try:
-        verdicts = load_tracer("network").attribute([each.trace for each, _ in failed])
+        verdicts = load_tracer("network").attribute([example.trace for example, _ in failed])
     except BlamespanError as error:
         _log.warning("not compared with the embedded tracer: %s", error)
         return figures
     steps, agents = [], []
-    for (each, label), found in zip(failed, verdicts, strict=True):
-        steps.append(found.decisive_step in each.run.origins[label.step])
-        agents.append(bool(found.agents) and found.agents[0].agent == each.run.names[label.agent - 1])
+    for (example, label), verdict in zip(failed, verdicts, strict=True):
+        steps.append(verdict.decisive_step in example.run.origins[label.step])
+        agents.append(bool(verdict.agents) and verdict.agents[0].agent == example.run.names[label.agent - 1])
     return replace(figures, embedded_step=percent(steps), embedded_agent=percent(agents))

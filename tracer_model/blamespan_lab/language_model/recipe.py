@@ -168,14 +168,14 @@ def read_causal_recipe(path: Path) -> CausalRecipe:
         ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
     """
     advice = "Those that come with blamespan are tracer_model/recipes/causal-*.toml"
-    found = read_record(CausalRecipe, path, advice=advice, example="recipes/causal-8b-lora.toml")
-    _one_of(path, "data.question", found.data.question, QUESTIONS)
-    _one_of(path, "grpo.reward", found.grpo.reward, _REWARDS)
-    _one_of(path, "sft.thought", found.sft.thought, _THOUGHTS)
-    if list(found.stages) not in (["sft"], ["grpo"], ["sft", "grpo"]):
-        raise ConfigError(f'{path.name}: expected stages as ["sft"], ["grpo"] or both, got {list(found.stages)!r}')
-    _check_pairs(path, found)
-    return found
+    recipe = read_record(CausalRecipe, path, advice=advice, example="recipes/causal-8b-lora.toml")
+    _one_of(path, "data.question", recipe.data.question, QUESTIONS)
+    _one_of(path, "grpo.reward", recipe.grpo.reward, _REWARDS)
+    _one_of(path, "sft.thought", recipe.sft.thought, _THOUGHTS)
+    if list(recipe.stages) not in (["sft"], ["grpo"], ["sft", "grpo"]):
+        raise ConfigError(f'{path.name}: expected stages as ["sft"], ["grpo"] or both, got {list(recipe.stages)!r}')
+    _check_pairs(path, recipe)
+    return recipe
 
 
 def _check_pairs(path: Path, recipe: CausalRecipe) -> None:
@@ -199,8 +199,8 @@ def _check_pairs(path: Path, recipe: CausalRecipe) -> None:
         )
 
 
-def _one_of(path: Path, key: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
+def _one_of(path: Path, key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
         raise ConfigError(
-            f"{path.name}: expected {key} as one of {', '.join(known)}, got {value!r}. Correct the recipe"
+            f"{path.name}: expected {key} as one of {', '.join(choices)}, got {value!r}. Correct the recipe"
         )

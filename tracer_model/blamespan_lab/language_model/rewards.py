@@ -30,10 +30,10 @@ def step_reward(answer: StepAnswer | None, label: StepAnswer, *, sigma: float = 
     """
     if answer is None:
         return 0.0
-    given, right = (answer.agent, answer.step), (label.agent, label.step)
+    answered, right = (answer.agent, answer.step), (label.agent, label.step)
     nobody = (NOBODY.agent, NOBODY.step)
-    if nobody in (given, right):
-        return float(given == right)
+    if nobody in (answered, right):
+        return float(answered == right)
     near = math.exp(-((answer.step - label.step) ** 2) / (2 * sigma**2))
     return step_weight * near + (1 - step_weight) * (answer.agent == label.agent)
 
@@ -43,7 +43,8 @@ def chance_of_step(
 ) -> float:
     """Return the mean reward of an answer drawn evenly from *decisions*, as (agent, step)."""
     earned = [
-        step_reward(StepAnswer(*each), label, sigma=sigma, step_weight=step_weight) for each in (*decisions, (0, 0))
+        step_reward(StepAnswer(*decision), label, sigma=sigma, step_weight=step_weight)
+        for decision in (*decisions, (0, 0))
     ]
     return sum(earned) / len(earned)
 
@@ -91,23 +92,23 @@ def aegis_reward(
         labels: (agent, AEGIS code); may be empty for a run without errors.
         points: What is given and taken.
     """
-    given = points or Points()
+    worth = points or Points()
     if answer is None:
-        return given.malformed
+        return worth.malformed
     distinct = list(dict.fromkeys(answer.pairs))
     right = [pair for pair in distinct if pair in labels]
     agents = {agent for agent, _ in labels} - {agent for agent, _ in right}
     modes = {code for _, code in labels} - {code for _, code in right}
-    total = given.bonus + given.pair * len(right)
+    total = worth.bonus + worth.pair * len(right)
     for agent, code in (pair for pair in distinct if pair not in labels):
         if agent in agents:
             agents.discard(agent)
-            total += given.agent
+            total += worth.agent
         elif code in modes:
             modes.discard(code)
-            total += given.mode
+            total += worth.mode
         else:
-            total += given.wrong
-    total -= given.repeated * (len(answer.pairs) - len(distinct))
-    total -= given.excess * max(len(answer.pairs) - 2 * len(labels), 0)
-    return max(total / (len(labels) * given.pair + given.bonus), given.malformed)
+            total += worth.wrong
+    total -= worth.repeated * (len(answer.pairs) - len(distinct))
+    total -= worth.excess * max(len(answer.pairs) - 2 * len(labels), 0)
+    return max(total / (len(labels) * worth.pair + worth.bonus), worth.malformed)

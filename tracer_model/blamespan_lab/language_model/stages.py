@@ -74,15 +74,15 @@ class Ledger(TrainerCallback):  # type: ignore[misc]  # transformers' types say 
 
     def _written(self) -> list[dict[str, float]]:
         lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
-        found: dict[float, dict[str, float]] = {}
+        by_update: dict[float, dict[str, float]] = {}
         for line in lines:
             try:
                 row = json.loads(line)
             except ValueError:  # cut off when the process was killed
                 continue
             if row.get("stage") == self._stage:
-                found[row["update"]] = row
-        return list(found.values())
+                by_update[row["update"]] = row
+        return list(by_update.values())
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Take down one update."""
@@ -124,9 +124,9 @@ def run_sft(
     Raises:
         BlamespanError: if memory does not even suffice for one run at a time.
     """
-    shown = [(each, reader.whole(each.run)) for each in examples]
-    rows = [_taught(recipe, reader, each, found[1]) for each, found in shown if found is not None]
-    made, ledger = Dataset.from_list(rows), Ledger("sft", out / METRICS)
+    shown = [(example, reader.whole(example.run)) for example in examples]
+    rows = [_taught(recipe, reader, example, rendered[1]) for example, rendered in shown if rendered is not None]
+    dataset, ledger = Dataset.from_list(rows), Ledger("sft", out / METRICS)
     device_runs = recipe.sft.device_runs
 
     def trainer(device_runs: int) -> SFTTrainer:
@@ -142,7 +142,7 @@ def run_sft(
             max_length=None,
             dataset_kwargs={"skip_prepare_dataset": True},
         )
-        return SFTTrainer(model, args, train_dataset=made, processing_class=tokenizer, callbacks=[ledger])
+        return SFTTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[ledger])
 
     trained = _train(trainer, device_runs, out / "sft")
     first, last = ledger.ends("loss")
@@ -158,8 +158,8 @@ def run_grpo(
         BlamespanError: if memory does not even suffice for one reply at a time.
     """
     grpo = recipe.grpo
-    shown = [(each, reader.whole(each.run)) for each in examples]
-    rows = [_asked(each, *found) for each, found in shown if found is not None]
+    shown = [(example, reader.whole(example.run)) for example in examples]
+    rows = [_asked(example, *rendered) for example, rendered in shown if rendered is not None]
     ledger, tightening = Ledger("grpo", out / METRICS), _Tightening(grpo.clip)
 
     def trainer(device_replies: int) -> GRPOTrainer:
@@ -179,7 +179,7 @@ def run_grpo(
             beta=grpo.kl,
             epsilon=grpo.clip,
         )
-        made = GRPOTrainer(
+        grpo_trainer = GRPOTrainer(
             model,
             reward_funcs=[reward_function(grpo, tokenizer)],
             args=args,
@@ -187,16 +187,16 @@ def run_grpo(
             processing_class=tokenizer,
             callbacks=[ledger, *([tightening] if grpo.is_tightening else [])],
         )
-        tightening.trainer = made
-        return made
+        tightening.trainer = grpo_trainer
+        return grpo_trainer
 
     trained = _train(trainer, grpo.device_replies, out / "grpo")
     first, last = ledger.ends("reward")
     constant = [row["frac_reward_zero_std"] for row in ledger.rows if "frac_reward_zero_std" in row]
     chances = [
-        chance_of_step(each.decisions, each.step, sigma=grpo.sigma, step_weight=grpo.step_weight)
-        for each, found in shown
-        if found is not None and each.step is not None
+        chance_of_step(example.decisions, example.step, sigma=grpo.sigma, step_weight=grpo.step_weight)
+        for example, rendered in shown
+        if rendered is not None and example.step is not None
     ]
     return trained, StageFigures(
         "grpo",
@@ -214,8 +214,8 @@ def reward_function(grpo: Grpo, tokenizer: Tokenizer) -> Callable[..., list[floa
 
     def reward(completion_ids: list[list[int]], label: list[str], opens_thought: list[bool], **_: Any) -> list[float]:
         return [
-            _earned(grpo, reply_of(tokenizer, tokens, opens_thought=is_open), json.loads(said))
-            for tokens, said, is_open in zip(completion_ids, label, opens_thought, strict=True)
+            _earned(grpo, reply_of(tokenizer, tokens, opens_thought=is_open), json.loads(label_text))
+            for tokens, label_text, is_open in zip(completion_ids, label, opens_thought, strict=True)
         ]
 
     reward.__name__ = grpo.reward

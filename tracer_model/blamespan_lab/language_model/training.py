@@ -91,7 +91,7 @@ def train_causal(recipe: CausalRecipe, data: Path, out: Path) -> Trained:
     return train_causal_on(*read_examples(recipe, data), recipe, out)
 
 
-def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: CausalRecipe, out: Path) -> Trained:
+def train_causal_on(fitted: Sequence[Example], held_out: Sequence[Example], recipe: CausalRecipe, out: Path) -> Trained:
     """Train on runs in memory, *held* ones kept for calibration and figures."""
     start_s = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
@@ -102,10 +102,10 @@ def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: 
         model = _with_lora(model, recipe, base)
     figures: list[StageFigures] = []
     for stage in recipe.stages:
-        trainer, found = _STAGES[stage](recipe, model, tokenizer, reader, fitted, out)
+        trainer, stage_figures = _STAGES[stage](recipe, model, tokenizer, reader, fitted, out)
         model = trainer.model
-        _log.info("%s", found)
-        figures.append(found)
+        _log.info("%s", stage_figures)
+        figures.append(stage_figures)
     learnt = Learnt(
         question=recipe.question,
         is_brief=recipe.data.is_brief,
@@ -114,14 +114,14 @@ def train_causal_on(fitted: Sequence[Example], held: Sequence[Example], recipe: 
         context=recipe.data.context,
         base=base_print if recipe.lora.rank else "",
     )
-    learnt, held_out = _calibrated(model, tokenizer, learnt, recipe, held)
+    learnt, held_out_figures = _calibrated(model, tokenizer, learnt, recipe, held_out)
     folder = out / (_ADAPTER if recipe.lora.rank else _MODEL)
     trainer.save_model(str(folder))  # by all processes: each may hold a part of the weights
     trained = Trained(
         folder,
         bool(recipe.lora.rank),
         tuple(figures),
-        held_out,
+        held_out_figures,
         round(time.perf_counter() - start_s, 1),
         round(_most_gib(), 2),
     )
@@ -171,14 +171,15 @@ def _start(recipe: CausalRecipe, fitted: Sequence[Example], out: Path) -> tuple[
         return model, tokenizer, recipe.base
     folder = out / _BASE
     if not (folder / "model.safetensors").is_file():
-        texts = (messages(each.run.text(), recipe.question, is_brief=recipe.data.is_brief) for each in fitted)
-        asked = (one["content"] for text in texts for one in text)
+        texts = (messages(example.run.text(), recipe.question, is_brief=recipe.data.is_brief) for example in fitted)
+        asked = (message["content"] for text in texts for message in text)
         tokenizer = build_tokenizer(asked, recipe.scratch, recipe.data.context)
         model = build_model(tokenizer, recipe.scratch, recipe.data.context, recipe.seed)
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
         _log.info(
-            "a model of %.1f million parameters was built", sum(each.numel() for each in model.parameters()) / 1e6
+            "a model of %.1f million parameters was built",
+            sum(parameter.numel() for parameter in model.parameters()) / 1e6,
         )
     return load_model(str(folder), dtype=torch.float32), load_tokenizer(str(folder)), str(folder)
 
@@ -200,20 +201,22 @@ def _with_lora(model: Model, recipe: CausalRecipe, base: str) -> Model:
 
 
 def _calibrated(
-    model: Model, tokenizer: Tokenizer, learnt: Learnt, recipe: CausalRecipe, held: Sequence[Example]
+    model: Model, tokenizer: Tokenizer, learnt: Learnt, recipe: CausalRecipe, held_runs: Sequence[Example]
 ) -> tuple[Learnt, HeldOut]:
     """Ask about held-out runs, and make the probabilities mean what they say there."""
     model.eval()
-    some = held[:_MOST_HELD]
+    some = held_runs[:_MOST_HELD]
     tracer = CausalTracer(model, tokenizer, CausalSettings(batch=max(recipe.sft.device_runs, 1)), learnt)
-    judged = tracer.judge([each.trace for each in some])
-    known = [(each, found) for each, found in zip(some, judged, strict=True) if isinstance(found, Judged)]
-    held_out = measured(known)
+    judged = tracer.judge([example.trace for example in some])
+    judged_runs = [
+        (example, judgement) for example, judgement in zip(some, judged, strict=True) if isinstance(judgement, Judged)
+    ]
+    held_out = measured(judged_runs)
     if learnt.question == "step" and _is_first():
-        held_out = embedded_beside(held_out, [each for each, _ in known])
-    if learnt.question == "pairs" or not known:
+        held_out = embedded_beside(held_out, [example for example, _ in judged_runs])
+    if learnt.question == "pairs" or not judged_runs:
         return learnt, held_out
-    pointed = [Pointed(found.scores, _place(each)) for each, found in known]
+    pointed = [Pointed(judgement.scores, _place(example)) for example, judgement in judged_runs]
     temperature = temperature_of(pointed)
     return replace(
         learnt,

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from blamespan.errors import ConfigError
 
-__all__ = ["answer_of", "is_graph", "is_runnable", "is_team", "started"]
+__all__ = ["answer_of", "is_graph", "is_runnable", "is_team", "start_program"]
 
 _INPUTS = ("task", "question", "query", "input", "request")
 """Where a graph whose state has no `messages` may take its task, the likeliest first."""
@@ -18,14 +18,14 @@ _ANSWERS = ("answer", "final_answer", "output", "result", "response", "report")
 """Where such a graph may leave its answer."""
 
 
-def is_graph(made: Any) -> bool:
-    """Return whether *made* is a compiled LangGraph graph."""
-    return callable(getattr(made, "ainvoke", None)) and hasattr(made, "get_state") and hasattr(made, "nodes")
+def is_graph(program: Any) -> bool:
+    """Return whether *program* is a compiled LangGraph graph."""
+    return callable(getattr(program, "ainvoke", None)) and hasattr(program, "get_state") and hasattr(program, "nodes")
 
 
-def is_team(made: Any) -> bool:
-    """Return whether *made* is an AutoGen team or agent, or is run as they are."""
-    run = getattr(made, "run", None)
+def is_team(program: Any) -> bool:
+    """Return whether *program* is an AutoGen team or agent, or is run as they are."""
+    run = getattr(program, "run", None)
     if not callable(run):
         return False
     try:
@@ -35,18 +35,20 @@ def is_team(made: Any) -> bool:
     return "task" in parameters
 
 
-def is_runnable(made: Any) -> bool:
-    """Return whether `started` could run *made*."""
-    if inspect.isclass(made):
+def is_runnable(program: Any) -> bool:
+    """Return whether `start_program` could run *program*."""
+    if inspect.isclass(program):
         return False
-    return is_graph(made) or is_team(made) or callable(getattr(made, "ainvoke", None)) or _takes_a_task(made)
+    return (
+        is_graph(program) or is_team(program) or callable(getattr(program, "ainvoke", None)) or _takes_a_task(program)
+    )
 
 
-def started(made: Any, task: str, config: Mapping[str, Any] | None = None) -> Any:
-    """Run *made* on *task*.
+def start_program(program: Any, task: str, config: Mapping[str, Any] | None = None) -> Any:
+    """Run *program* on *task*.
 
     Args:
-        made: What a factory gave.
+        program: What a factory gave.
         task: What it is asked.
         config: LangGraph's, for a graph; a thread of its own where it has a checkpointer and none is named.
 
@@ -56,15 +58,15 @@ def started(made: Any, task: str, config: Mapping[str, Any] | None = None) -> An
     Raises:
         ConfigError: if it is a graph in whose state there is no place for a task.
     """
-    if is_graph(made):
-        given = dict(config or {})
-        if getattr(made, "checkpointer", None) and "configurable" not in given:
-            given["configurable"] = {"thread_id": uuid4().hex}
-        call = made.invoke if _is_sync_only(made) else made.ainvoke
-        return call(_state(made, task), given)
-    if is_team(made):
-        return made.run(task=task)
-    return made.ainvoke(task) if hasattr(made, "ainvoke") else made(task)
+    if is_graph(program):
+        run_config = dict(config or {})
+        if getattr(program, "checkpointer", None) and "configurable" not in run_config:
+            run_config["configurable"] = {"thread_id": uuid4().hex}
+        call = program.invoke if _is_sync_only(program) else program.ainvoke
+        return call(_state(program, task), run_config)
+    if is_team(program):
+        return program.run(task=task)
+    return program.ainvoke(task) if hasattr(program, "ainvoke") else program(task)
 
 
 def answer_of(result: Any) -> str:
@@ -78,8 +80,8 @@ def answer_of(result: Any) -> str:
     if isinstance(result, Mapping):
         answers = [result[key] for key in _ANSWERS if isinstance(result.get(key), str)]
         return str(answers[0]) if answers else json.dumps(result, ensure_ascii=False, sort_keys=True, default=str)
-    said = getattr(result, "text", None) or getattr(result, "content", None)
-    return str(said) if isinstance(said, str) else "" if result is None else str(result)
+    answer = getattr(result, "text", None) or getattr(result, "content", None)
+    return str(answer) if isinstance(answer, str) else "" if result is None else str(result)
 
 
 def _said(message: Any) -> str:
@@ -94,11 +96,11 @@ def _said(message: Any) -> str:
     return str(text) if text is not None else str(getattr(message, "content", "") or "")
 
 
-def _takes_a_task(made: Any) -> bool:
-    if not callable(made):
+def _takes_a_task(program: Any) -> bool:
+    if not callable(program):
         return False
     try:
-        inspect.signature(made).bind("a task")
+        inspect.signature(program).bind("a task")
     except TypeError:
         return False
     except ValueError:  # built in: it has no signature to look at

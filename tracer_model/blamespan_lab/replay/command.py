@@ -62,10 +62,10 @@ def replay(
     asked = task if task is not None else script.trace.task
     for framework in ("autogen_core", "autogen_agentchat"):  # what they say of a replay that is refused is no news
         logging.getLogger(framework).addHandler(logging.NullHandler())
-    with recording_quietly() as told:
-        done = rerun(load_program(program, check), script, step, instead, asked, told)
-    said = json.dumps(_as_json(script, step, done)) if wants_json else _as_text(script, step, done)
-    click.echo(said.encode("utf-8", "replace").decode())  # a program may say what is no text
+    with recording_quietly() as models:
+        outcome = rerun(load_program(program, check), script, step, instead, asked, models)
+    output = json.dumps(_as_json(script, step, outcome)) if wants_json else _as_text(script, step, outcome)
+    click.echo(output.encode("utf-8", "replace").decode())  # a program may say what is no text
 
 
 def _instead(text: str | None) -> str:
@@ -123,6 +123,6 @@ def _as_text(script: Script, step: int, done: Rerun) -> str:
 
 def _shown(ran: Ran) -> str:
     outcome = {True: "succeeded", False: "failed", None: "unchecked"}[ran.succeeded]
-    said = " ".join(printable(ran.answer).split())
-    short = said if len(said) <= _MOST_SHOWN else said[:_MOST_SHOWN] + "..."
+    answer = " ".join(printable(ran.answer).split())
+    short = answer if len(answer) <= _MOST_SHOWN else answer[:_MOST_SHOWN] + "..."
     return f"{outcome:<10} {short}{f'  ({printable(ran.error)})' if ran.error else ''}".rstrip()

@@ -127,7 +127,7 @@ class _Run:
     @lazy_property
     def decisions(self) -> Mapping[_Key, PolicyDecision]:
         """Return each decision by its key, in order."""
-        return {(one.agent, one.index): one for one in self.outcome.decisions}
+        return {(decision.agent, decision.index): decision for decision in self.outcome.decisions}
 
     @lazy_property
     def _own_spans(self) -> Any:
@@ -193,8 +193,8 @@ class _Examined:
             raise _Dropped("no-step")
         modes = tuple(dict.fromkeys(mistake.mode for mistake in decision.mistakes))
         decisive = _decisive(run.trace, step, modes)
-        kept = self._kept(twin, "clean", self._own_mistakes(twin))
-        return Case((kept, self._kept(run, "natural", faults, decisive, kept)))
+        recorded_twin = self._kept(twin, "clean", self._own_mistakes(twin))
+        return Case((recorded_twin, self._kept(run, "natural", faults, decisive, recorded_twin)))
 
     def must_fail(self) -> None:
         """Make sure that there is a failure to record."""
@@ -214,24 +214,24 @@ class _Examined:
         causes = [self._cause(run, twin, number) for number in dict.fromkeys(number for number, _ in run.applied)]
         causes.sort(key=lambda cause: cause.label.step if cause.label.step is not None else len(run.trace.steps))
         faults = tuple(cause.label for cause in causes)
-        kept = self._kept(twin, "clean", self._own_mistakes(twin))
+        recorded_twin = self._kept(twin, "clean", self._own_mistakes(twin))
         if outcome.succeeded:
-            return Case((kept, self._kept(run, "harmless", faults, None, kept)))
-        return Case((kept, self._failed(run, kept, causes)))
+            return Case((recorded_twin, self._kept(run, "harmless", faults, None, recorded_twin)))
+        return Case((recorded_twin, self._failed(run, recorded_twin, causes)))
 
     def _failed(self, run: _Run, twin: Recorded, causes: Sequence[_Cause]) -> Recorded:
         """Label a failure: the first cause whose repair alone flips it is decisive."""
         faults = tuple(cause.label for cause in causes)
-        found = next((cause.label for cause in causes if cause.flips()), None)
-        if found is None:
+        label = next((cause.label for cause in causes if cause.flips()), None)
+        if label is None:
             if len(causes) == 1:
                 raise _Dropped("repair-fails")
             return self._kept(run, "several", faults, None, twin, verified=False)
-        if found.step is None:
+        if label.step is None:
             raise _Dropped("no-step")
-        if self._own_mistake_decides(run, found.step):
+        if self._own_mistake_decides(run, label.step):
             raise _Dropped("own-mistake-first")
-        decisive = _decisive(run.trace, found.step, found.modes)
+        decisive = _decisive(run.trace, label.step, label.modes)
         return self._kept(run, "several" if len(causes) > 1 else "faulty", faults, decisive, twin)
 
     def _own_mistake_decides(self, run: _Run, before: int) -> bool:
@@ -271,7 +271,7 @@ class _Examined:
     def _first_changed(self, run: _Run, twin: _Run, number: int) -> tuple[_Key, Reply] | None:
         """Find the first decision that is another without this one fault, and what it is then."""
         without = twin.outcome if len(self.faults) == 1 else self._replayed(lambda planned, _: planned == number)
-        right = {(one.agent, one.index): one.reply for one in without.decisions}
+        right = {(decision.agent, decision.index): decision.reply for decision in without.decisions}
         for key, decision in run.decisions.items():
             if right.get(key) != decision.reply:
                 return (key, right[key]) if key in right else None
@@ -279,11 +279,11 @@ class _Examined:
 
     def _rest_of(self, run: _Run, twin: _Run, key: _Key, step: int | None) -> Mapping[_Key, Reply]:
         """Return the decisions after *key* that are the same step, as the twin has them."""
-        later = [one for one in run.decisions if one[0] == key[0] and one[1] > key[1]]
+        later = [later_key for later_key in run.decisions if later_key[0] == key[0] and later_key[1] > key[1]]
         return {
-            one: twin.decisions[one].reply
-            for one in later
-            if one in twin.decisions and step is not None and run.steps.step(run.decisions[one]) == step
+            later_key: twin.decisions[later_key].reply
+            for later_key in later
+            if later_key in twin.decisions and step is not None and run.steps.step(run.decisions[later_key]) == step
         }
 
     def _recorded(self, name: str, repairs: Repairs | None = None) -> _Run:
@@ -324,7 +324,7 @@ class _Examined:
         verified: bool = True,
     ) -> Recorded:
         program, trace = self.program, run.trace
-        first = [decisive.step] if decisive is not None else [one.step for one in faults if one.step is not None]
+        first = [decisive.step] if decisive is not None else [fault.step for fault in faults if fault.step is not None]
         label = RunLabel(
             trace_id=trace.trace_id,
             outcome="success" if run.outcome.succeeded else "failure",

@@ -119,26 +119,26 @@ class RunLabel:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> RunLabel:
+    def from_json(cls, document: Mapping[str, Any]) -> RunLabel:
         """Read what `as_json` gave, from JSON.
 
         Raises:
             ConfigError: if a field is missing, unknown or not what it must be; the message names it.
         """
-        label: RunLabel = _record(cls, given, "label")
+        label: RunLabel = _record(cls, document, "label")
         return label
 
 
-def _record(made: Callable[..., _RecordT], given: Any, at: str) -> _RecordT:
+def _record(make: Callable[..., _RecordT], document: Any, at: str) -> _RecordT:
     """Read a record of strings, whole numbers, lists and records within it."""
-    _require(isinstance(given, Mapping), at, "a JSON object", given)
-    known = {each.name for each in fields(made)}  # type: ignore[arg-type]  # one of the three records
-    needed = known - {"recipe", "operator"}
-    for key in sorted(str(key) for key in {*given} - known):
-        raise ConfigError(f"{at} has the unknown key {key!r}. Known: {', '.join(sorted(known))}")
-    for key in sorted(needed - {*given}):
+    _require(isinstance(document, Mapping), at, "a JSON object", document)
+    names = {spec.name for spec in fields(make)}  # type: ignore[arg-type]  # one of the three records
+    needed = names - {"recipe", "operator"}
+    for key in sorted(str(key) for key in {*document} - names):
+        raise ConfigError(f"{at} has the unknown key {key!r}. Known: {', '.join(sorted(names))}")
+    for key in sorted(needed - {*document}):
         raise ConfigError(f"{at} lacks {key!r}. Write it again with this version of blamespan")
-    return made(**{key: _READ[key](value, f"{at}.{key}") for key, value in given.items()})
+    return make(**{key: _READ[key](value, f"{at}.{key}") for key, value in document.items()})
 
 
 def _text(value: Any, at: str) -> str:
@@ -163,7 +163,7 @@ def _truth(value: Any, at: str) -> bool:
 
 def _modes(value: Any, at: str) -> tuple[str, ...]:
     _require(isinstance(value, list | tuple), at, "a list of taxonomy:code", value)
-    return tuple(str(mode(_text(one, at))) for one in value)
+    return tuple(str(mode(_text(name, at))) for name in value)
 
 
 def _steps(value: Any, at: str) -> tuple[int, ...]:
@@ -176,14 +176,14 @@ def _steps(value: Any, at: str) -> tuple[int, ...]:
 def _decisive(value: Any, at: str) -> Decisive | None:
     if value is None:
         return None
-    found = _record(Decisive, value, at)
-    _require(found.step is not None, f"{at}.step", "the index of a step, from 0", found.step)
-    return found
+    decisive = _record(Decisive, value, at)
+    _require(decisive.step is not None, f"{at}.step", "the index of a step, from 0", decisive.step)
+    return decisive
 
 
 def _faults(value: Any, at: str) -> tuple[FaultLabel, ...]:
     _require(isinstance(value, list | tuple), at, "a list of faults", value)
-    return tuple(_record(FaultLabel, one, f"{at}[{place}]") for place, one in enumerate(value))
+    return tuple(_record(FaultLabel, fault, f"{at}[{index}]") for index, fault in enumerate(value))
 
 
 _READ: Mapping[str, Callable[[Any, str], object]] = {

@@ -22,12 +22,12 @@ from blamespan_lab.replay.script import (
     RecordedAnswer,
     RecordedResult,
     Script,
-    corrected,
-    heard_in,
+    content_of_request,
+    correct_answer,
     read_arguments,
 )
 
-__all__ = ["Playback", "ProgramChanged", "Told"]
+__all__ = ["Playback", "ProgramChanged", "PromptWatcher"]
 
 _MOST_SHOWN = 160
 """Characters of each side of a difference that are shown."""
@@ -37,7 +37,7 @@ class ProgramChanged(Exception):
     """The program does something else than it did when it was recorded; the message says where and what."""
 
 
-class Told(SpanProcessor):
+class PromptWatcher(SpanProcessor):
     """Hears what models are told, from the spans that are recorded for it."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Playback(Injection):
 
     Args:
         script: The recording.
-        told: Hears what models are told; spans must be recorded for it.
+        models: Hears what models are told; spans must be recorded for it.
         step: The step that is put right; None to play back everything.
         text: What it says instead.
 
@@ -73,11 +73,11 @@ class Playback(Injection):
         ConfigError: if *text* cannot stand in place of the step.
     """
 
-    def __init__(self, script: Script, told: Told, step: int | None = None, text: str = "") -> None:
+    def __init__(self, script: Script, models: PromptWatcher, step: int | None = None, text: str = "") -> None:
         super().__init__((), everywhere=True)
         self._end: float = len(script.trace.steps) if step is None else step
         self._text = text
-        self._told = told
+        self._models = models
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
         for answer in script.answers:
             self._answers[answer.agent].append(answer)
@@ -85,7 +85,7 @@ class Playback(Injection):
         self._unasked = _without_model(script)
         self._target = _target(script, step)
         self._instead = (
-            corrected(self._target, script.trace.steps[step], text)
+            correct_answer(self._target, script.trace.steps[step], text)
             if isinstance(self._target, RecordedAnswer) and step is not None
             else None
         )
@@ -141,36 +141,38 @@ class Playback(Injection):
             self.is_reached = True
             return Said(self._text)
         if content.text.strip() not in step.content:
-            said = f"recorded {_short(step.content)}, now {_short(content.text)}"
-            raise self._differs(f"at step {step.index}: {agent!r} says something else: {said}")
+            difference = f"recorded {_short(step.content)}, now {_short(content.text)}"
+            raise self._differs(f"at step {step.index}: {agent!r} says something else: {difference}")
         return content
 
     def _answer_of(self, at: Opportunity, content: Answer) -> Any:  # an answer, which the caller's type says
-        found = self._found(at)
-        if found is None and self.is_reached:
+        result = self._find_result(at)
+        if result is None and self.is_reached:
             return content
-        if found is None:
+        if result is None:
             raise self._differs(f"{at.agent!r} calls {at.tool!r} with {_short(at.arguments)}, which was not recorded")
-        if found.step >= self._end and found is not self._target and self.is_reached:
+        if result.step >= self._end and result is not self._target and self.is_reached:
             return content
-        self._results.remove(found)
-        if found is self._target:
+        self._results.remove(result)
+        if result is self._target:
             self.is_reached = True
             return Answer(self._text, is_due=bool(self._text))
-        return Answer(found.text, _exception(found), is_due=bool(found.text or found.error))
+        return Answer(result.text, _exception(result), is_due=bool(result.text or result.error))
 
-    def _found(self, at: Opportunity) -> RecordedResult | None:
+    def _find_result(self, at: Opportunity) -> RecordedResult | None:
         span = _current()
         call_id, arguments = span.get(words.TOOL_CALL_ID), read_arguments(span.get(words.TOOL_ARGUMENTS))
-        alike = [one for one in self._results if one.tool == at.tool and one.arguments == arguments]
-        return next((one for one in alike if one.call_id and one.call_id == call_id), alike[0] if alike else None)
+        alike = [result for result in self._results if result.tool == at.tool and result.arguments == arguments]
+        return next(
+            (result for result in alike if result.call_id and result.call_id == call_id), alike[0] if alike else None
+        )
 
     def _compare(self, recorded: RecordedAnswer) -> None:
-        told = self._told.last(recorded.agent)
-        heard = heard_in(told) if told else None
-        if recorded.heard is None or heard is None or heard == recorded.heard:
+        request = self._models.last(recorded.agent)
+        content = content_of_request(request) if request else None
+        if recorded.heard is None or content is None or content == recorded.heard:
             return
-        what = f"{recorded.agent!r} is told something else: {_difference(recorded.heard, heard)}"
+        what = f"{recorded.agent!r} is told something else: {_difference(recorded.heard, content)}"
         raise self._differs(f"at step {int(recorded.step)}: {what}")
 
     def _go_on(self) -> None:
@@ -187,28 +189,28 @@ def _target(script: Script, step: int | None) -> RecordedAnswer | RecordedResult
     if step is None:
         return None
     if script.trace.steps[step].kind == "tool_result":
-        return next((one for one in script.results if one.step == step), None)
-    shown = [one for one in script.answers if one.step == step or _calls(script.trace, one, step)]
-    shown = shown or [one for one in script.answers if one.message == step]
-    asked = {one.agent for one in script.answers}
+        return next((answer for answer in script.results if answer.step == step), None)
+    shown = [answer for answer in script.answers if answer.step == step or _calls(script.trace, answer, step)]
+    shown = shown or [answer for answer in script.answers if answer.message == step]
+    asked = {answer.agent for answer in script.answers}
     if not shown and script.trace.steps[step].agent in asked:
         made_of = ", ".join(map(str, script.trace.steps[step].inputs)) or "none"
         raise ConfigError(
             f"step {step} was made by the program out of other steps ({made_of}), no model said it. "
             "Put one of those right"
         )
-    speaking = [one for one in shown if one.said.text.strip()] or shown
+    speaking = [answer for answer in shown if answer.said.text.strip()] or shown
     return speaking[-1] if speaking else None
 
 
 def _without_model(script: Script) -> dict[str, deque[Step]]:
     """List what agents said that ask no model, by agent."""
     asking = {answer.agent for answer in script.answers}
-    found: dict[str, deque[Step]] = defaultdict(deque)
+    steps: dict[str, deque[Step]] = defaultdict(deque)
     for step in script.trace.steps:
         if step.agent not in asking and script.trace.can_be_blamed(step) and step.kind != "tool_call":
-            found[step.agent].append(step)
-    return found
+            steps[step.agent].append(step)
+    return steps
 
 
 def _calls(trace: MessageActionTrace, answer: RecordedAnswer, step: int) -> bool:
@@ -241,12 +243,12 @@ def _exception(result: RecordedResult) -> str:
 
 def _difference(recorded: object, now: object) -> str:
     """Show the first message that is another, where it begins to be."""
-    before, after = (list(each) if isinstance(each, tuple) else [] for each in (recorded, now))
+    before, after = (list(messages) if isinstance(messages, tuple) else [] for messages in (recorded, now))
     for old, new in zip_longest(before, after):
         if old != new:
-            one, other = _plain(old), _plain(new)
-            at = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-            return f"recorded {_short(one, at)}, now {_short(other, at)}"
+            left, right = _plain(old), _plain(new)
+            at = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), 0)
+            return f"recorded {_short(left, at)}, now {_short(right, at)}"
     return "in a way that cannot be shown"
 
 
@@ -255,8 +257,8 @@ def _plain(message: object) -> str:
     if not isinstance(message, tuple):
         return "nothing"
     role, name, parts = message
-    said = [part.get("content", part.get("response", part)) for part in map(json.loads, parts)]
-    return f"{role} {name}: {' '.join(map(str, said))}"
+    texts = [part.get("content", part.get("response", part)) for part in map(json.loads, parts)]
+    return f"{role} {name}: {' '.join(map(str, texts))}"
 
 
 def _short(text: str, at: int = 0) -> str:

@@ -183,16 +183,22 @@ class _Renamed:
         self._name = name
         self._known: dict[str, str] = {}
 
-    def attributes(self, given: Attributes) -> Mapping[str, Any]:
+    def attributes(self, attributes: Attributes) -> Mapping[str, Any]:
         """Leave out the stack of an exception too: it shows where this machine keeps its files."""
-        kept = {key: value for key, value in (given or {}).items() if key != exception_attributes.EXCEPTION_STACKTRACE}
-        return {key: self.text(value) if isinstance(value, str) else value for key, value in kept.items()}
+        lasting = {
+            key: value for key, value in (attributes or {}).items() if key != exception_attributes.EXCEPTION_STACKTRACE
+        }
+        return {key: self.text(value) if isinstance(value, str) else value for key, value in lasting.items()}
 
     def text(self, text: str) -> str:
         return _RANDOM_ID.sub(self._stand_in, text)
 
-    def _stand_in(self, found: re.Match[str]) -> str:
-        plain = found[0].replace("-", "")
+    def _stand_in(self, match: re.Match[str]) -> str:
+        plain = match[0].replace("-", "")
         number = self._known.setdefault(plain, f"{len(self._known):x}")
-        made = f"{stable_seed('id', self._name, number):016x}{stable_seed('id, too', self._name, number):016x}"
-        return "-".join([made[:8], made[8:12], made[12:16], made[16:20], made[20:]]) if "-" in found[0] else made
+        digits = f"{stable_seed('id', self._name, number):016x}{stable_seed('id, too', self._name, number):016x}"
+        return (
+            "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
+            if "-" in match[0]
+            else digits
+        )

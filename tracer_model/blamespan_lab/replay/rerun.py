@@ -19,7 +19,7 @@ from blamespan.otlp.proto import spans_from_proto
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.replay.playback import Playback, Told
+from blamespan_lab.replay.playback import Playback, PromptWatcher
 from blamespan_lab.replay.script import Script, script_of
 from blamespan_lab.replay.user_program import Ran, UserProgram
 
@@ -80,10 +80,10 @@ def read_script(path: Path, which: str | None = None, *, format_name: str | None
     if not runs and errors:
         raise errors[0]
     if len(runs) != 1:
-        found = ", ".join(trace.trace_id for _, trace in runs[:5]) or "none"
+        names = ", ".join(trace.trace_id for _, trace in runs[:5]) or "none"
         more = ", ..." if len(runs) > 5 else ""
         raise ConfigError(
-            f"{path}: expected one run that can be replayed, got {len(runs)} ({found}{more}). "
+            f"{path}: expected one run that can be replayed, got {len(runs)} ({names}{more}). "
             "Name one with --run, by its number or the start of its id"
         )
     [(file, trace)] = runs
@@ -106,22 +106,22 @@ def _spans_of(path: Path, trace: MessageActionTrace) -> list[Span]:
 
 
 @contextmanager
-def recording_quietly() -> Iterator[Told]:
+def recording_quietly() -> Iterator[PromptWatcher]:
     """Record for what is told to models alone: no span leaves the process.
 
     Programs that are imported within the block stay with that, even if they call `blamespan.instrument()`.
     """
-    provider, told = TracerProvider(shutdown_on_exit=False), Told()
-    provider.add_span_processor(told)
+    provider, models = TracerProvider(shutdown_on_exit=False), PromptWatcher()
+    provider.add_span_processor(models)
     done = blamespan.instrument(tracer_provider=provider)
     try:
-        yield told
+        yield models
     finally:
         if done:
             blamespan.uninstrument()
 
 
-def rerun(program: UserProgram, script: Script, step: int, text: str, task: str, told: Told) -> Rerun:
+def rerun(program: UserProgram, script: Script, step: int, text: str, task: str, models: PromptWatcher) -> Rerun:
     """Run *program* as it was recorded up to *step*, say *text* there, and let the rest run live.
 
     What was recorded is played back first, without asking any model: that gives the original outcome.
@@ -132,7 +132,7 @@ def rerun(program: UserProgram, script: Script, step: int, text: str, task: str,
         step: Index of the step that is put right.
         text: What it says instead.
         task: What the program is asked.
-        told: Of `recording_quietly`.
+        models: Of `recording_quietly`.
 
     Raises:
         ConfigError: if the step cannot be replaced, what came before it is not all there, or the program has changed
@@ -140,8 +140,8 @@ def rerun(program: UserProgram, script: Script, step: int, text: str, task: str,
     """
     _check_step(script, step)
     script.check(step)
-    original = _original(program, script, task, told)
-    with Playback(script, told, step, text) as playback:
+    original = _original(program, script, task, models)
+    with Playback(script, models, step, text) as playback:
         ran = program.run(task)
     if playback.trouble:
         raise ConfigError(
@@ -169,13 +169,13 @@ def _check_step(script: Script, step: int) -> None:
         )
 
 
-def _original(program: UserProgram, script: Script, task: str, told: Told) -> Ran:
+def _original(program: UserProgram, script: Script, task: str, models: PromptWatcher) -> Ran:
     """Play back all of the recording; where that fails behind the step, take what the trace says last."""
     if not script.is_cut:
-        with Playback(script, told) as playback:
+        with Playback(script, models) as playback:
             ran = program.run(task)
         if not playback.trouble:
             return ran
     trace = script.trace
-    said = [step.content for step in trace.steps if trace.can_be_blamed(step) and step.kind != "tool_call"]
-    return program.judged(said[-1] if said else "", task)
+    texts = [step.content for step in trace.steps if trace.can_be_blamed(step) and step.kind != "tool_call"]
+    return program.judged(texts[-1] if texts else "", task)

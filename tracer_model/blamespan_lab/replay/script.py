@@ -16,7 +16,15 @@ from blamespan.rebuilding.messages import load_messages
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["RecordedAnswer", "RecordedResult", "Script", "corrected", "heard_in", "read_arguments", "script_of"]
+__all__ = [
+    "RecordedAnswer",
+    "RecordedResult",
+    "Script",
+    "content_of_request",
+    "correct_answer",
+    "read_arguments",
+    "script_of",
+]
 
 _OF_TOOLS = ("tool_call", "tool_result")
 
@@ -28,7 +36,7 @@ class RecordedAnswer:
     Attributes:
         agent: On whose behalf, by the name of the step.
         said: The answer.
-        heard: What was new to it, None where that is not known; see `heard_in`.
+        heard: What was new to it, None where that is not known; see `content_of_request`.
         step: Index of the step that shows it; a selector's decision, which is none, lies between two.
         message: Index of the agent's message that it is a part of; -1 where there is none.
         lost: Why its content cannot be replayed; empty if it can.
@@ -84,7 +92,7 @@ class Script:
     @property
     def is_cut(self) -> bool:
         """Return whether anything cannot be replayed."""
-        return any(one.lost for one in self.answers) or any(one.lost for one in self.results)
+        return any(part.lost for part in self.answers) or any(part.lost for part in self.results)
 
     def check(self, before: float) -> None:
         """Make sure that what came before the step *before* is there to be given again.
@@ -92,12 +100,12 @@ class Script:
         Raises:
             ConfigError: if contents were withheld or cut, or nobody knows what models answered.
         """
-        held: list[RecordedAnswer | RecordedResult] = [*self.answers, *self.results]
-        for one in held:
-            if one.step <= before and one.lost:
+        parts: list[RecordedAnswer | RecordedResult] = [*self.answers, *self.results]
+        for part in parts:
+            if part.step <= before and part.lost:
                 raise ConfigError(
-                    f"step {int(one.step)} of {one.agent!r} cannot be replayed: {one.lost}. Record the run again with "
-                    "contents, and with a higher BLAMESPAN_MAX_CONTENT_BYTES if they were cut"
+                    f"step {int(part.step)} of {part.agent!r} cannot be replayed: {part.lost}. Record the run again "
+                    "with contents, and with a higher BLAMESPAN_MAX_CONTENT_BYTES if they were cut"
                 )
 
 
@@ -115,7 +123,7 @@ def script_of(trace: MessageActionTrace, spans: Sequence[Span] = ()) -> Script:
     return Script(trace, tuple(_answers(trace, chats, tools)), tuple(_results(trace, tools)))
 
 
-def heard_in(attributes: Mapping[str, Any]) -> object:
+def content_of_request(attributes: Mapping[str, Any]) -> object:
     """Return what a model span says that was new to the model, so that two of them can be compared; None if unknown."""
     value = attributes.get(words.INPUT_MESSAGES)
     if value is None:
@@ -125,12 +133,14 @@ def heard_in(attributes: Mapping[str, Any]) -> object:
     messages = load_messages(value)
     if messages is None:
         return None
-    return tuple((one.role, one.name or "", tuple(_shown(part) for part in one.parts)) for one in messages)
+    return tuple(
+        (message.role, message.name or "", tuple(_shown(part) for part in message.parts)) for message in messages
+    )
 
 
 def _shown(part: Mapping[str, Any]) -> str:
-    kept = {key: value for key, value in part.items() if key != "id"}  # frameworks draw some ids
-    return json.dumps(kept, ensure_ascii=False, sort_keys=True, default=str)
+    lasting = {key: value for key, value in part.items() if key != "id"}  # frameworks draw some ids
+    return json.dumps(lasting, ensure_ascii=False, sort_keys=True, default=str)
 
 
 def _is(span: Span, operation: str) -> bool:
@@ -138,8 +148,8 @@ def _is(span: Span, operation: str) -> bool:
 
 
 def _keys(attributes: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    found = attributes.get(key, ())
-    return tuple(found) if isinstance(found, tuple | list) else ()
+    values = attributes.get(key, ())
+    return tuple(values) if isinstance(values, tuple | list) else ()
 
 
 def _lost(attributes: Mapping[str, Any], key: str) -> str:
@@ -156,15 +166,17 @@ def _answers(trace: MessageActionTrace, chats: Sequence[Span], tools: Mapping[st
         if step.kind == "tool_call" and step.span_id in tools
     }
     for span in chats:
-        said, lost = _said(span), _lost(span.attributes, words.OUTPUT_MESSAGES)
-        if said is None:
+        reply, lost = _said(span), _lost(span.attributes, words.OUTPUT_MESSAGES)
+        if reply is None:
             if span.status == "error":
                 lost = lost or f"its model failed ({span.attributes.get(words.ERROR_TYPE, 'an error')})"
-            said, lost = Said(), lost or "what its model answered was not recorded"
-        shown: list[float] = [calls[call.id] for call in said.calls if call.id in calls]
+            reply, lost = Said(), lost or "what its model answered was not recorded"
+        shown: list[float] = [calls[call.id] for call in reply.calls if call.id in calls]
         message = messages.get(span.parent_id or "", -1)
         step = min(shown) if shown else message if message >= 0 else _between(trace, span)
-        yield RecordedAnswer(span.text(words.AGENT_NAME) or "", said, heard_in(span.attributes), step, message, lost)
+        yield RecordedAnswer(
+            span.text(words.AGENT_NAME) or "", reply, content_of_request(span.attributes), step, message, lost
+        )
 
 
 def _between(trace: MessageActionTrace, span: Span) -> float:
@@ -208,8 +220,8 @@ def _results(trace: MessageActionTrace, tools: Mapping[str, Span]) -> Iterator[R
 
 def _raised(span: Span) -> str:
     """Return what the exception said that ended a tool's span."""
-    said = [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
-    return str(said[-1]) if said and said[-1] is not None else ""
+    messages = [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
+    return str(messages[-1]) if messages and messages[-1] is not None else ""
 
 
 def read_arguments(value: object) -> object:
@@ -260,32 +272,32 @@ def _call(step: Step) -> tuple[str, str]:
     return name, rest.removesuffix(")") or "{}"
 
 
-def corrected(answer: RecordedAnswer, step: Step, text: str) -> RecordedAnswer:
+def correct_answer(answer: RecordedAnswer, step: Step, text: str) -> RecordedAnswer:
     """Return *answer* with what *step* shows of it said otherwise.
 
     Raises:
         ConfigError: if *step* is a call and *text* is none, or the answer does not show in the step.
     """
-    said = answer.said
+    reply = answer.said
     if step.kind == "tool_call":
         name, arguments = _call(step)
-        wanted = [call for call in said.calls if call.name == name and _same(call.arguments, arguments)]
+        wanted = [call for call in reply.calls if call.name == name and _same(call.arguments, arguments)]
         new_name, opening, rest = text.strip().partition("(")
         if not opening or not rest.endswith(")"):
             raise ConfigError(
                 f"step {step.index} calls a tool: expected a call in its place, got {text!r}. Write it like "
                 f"{step.content[:200]!r}"
             )
-        changed = replace((wanted or list(said.calls))[0], name=new_name, arguments=rest[:-1])
-        calls = tuple(changed if call == (wanted or list(said.calls))[0] else call for call in said.calls)
-        return replace(answer, said=replace(said, calls=calls))
+        changed = replace((wanted or list(reply.calls))[0], name=new_name, arguments=rest[:-1])
+        calls = tuple(changed if call == (wanted or list(reply.calls))[0] else call for call in reply.calls)
+        return replace(answer, said=replace(reply, calls=calls))
     quoted = json.dumps(step.content, ensure_ascii=False)[1:-1]
     escaped = json.dumps(step.content)[1:-1]
-    if said.text != step.content and step.content and (quoted in said.text or escaped in said.text):
-        found = quoted if quoted in said.text else escaped  # in the JSON of a ledger
-        return replace(answer, said=replace(said, text=said.text.replace(found, json.dumps(text)[1:-1])))
-    return replace(answer, said=replace(said, text=text, calls=()))
+    if reply.text != step.content and step.content and (quoted in reply.text or escaped in reply.text):
+        form = quoted if quoted in reply.text else escaped  # in the JSON of a ledger
+        return replace(answer, said=replace(reply, text=reply.text.replace(form, json.dumps(text)[1:-1])))
+    return replace(answer, said=replace(reply, text=text, calls=()))
 
 
-def _same(one: str, other: str) -> bool:
-    return read_arguments(one) == read_arguments(other)
+def _same(left: str, right: str) -> bool:
+    return read_arguments(left) == read_arguments(right)

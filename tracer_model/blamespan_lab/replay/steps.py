@@ -51,11 +51,11 @@ class DecisionSteps:
         waiting = self._calls.get(owner, [])
         placed: dict[RequestedCall, int] = {}
         for call in decision.reply.calls:
-            found = next(
-                (place for place, (name, arguments, _) in enumerate(waiting) if _is(call, name, arguments)), None
+            index = next(
+                (number for number, (name, arguments, _) in enumerate(waiting) if _is(call, name, arguments)), None
             )
-            if found is not None:
-                placed.setdefault(call, waiting.pop(found)[2])
+            if index is not None:
+                placed.setdefault(call, waiting.pop(index)[2])
         return self._messages.get(owner), placed
 
 
@@ -79,9 +79,9 @@ def changed_steps(trace: MessageActionTrace, twin: MessageActionTrace, after: in
 
 def _missing(steps: Sequence[Step], there: Counter[tuple[str, str, str]]) -> Iterator[int]:
     for step in steps:
-        said = _said(step)
-        there[said] -= 1
-        if there[said] < 0:
+        content = _said(step)
+        there[content] -= 1
+        if there[content] < 0:
             yield step.index
 
 
@@ -92,13 +92,13 @@ def _said(step: Step) -> tuple[str, str, str]:
 def _calls_of(trace: MessageActionTrace, spans: Sequence[Span]) -> dict[str, list[tuple[str, object, int]]]:
     """List name, arguments and step of each call by the span it was made in."""
     parents = {span.span_id: span.parent_id for span in spans}
-    found: dict[str, list[tuple[str, object, int]]] = defaultdict(list)
+    calls: dict[str, list[tuple[str, object, int]]] = defaultdict(list)
     for step in trace.steps:
         if step.kind == "tool_call":
             name = str(step.attributes.get(words.TOOL_NAME, ""))
             arguments = step.content.removeprefix(f"{name}(").removesuffix(")")
-            found[parents[step.span_id] or ""].append((name, _read(arguments), step.index))
-    return found
+            calls[parents[step.span_id] or ""].append((name, _read(arguments), step.index))
+    return calls
 
 
 def _is(call: RequestedCall, name: str, arguments: object) -> bool:

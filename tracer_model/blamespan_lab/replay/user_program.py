@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from blamespan.errors import ConfigError
-from blamespan_lab.replay.asking import answer_of, is_runnable, started
+from blamespan_lab.replay.asking import answer_of, is_runnable, start_program
 
 __all__ = ["Check", "Ran", "UserProgram", "load_program"]
 
@@ -78,25 +78,25 @@ class UserProgram:
         if self._made:
             return self._made.pop()
         try:
-            made = self.factory()
+            program = self.factory()
         except (Exception, SystemExit) as error:
             raise _broken(self.name, error) from error
-        return _runnable(made, self.name)
+        return _runnable(program, self.name)
 
     def _run(self, task: str) -> Any:
         if not inspect.iscoroutinefunction(self.factory):
-            found = started(self.make(), task)
-            return asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found
+            result = start_program(self.make(), task)
+            return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
         return asyncio.run(self._run_async(task))
 
     async def _run_async(self, task: str) -> Any:
         """Make it in the loop that it runs in: an async factory may open connections."""
         try:
-            made = await self.factory()
+            program = await self.factory()
         except (Exception, SystemExit) as error:
             raise _broken(self.name, error) from error
-        found = started(_runnable(made, self.name), task)
-        return await found if inspect.isawaitable(found) else found
+        result = start_program(_runnable(program, self.name), task)
+        return await result if inspect.isawaitable(result) else result
 
     def judged(self, answer: str, task: str) -> Ran:
         """Have an answer checked that the program gave."""
@@ -180,15 +180,15 @@ def _broken(name: str, error: BaseException) -> ConfigError:
     return ConfigError(f"the factory {name!r} raised {type(error).__name__}: {error}. Mend it and run again")
 
 
-def _runnable(made: Any, name: str) -> Any:
-    if is_runnable(made):
-        return made
-    hint = "Compile the graph: .compile()" if hasattr(made, "compile") else "Return one of these"
+def _runnable(program: Any, name: str) -> Any:
+    if is_runnable(program):
+        return program
+    hint = "Compile the graph: .compile()" if hasattr(program, "compile") else "Return one of these"
     raise ConfigError(
         f"the factory {name!r} must give an AutoGen team or agent, a compiled LangGraph graph or a function of the "
-        f"task, got {type(made).__name__!r}. {hint}"
+        f"task, got {type(program).__name__!r}. {hint}"
     )
 
 
-async def _awaited(found: Awaitable[Any]) -> Any:
-    return await found
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

@@ -58,13 +58,15 @@ def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tr
                 f"got: {why}. Only what works can be shown to break"
             )
         plan = planned(recipe, clean)
-        kept = plan[: recipe.budget]
-        orders: list[Order] = [(one, clean[one.task]) for one in kept]
+        affordable = plan[: recipe.budget]
+        orders: list[Order] = [(planned_run, clean[planned_run.task]) for planned_run in affordable]
         done = tracked(workers.results(orders), f"{spec.name}: with a fault", len(orders))
-        found = {order[0]: result for order, result in done if isinstance(order, tuple) and isinstance(result, Trial)}
-    is_verified = all(one.run.succeeded is not None for one in clean.values())
-    trials = tuple(found[one] for one in kept)
-    return Campaign(spec.name, recipe, spec.tasks, failing, is_verified, trials, len(plan) - len(kept))
+        trial_of = {
+            order[0]: result for order, result in done if isinstance(order, tuple) and isinstance(result, Trial)
+        }
+    is_verified = all(planned_run.run.succeeded is not None for planned_run in clean.values())
+    trials = tuple(trial_of[planned_run] for planned_run in affordable)
+    return Campaign(spec.name, recipe, spec.tasks, failing, is_verified, trials, len(plan) - len(affordable))
 
 
 def planned(recipe: StressRecipe, clean: Mapping[int, Clean]) -> list[Planned]:

@@ -121,7 +121,7 @@ def _specs(
         raise ConfigError("bundled teams bring their own tasks and checks, got --task or --check. Leave them out")
     assert bundled is not None  # one of the two is there
     teams = _teams(bundled, framework)
-    return [Bundled(topology, each, recipe.tasks, recipe.seed) for topology, each in teams]
+    return [Bundled(topology, framework_name, recipe.tasks, recipe.seed) for topology, framework_name in teams]
 
 
 def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
@@ -130,21 +130,26 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
 
     from blamespan_lab.simulation.topologies import TOPOLOGIES
 
-    known = [*TOPOLOGIES, "all"]
-    if topology not in known:
-        near = get_close_matches(topology, known, n=1, cutoff=0.0)[0]
-        raise ConfigError(f"expected --bundled as one of {', '.join(known)}, got {topology!r}. Did you mean {near!r}?")
+    choices = [*TOPOLOGIES, "all"]
+    if topology not in choices:
+        near = get_close_matches(topology, choices, n=1, cutoff=0.0)[0]
+        raise ConfigError(
+            f"expected --bundled as one of {', '.join(choices)}, got {topology!r}. Did you mean {near!r}?"
+        )
     linear_first = sorted(TOPOLOGIES, key=lambda name: not TOPOLOGIES[name].is_relay)  # others are held against it
     names = linear_first if topology == "all" else [topology]
-    found = [
-        (name, each) for name in names for each in TOPOLOGIES[name].frameworks if framework is None or each == framework
+    teams = [
+        (name, framework_name)
+        for name in names
+        for framework_name in TOPOLOGIES[name].frameworks
+        if framework is None or framework_name == framework
     ]
-    if not found:
+    if not teams:
         raise ConfigError(
             f"expected a framework that can build {topology!r}, got {framework!r}. "
             f"Ask for --framework {TOPOLOGIES[topology].frameworks[0]}"
         )
-    return found
+    return teams
 
 
 def _stressed(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
@@ -169,14 +174,14 @@ def _print(done: list[Campaign], wants_json: bool, every: bool) -> None:
     if wants_json:
         from blamespan_lab.stress.document import as_json
 
-        click.echo(json.dumps([as_json(one) for one in done]))
+        click.echo(json.dumps([as_json(campaign) for campaign in done]))
         return
     from rich.console import Console
 
     from blamespan_lab.stress.table import print_campaign, print_comparison
 
     console = Console()
-    for one in done[: None if len(done) == 1 or every else 0]:
-        print_campaign(console, one, every=every)
+    for campaign in done[: None if len(done) == 1 or every else 0]:
+        print_campaign(console, campaign, every=every)
     if len(done) > 1:
         print_comparison(console, done)

@@ -108,18 +108,18 @@ class _Listener:
 
     def __post_init__(self) -> None:
         assert self.fault.step is not None  # else there is nothing to hear of
-        place = self.fault.step
-        self.carriers.add(place)
+        index = self.fault.step
+        self.carriers.add(index)
         self.twins = _aligned(self.run, self.twin)
         self.asked = Counter(_call(step) for step in self.twin.steps if step.kind == "tool_call")
-        self.asked.subtract(_call(step) for step in self.run.steps[:place] if step.kind == "tool_call")
-        own = self.twins.get(place)
+        self.asked.subtract(_call(step) for step in self.run.steps[:index] if step.kind == "tool_call")
+        own = self.twins.get(index)
         before, after = self.fault.before, self.fault.after
         if not self.fault.is_in_text:
-            before, after = own.content if own is not None else "", self.run.steps[place].content
+            before, after = own.content if own is not None else "", self.run.steps[index].content
         ours, theirs = _values(before), _values(after)
         self.right, self.wrong = ours - theirs, theirs - ours
-        for step in self.run.steps[:place]:
+        for step in self.run.steps[:index]:
             self._note_right(step)
 
     def hear(self, step: SeenStep) -> Catch | None:
@@ -149,9 +149,9 @@ class _Listener:
         if not values & self.right:
             return None
         others = {
-            self.right_from[place]
-            for place in step.inputs
-            if place in self.right_from and self.right_from[place] not in (step.agent, self.fault.agent)
+            self.right_from[index]
+            for index in step.inputs
+            if index in self.right_from and self.right_from[index] not in (step.agent, self.fault.agent)
         }
         if len(others) >= _MAJORITY and not is_own:
             return "majority"
@@ -185,13 +185,13 @@ def _aligned(run: Run, twin: Run) -> dict[int, SeenStep]:
     for step in twin.steps:
         theirs[step.agent, step.kind].append(step)
     turns: Counter[tuple[str, str]] = Counter()
-    found: dict[int, SeenStep] = {}
+    twin_of: dict[int, SeenStep] = {}
     for step in run.steps:
         turn = turns[step.agent, step.kind]
         turns[step.agent, step.kind] += 1
         if turn < len(theirs[step.agent, step.kind]):
-            found[step.index] = theirs[step.agent, step.kind][turn]
-    return found
+            twin_of[step.index] = theirs[step.agent, step.kind][turn]
+    return twin_of
 
 
 def _call(step: SeenStep) -> tuple[str, str]:

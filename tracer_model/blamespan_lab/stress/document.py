@@ -21,26 +21,26 @@ def as_json(done: Campaign) -> dict[str, Any]:
         "is_verified": done.is_verified,
         "left_out": done.left_out,
         "all": _cell(cell(done.trials)),
-        "agents": [{"agent": key[0], **_cell(one)} for key, one in cells_by(done.trials, "role").items()],
+        "agents": [{"agent": key[0], **_cell(summary)} for key, summary in cells_by(done.trials, "role").items()],
         "cells": [
-            {"kind": kind, "agent": role, **_cell(one)}
-            for (kind, role), one in cells_by(done.trials, "kind", "role").items()
+            {"kind": kind, "agent": role, **_cell(summary)}
+            for (kind, role), summary in cells_by(done.trials, "kind", "role").items()
         ],
         "trials": [{**asdict(trial), "is_flipped": trial.is_flipped} for trial in done.trials],
     }
 
 
-def _cell(one: Cell) -> dict[str, Any]:
+def _cell(summary: Cell) -> dict[str, Any]:
     return {
-        "planned": one.planned,
-        "written": one.written,
-        "flipped": _rate(one.flipped),
-        "changed": _rate(one.changed),
-        "contained_by": dict(one.catches),
-        "contained_by_agent": dict(one.catchers),
-        "median_steps": one.median_steps,
-        "ended_by_itself": _rate(one.ended),
-        "ends": dict(one.ends),
+        "planned": summary.planned,
+        "written": summary.written,
+        "flipped": _rate(summary.flipped),
+        "changed": _rate(summary.changed),
+        "contained_by": dict(summary.catches),
+        "contained_by_agent": dict(summary.catchers),
+        "median_steps": summary.median_steps,
+        "ended_by_itself": _rate(summary.ended),
+        "ends": dict(summary.ends),
     }
 
 

@@ -75,15 +75,15 @@ def cell(trials: Iterable[Trial]) -> Cell:
     trials = list(trials)
     written = [trial for trial in trials if trial.is_written]
     caught = [trial.caught for trial in written if trial.how is not None and trial.caught is not None]
-    steps = [one.steps for one in caught if one.steps is not None]
-    found = Counter(one.how for one in caught)
+    steps = [catch.steps for catch in caught if catch.steps is not None]
+    ways = Counter(catch.how for catch in caught)
     return Cell(
         planned=len(trials),
         written=len(written),
         flipped=Rate(sum(trial.is_flipped for trial in written), len(written)),
         changed=Rate(sum(trial.is_changed for trial in written), len(written)),
-        catches={how: found[how] for how in CATCHES if found[how]},
-        catchers=dict(Counter(one.by for one in caught if one.by).most_common()),
+        catches={how: ways[how] for how in CATCHES if ways[how]},
+        catchers=dict(Counter(catch.by for catch in caught if catch.by).most_common()),
         median_steps=float(median(steps)) if steps else None,
         ended=Rate(sum(trial.end == "by itself" for trial in written), len(written)),
         ends=dict(sorted(Counter(trial.end for trial in written).items())),

@@ -64,12 +64,12 @@ def _parts(done: Campaign) -> Iterator[str]:
             "answers are counted instead of flipped outcomes.</p>"
         )
     what = "came out wrong" if done.is_verified else "came out with another answer"
-    kinds = {key[0]: _harm(one, done) for key, one in cells_by(done.trials, "kind").items()}
+    kinds = {key[0]: _harm(summary, done) for key, summary in cells_by(done.trials, "kind").items()}
     yield f"<h2>Share of runs that {what}, by kind of fault</h2>"
     yield _bars(dict(sorted(kinds.items(), key=lambda row: -row[1].share)))
     if done.is_verified:
         yield "<h2>What became of faults, by agent they were put into</h2>"
-        yield _stacked({key[0]: one for key, one in cells_by(done.trials, "role").items()})
+        yield _stacked({key[0]: summary for key, summary in cells_by(done.trials, "role").items()})
     yield f"<h2>Share of runs that {what}, by kind and agent</h2>"
     yield _grid(done)
     yield "<h2>How runs ended</h2>"
@@ -83,8 +83,8 @@ def _sentence(whole: Cell, is_verified: bool) -> str:
     return f"{100 * rate.share:.1f} % {what} (95 % interval {100 * low:.1f} to {100 * high:.1f}, n = {rate.n})."
 
 
-def _harm(one: Cell, done: Campaign) -> Rate:
-    return one.flipped if done.is_verified else one.changed
+def _harm(summary: Cell, done: Campaign) -> Rate:
+    return summary.flipped if done.is_verified else summary.changed
 
 
 def _bars(rates: Mapping[str, Rate]) -> str:
@@ -104,18 +104,18 @@ def _bars(rates: Mapping[str, Rate]) -> str:
 
 def _stacked(cells: Mapping[str, Cell]) -> str:
     rows = []
-    for number, (name, one) in enumerate(cells.items()):
+    for number, (name, summary) in enumerate(cells.items()):
         y, x = number * _ROW, float(_LEFT)
         row = _label(name, y)
-        for how, count in {"flipped": one.flipped.hits, **one.catches}.items():
-            width = count / max(1, one.written) * _WIDTH
-            told = escape(f"{how}: {count} of {one.written}")
+        for how, count in {"flipped": summary.flipped.hits, **summary.catches}.items():
+            width = count / max(1, summary.written) * _WIDTH
+            label = escape(f"{how}: {count} of {summary.written}")
             row += (
                 f'<rect x="{x:.1f}" y="{y + 4}" width="{width:.1f}" height="{_BAR}" fill="{_COLOURS[how]}">'
-                f"<title>{told}</title></rect>"
+                f"<title>{label}</title></rect>"
             )
             x += width
-        rows.append(row + f'<text x="{_LEFT + _WIDTH + 8}" y="{y + 15}">n = {one.written}</text>')
+        rows.append(row + f'<text x="{_LEFT + _WIDTH + 8}" y="{y + 15}">n = {summary.written}</text>')
     legend = "".join(
         f'<li><svg width="12" height="12"><rect width="12" height="12" fill="{_COLOURS[how]}"/></svg> '
         f"{escape(how)}</li>"
@@ -135,15 +135,15 @@ def _grid(done: Campaign) -> str:
     return f'<div class="scroll"><table><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
 
 
-def _square(one: Cell | None, done: Campaign) -> str:
-    if one is None or not one.written:
+def _square(summary: Cell | None, done: Campaign) -> str:
+    if summary is None or not summary.written:
         return "<td></td>"
-    rate = _harm(one, done)
+    rate = _harm(summary, done)
     low, high = rate.interval
     light = 97 - 45 * rate.share
-    told = escape(f"{rate.hits} of {rate.n}, 95 % interval {100 * low:.0f} to {100 * high:.0f} %", quote=True)
+    label = escape(f"{rate.hits} of {rate.n}, 95 % interval {100 * low:.0f} to {100 * high:.0f} %", quote=True)
     return (
-        f'<td class="share" style="background:hsl(4 70% {light:.0f}%)" title="{told}">'
+        f'<td class="share" style="background:hsl(4 70% {light:.0f}%)" title="{label}">'
         f"{100 * rate.share:.0f} % <small>of {rate.n}</small></td>"
     )
 

@@ -54,14 +54,14 @@ class StressRecipe:
     timeout_s: PositiveNumber = 120.0
 
     def __post_init__(self) -> None:
-        for key, given, known in (
+        for key, names, choices in (
             ("kinds", self.kinds, tuple(KINDS)),
             ("mechanisms", self.mechanisms, _MECHANISMS),
             ("writer", (self.writer,), _WRITERS),
         ):
-            for name in given:
-                if name not in known:
-                    near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+            for name in names:
+                if name not in choices:
+                    near = get_close_matches(name, choices, n=1, cutoff=0.0)[0]
                     raise ConfigError(f"{self.name}: unknown name {name!r} in {key}. Did you mean {near!r}?")
         if self.probability > 1:
             raise ConfigError(f"{self.name}: expected probability from 0 to 1, got {self.probability!r}. Correct it")
@@ -75,11 +75,15 @@ class StressRecipe:
     def ways(self) -> Mapping[str, tuple[Mechanism, ...]]:
         """Return for each kind the mechanisms by which it is written here, a kind's own first."""
         allowed = (*self.mechanisms,) if self.writer == "operators" else ("response", "prompt")
-        found = {
-            kind: tuple(one for one in KINDS[kind].mechanisms if one in allowed and one in self.mechanisms)
+        by_kind = {
+            kind: tuple(
+                mechanism
+                for mechanism in KINDS[kind].mechanisms
+                if mechanism in allowed and mechanism in self.mechanisms
+            )
             for kind in dict.fromkeys(self.kinds)
         }
-        return {kind: mechanisms for kind, mechanisms in found.items() if mechanisms}
+        return {kind: mechanisms for kind, mechanisms in by_kind.items() if mechanisms}
 
     @property
     def written_by(self) -> Literal["operators", "model"]:

@@ -122,10 +122,10 @@ class _BundledSubject:
         )
 
     def roles(self, task: int, run: Run) -> Mapping[str, Sequence[str]]:
-        found: dict[str, list[str]] = {}
+        names_of: dict[str, list[str]] = {}
         for member in self._program(task).prepare().team:
-            found.setdefault(member.role, []).append(member.name)
-        return {role: names for role, names in found.items() if set(names) & set(run.agents)}
+            names_of.setdefault(member.role, []).append(member.name)
+        return {role: names for role, names in names_of.items() if set(names) & set(run.agents)}
 
     def run(self, task: int) -> Run:
         self.recorder.clear()

@@ -33,7 +33,7 @@ def print_campaign(console: Console, done: Campaign, *, every: bool) -> None:
     console.print(Text(printable(done.subject), style="bold"), soft_wrap=True)
     for line in _told(done, whole):
         console.print(Text(printable(line)), soft_wrap=True)
-    _print(console, "agent", {key[:1]: one for key, one in cells_by(done.trials, "role").items()}, done, None)
+    _print(console, "agent", {key[:1]: summary for key, summary in cells_by(done.trials, "role").items()}, done, None)
     ranked = cells_by(done.trials, "kind", "role")
     rows = dict(sorted(ranked.items(), key=lambda row: (-row[1].flipped.share, -row[1].changed.share, row[0])))
     _print(console, "fault", rows, done, None if every else _MOST_ROWS)
@@ -45,11 +45,11 @@ def print_comparison(console: Console, campaigns: Sequence[Campaign]) -> None:
         console.width = max(console.width, _NARROWEST)
     table = _table("team", "n", "flipped %", "withstood %", "noticed %", "steps", "ended %")
     first = campaigns[0]
-    for one in campaigns:
-        whole = cell(one.trials)
-        withstood = "" if one is first else rate_text(neutralised(one.trials, first.trials))
+    for campaign in campaigns:
+        whole = cell(campaign.trials)
+        withstood = "" if campaign is first else rate_text(neutralised(campaign.trials, first.trials))
         table.add_row(
-            Text(printable(one.subject)),
+            Text(printable(campaign.subject)),
             str(whole.written),
             rate_text(whole.flipped),
             withstood,
@@ -100,16 +100,16 @@ def _print(
     names = ("agent",) if title == "agent" else ("fault", "agent")
     outcome = "flipped %" if done.is_verified else "changed %"
     table = _table(*names, "n", outcome, "contained by", "by whom", "steps", "ended")
-    for key, one in list(rows.items())[:most]:
-        rate = one.flipped if done.is_verified else one.changed
+    for key, summary in list(rows.items())[:most]:
+        rate = summary.flipped if done.is_verified else summary.changed
         table.add_row(
             *(Text(printable(name)) for name in key),
-            str(one.written),
+            str(summary.written),
             rate_text(rate),
-            Text(_counted(one.catches)),
-            Text(printable(_counted(one.catchers))),
-            _steps(one),
-            f"{one.ended.hits} of {one.ended.n}",
+            Text(_counted(summary.catches)),
+            Text(printable(_counted(summary.catchers))),
+            _steps(summary),
+            f"{summary.ended.hits} of {summary.ended.n}",
         )
     console.print()
     console.print(table)
@@ -129,8 +129,8 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def _steps(one: Cell) -> str:
-    return "" if one.median_steps is None else f"{one.median_steps:g}"
+def _steps(summary: Cell) -> str:
+    return "" if summary.median_steps is None else f"{summary.median_steps:g}"
 
 
 def _ends(whole: Cell) -> str:

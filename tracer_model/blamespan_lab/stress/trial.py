@@ -132,16 +132,16 @@ def _injected(
 
 def _a_decision(run: Run, agent: str, rng: Random) -> int | None:
     """Choose one of the agent's decisions, by about how many came before it: calls made at once are one."""
-    places, decided, before = [], 0, None
+    numbers, decided, before = [], 0, None
     for step in run.steps:
         this = (step.agent, step.inputs) if step.kind == "tool_call" else None
         if not step.is_decision or (this is not None and this == before):
             continue
         before = this
         if step.agent == agent:
-            places.append(decided)
+            numbers.append(decided)
         decided += 1
-    return rng.choice(places) if places else None
+    return rng.choice(numbers) if numbers else None
 
 
 def _fault(applied: Applied, run: Run) -> Fault:

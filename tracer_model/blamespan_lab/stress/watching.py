@@ -89,7 +89,7 @@ def seen_in(spans: Iterable[Span], answer: str, succeeded: bool | None, error: s
     """
     spans = list(spans)
     limits = {str(span.attributes[_STOP_REASON]) for span in spans if _STOP_REASON in span.attributes}
-    limits = {re.sub(r"\d+", "#", one) for one in limits if _LIMITS.search(one)}
+    limits = {re.sub(r"\d+", "#", limit) for limit in limits if _LIMITS.search(limit)}
     limits |= {"rounds"} if ran_out else set()
     limits |= {"recursion limit"} if _LIMIT_ERRORS.search(error) else set()
     trace = _longest(spans)
@@ -108,9 +108,9 @@ def _longest(spans: list[Span]) -> MessageActionTrace | None:
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     traces: list[MessageActionTrace] = []
-    for each in by_trace.values():
+    for spans_of_trace in by_trace.values():
         try:
-            traces += [rebuild_run(run) for run in split_runs(each)]
+            traces += [rebuild_run(run) for run in split_runs(spans_of_trace)]
         except BlamespanError:  # somebody else's spans, with no agent in them
             continue
     return max(traces, key=lambda trace: len(trace.steps), default=None)

@@ -95,12 +95,12 @@ def read_contrastive_recipe(path: Path) -> ContrastiveRecipe:
         ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
     """
     advice = "The one that comes with blamespan is tracer_model/recipes/contrastive.toml"
-    found = read_record(ContrastiveRecipe, path, advice=advice, example="recipes/contrastive.toml")
-    if not (found.data.corpora or found.data.aegis):
+    recipe = read_record(ContrastiveRecipe, path, advice=advice, example="recipes/contrastive.toml")
+    if not (recipe.data.corpora or recipe.data.aegis):
         raise ConfigError(f"{path.name}: expected data.corpora or data.aegis, got neither. Name what to train on")
-    if found.train.batch_runs % found.train.device_runs:
+    if recipe.train.batch_runs % recipe.train.device_runs:
         raise ConfigError(
-            f"{path.name}: expected train.batch_runs as a multiple of train.device_runs, got {found.train.batch_runs} "
-            f"and {found.train.device_runs}. Correct the recipe"
+            f"{path.name}: expected train.batch_runs as a multiple of train.device_runs, got {recipe.train.batch_runs} "
+            f"and {recipe.train.device_runs}. Correct the recipe"
         )
-    return found
+    return recipe

@@ -82,20 +82,20 @@ def train_contrastive(recipe: ContrastiveRecipe, data: Path, out: Path) -> Train
         ConfigError: if the data is missing or too small to hold anything out.
         TracerUnavailable: if the encoder cannot be loaded.
     """
-    found = list(turn_runs(_read(recipe, data), recipe.data.most_turns))
+    runs = list(turn_runs(_read(recipe, data), recipe.data.most_turns))
     percent, seed = recipe.data.held_out_percent, recipe.seed + 1
-    held = [run for run in found if is_held_out(run.task, percent=percent, seed=seed)]
-    fitted = [run for run in found if not is_held_out(run.task, percent=percent, seed=seed)]
-    if not fitted or not held:
+    held_out = [run for run in runs if is_held_out(run.task, percent=percent, seed=seed)]
+    fitted = [run for run in runs if not is_held_out(run.task, percent=percent, seed=seed)]
+    if not fitted or not held_out:
         raise ConfigError(
             f"expected failed runs with modes of AEGIS, of enough tasks to hold {percent} % of them out, got "
-            f"{len(fitted)} to fit on and {len(held)} held out. Give more data, or change data.held_out_percent"
+            f"{len(fitted)} to fit on and {len(held_out)} held out. Give more data, or change data.held_out_percent"
         )
-    return train_contrastive_on(fitted, held, recipe, out)
+    return train_contrastive_on(fitted, held_out, recipe, out)
 
 
 def train_contrastive_on(
-    fitted: Sequence[TurnRun], held: Sequence[TurnRun], recipe: ContrastiveRecipe, out: Path
+    fitted: Sequence[TurnRun], held_out: Sequence[TurnRun], recipe: ContrastiveRecipe, out: Path
 ) -> Trained:
     """Train on runs in memory, *held* ones kept for the threshold and figures."""
     out.mkdir(parents=True, exist_ok=True)
@@ -121,17 +121,17 @@ def train_contrastive_on(
     checkpoint = get_last_checkpoint(str(out / "checkpoints")) if (out / "checkpoints").is_dir() else None
     trainer.train(resume_from_checkpoint=checkpoint)
     model = model.cpu().eval()
-    held_out = _measured(model, tokenizer, held, recipe)
+    figures = _measured(model, tokenizer, held_out, recipe)
     folder = out / "model"
     folder.mkdir(exist_ok=True)
     tokenizer.save_pretrained(folder)
     encoder.config.save_pretrained(folder)
-    save_file({name: each.contiguous() for name, each in model.state_dict().items()}, folder / WEIGHTS_FILE)
-    about = {"format": FORMAT, "codes": CODES, "threshold": held_out.threshold, "data": asdict(recipe.data)}
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, folder / WEIGHTS_FILE)
+    about = {"format": FORMAT, "codes": CODES, "threshold": figures.threshold, "data": asdict(recipe.data)}
     (folder / ABOUT_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
     with (out / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"held_out": asdict(held_out)}) + "\n")
-    return Trained(folder, *ledger.ends("loss"), held_out)
+        file.write(json.dumps({"held_out": asdict(figures)}) + "\n")
+    return Trained(folder, *ledger.ends("loss"), figures)
 
 
 class _Runs(Dataset[TurnRun]):
@@ -141,8 +141,8 @@ class _Runs(Dataset[TurnRun]):
     def __len__(self) -> int:
         return len(self._runs)
 
-    def __getitem__(self, place: int) -> TurnRun:
-        return self._runs[place]
+    def __getitem__(self, index: int) -> TurnRun:
+        return self._runs[index]
 
 
 def _read(recipe: ContrastiveRecipe, data: Path) -> Iterator[RecordedRun]:
@@ -225,27 +225,27 @@ def _word_pieces(runs: Sequence[TurnRun], size: TinyEncoder, n_tokens: int) -> T
 
 @torch.inference_mode()
 def _measured(
-    model: ContrastiveModel, tokenizer: Tokenizer, held: Sequence[TurnRun], recipe: ContrastiveRecipe
+    model: ContrastiveModel, tokenizer: Tokenizer, held_out: Sequence[TurnRun], recipe: ContrastiveRecipe
 ) -> HeldOut:
-    labels, chances = [run.pairs for run in held], []
-    for run in held:
+    labels, chances = [run.pairs for run in held_out], []
+    for run in held_out:
         batch = collate([run], tokenizer, recipe.data.turn_tokens)
         turns = model.encode(batch["input_ids"], batch["attention_mask"])
         chances.append(model.guess(turns, batch["of_agent"], batch["of_run"], batch["run_of_agent"]).pairs)
 
     def answers(threshold: float) -> list[frozenset[tuple[int, int]]]:
-        return [frozenset(map(tuple, (each >= threshold).nonzero().tolist())) for each in chances]
+        return [frozenset(map(tuple, (table >= threshold).nonzero().tolist())) for table in chances]
 
-    threshold = max(_THRESHOLDS, key=lambda each: f1(labels, answers(each)).micro_f1)
-    said = answers(threshold)
+    threshold = max(_THRESHOLDS, key=lambda threshold: f1(labels, answers(threshold)).micro_f1)
+    answered = answers(threshold)
     counts = [sum((agent, code) in pairs for pairs in labels for agent in range(64)) for code in range(len(CODES))]
     commonest = counts.index(max(counts))
-    everybody = [frozenset((agent, commonest) for agent in range(len(run.names))) for run in held]
+    everybody = [frozenset((agent, commonest) for agent in range(len(run.names))) for run in held_out]
     return HeldOut(
-        n=len(held),
-        pair=f1(labels, said).micro_f1,
-        agent=f1([{a for a, _ in one} for one in labels], [{a for a, _ in one} for one in said]).micro_f1,
-        mode=f1([{m for _, m in one} for one in labels], [{m for _, m in one} for one in said]).micro_f1,
+        n=len(held_out),
+        pair=f1(labels, answered).micro_f1,
+        agent=f1([{a for a, _ in pairs} for pairs in labels], [{a for a, _ in pairs} for pairs in answered]).micro_f1,
+        mode=f1([{m for _, m in pairs} for pairs in labels], [{m for _, m in pairs} for pairs in answered]).micro_f1,
         guess=f1(labels, everybody).micro_f1,
         threshold=threshold,
     )
