@@ -84,7 +84,7 @@ def parts(_: None = None) -> dict[str, float]:
     timed("representation", lambda: [represent(trace, one) for trace, one in zip(traces, known, strict=True)])
     timed("contracts", lambda: [judge(CONTRACTS, trace, one) for trace, one in zip(traces, known, strict=True)])
     runs = timed("all reading", lambda: read_runs(traces, tracer.lexicon, tracer.network.vocabulary))
-    timed("forward", lambda: tracer.judge([run for run, _ in runs]))
+    timed("forward", lambda: tracer.predict([run for run, _ in runs]))
     timed("trace to verdict", lambda: tracer.attribute(traces))
     found["evidence and verdict"] = found["trace to verdict"] - found["all reading"] - found["forward"]
     return {name: found[name] for name in PARTS}

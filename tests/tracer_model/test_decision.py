@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from blamespan_lab.lexical.training import choose_thresholds
-from blamespan_tracer.decision import Thresholds, decide, sigmoid
+from blamespan_tracer.decision import Thresholds, decide
+from blamespan_tracer.numeric import sigmoid
 
 
 def table(*rows: list[float]) -> np.ndarray:

@@ -139,13 +139,13 @@ def test_weights_of_other_features_are_refused() -> None:
 def test_a_changed_weight_changes_the_digest(tmp_path: Path) -> None:
     """Verdicts say which weights gave them: two files that differ in one number have two digests."""
     network = drawn_network()
-    weights = dict(network.members[0])
-    weights["in.bias"] = weights["in.bias"].copy()
-    weights["in.bias"][0] += 1
+    weights = dict(network.ensemble[0])
+    weights["input.bias"] = weights["input.bias"].copy()
+    weights["input.bias"][0] += 1
 
     digests = {
         network.save(tmp_path / "one.safetensors"),
-        replace(network, members=(weights, *network.members[1:])).save(tmp_path / "other.safetensors"),
+        replace(network, ensemble=(weights, *network.ensemble[1:])).save(tmp_path / "other.safetensors"),
     }
 
     assert len(digests) == 2

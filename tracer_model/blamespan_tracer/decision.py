@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Thresholds", "decide", "sigmoid"]
+__all__ = ["Thresholds", "decide"]
 
 Floats: TypeAlias = NDArray[np.float32]
 Pair: TypeAlias = tuple[int, int]
@@ -22,12 +22,6 @@ class Thresholds:
 
     mode: float
     agent: float
-
-
-def sigmoid(logits: Floats) -> Floats:
-    """Turn log-odds into probabilities; never overflows."""
-    probabilities: Floats = (0.5 * (1 + np.tanh(0.5 * logits))).astype(np.float32)
-    return probabilities
 
 
 def decide(runs: Sequence[Floats], thresholds: Thresholds) -> list[frozenset[Pair]]:

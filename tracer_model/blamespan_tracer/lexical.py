@@ -15,10 +15,11 @@ from blamespan import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.decision import Thresholds, decide, sigmoid
+from blamespan_tracer.decision import Thresholds, decide
 from blamespan_tracer.evidence import heaviest_windows
 from blamespan_tracer.features import AgentFeatures, Reading, in_batches, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
+from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
 from blamespan_tracer.silence import NO_TEXT, why_silent
 

@@ -14,7 +14,7 @@ from blamespan.errors import ConfigError
 from blamespan.plugins import load_part
 from blamespan.rebuilding.emit import emit
 from blamespan.tracers import load_tracer
-from blamespan_tracer.llm_judge.options import OPTIONS
+from blamespan_tracer.command_options import JUDGE_OPTIONS
 from blamespan_tracer.llm_judge.settings import JudgeSettings
 from tests.tracer_model.llm_judge.serving import SUM, served, verdict
 
@@ -97,14 +97,14 @@ def test_flags_are_other_spellings_of_the_variables(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", "step-by-step")
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "somewhere")
     found: list[JudgeSettings] = []
-    command = Command("x", callback=lambda: found.append(JudgeSettings.from_environment()), params=list(OPTIONS))
+    command = Command("x", callback=lambda: found.append(JudgeSettings.from_environment()), params=list(JUDGE_OPTIONS))
 
     CliRunner().invoke(command, ["--judge-url", "http://x/v1", "--model", "m", "--no-cache"], catch_exceptions=False)
 
-    assert load_part("judge_options") is OPTIONS
+    assert load_part("judge_options") is JUDGE_OPTIONS
     assert (found[0].endpoint.url, found[0].endpoint.model, found[0].method) == ("http://x/v1", "m", "step-by-step")
     assert found[0].cache is None
-    assert not [option for option in OPTIONS if "key" in option.opts[0]]
+    assert not [option for option in JUDGE_OPTIONS if "key" in option.opts[0]]
 
 
 def test_analyze_takes_the_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

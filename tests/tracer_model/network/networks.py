@@ -31,7 +31,7 @@ def drawn_network(alarm: float = 0.0) -> Network:
     rng = np.random.default_rng(0)
     return Network(
         shape=shape,
-        members=tuple(
+        ensemble=tuple(
             {
                 name: (rng.standard_normal(size) / 4).astype(np.float16).astype(np.float32)
                 for name, size in shape.parameters().items()

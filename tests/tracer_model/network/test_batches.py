@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from blamespan_tracer.network.batches import parted
+from blamespan_tracer.network.torch_inference import split_by_size
 
 
 @pytest.mark.parametrize("sizes", [[], [3], [3, 3, 3, 3, 3], [2, 9, 40, 200, 2_000], [2_000, 2_000]])
@@ -14,7 +14,7 @@ def test_parts_hold_every_run_once_and_fit(sizes: list[int]) -> None:
     """A run of thousands of steps is a part of its own: what is padded to its length costs the square."""
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
 
-    parts = list(parted(order, sizes, most_runs=4))
+    parts = list(split_by_size(order, sizes, most_runs=4))
 
     assert [row for part in parts for row in part] == order
     assert all(0 < len(part) <= 4 for part in parts)

@@ -11,23 +11,23 @@ import pytest
 import torch
 
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.batches import pad
-from blamespan_tracer.network.inputs import run_inputs
-from blamespan_tracer.network.model import StepInputs, mean_scores, scores_of, stacked
-from blamespan_tracer.network.readers import NumpyReader
+from blamespan_tracer.network.inference import NumpyEngine
+from blamespan_tracer.network.inputs import read_inputs
+from blamespan_tracer.network.model import StepInputs, average_scores, forward, stack_ensemble
+from blamespan_tracer.network.torch_inference import pad
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team
 
 
 def test_torch_and_numpy_say_the_same() -> None:
     """What was trained in one is what runs in the other."""
     network = drawn_network()
-    run = run_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.vocabulary)[0]
-    judged = NumpyReader(network).scores([run])[0]
-    members = [{name: torch.from_numpy(value) for name, value in each.items()} for each in network.members]
+    run = read_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.vocabulary)[0]
+    judged = NumpyEngine(network).scores([run])[0]
+    members = [{name: torch.from_numpy(value) for name, value in each.items()} for each in network.ensemble]
     padded = pad([run])
-    padded.features.copy_(torch.from_numpy(network.scaled(run.features)))
+    padded.features.copy_(torch.from_numpy(network.scale(run.features)))
 
-    in_torch = mean_scores([scores_of(each, network.shape, padded.steps(each)) for each in members])
+    in_torch = average_scores([forward(each, network.shape, padded.steps(each)) for each in members])
 
     for part in ("pointer", "fault", "modes"):
         assert getattr(judged, part) == pytest.approx(getattr(in_torch, part).numpy(), abs=1e-4), part
@@ -36,11 +36,11 @@ def test_torch_and_numpy_say_the_same() -> None:
 def test_padding_changes_no_score() -> None:
     """A short run beside a long one is read as it would be alone."""
     network = drawn_network()
-    short, long = run_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, VOCABULARY)
-    weights = {name: torch.from_numpy(value) for name, value in network.members[0].items()}
+    short, long = read_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, VOCABULARY)
+    weights = {name: torch.from_numpy(value) for name, value in network.ensemble[0].items()}
     n_steps = len(short)
 
-    alone, beside = (scores_of(weights, network.shape, pad(runs).steps(weights)) for runs in ([short], [short, long]))
+    alone, beside = (forward(weights, network.shape, pad(runs).steps(weights)) for runs in ([short], [short, long]))
 
     assert beside.pointer[0, :n_steps].numpy() == pytest.approx(alone.pointer[0, :n_steps].numpy(), abs=1e-4)
     assert float(beside.pointer[0, -1]) == pytest.approx(float(alone.pointer[0, -1]), abs=1e-4)
@@ -60,7 +60,7 @@ def test_who_cannot_be_blamed_gets_nothing() -> None:
         np.zeros((1, n_steps, shape.sentence_width), np.float32),
     )
 
-    pointer = scores_of(network.members[0], shape, steps).pointer[0]
+    pointer = forward(network.ensemble[0], shape, steps).pointer[0]
 
     assert np.exp(pointer - pointer.max())[1] == 0
 
@@ -70,7 +70,7 @@ def test_networks_side_by_side_say_what_each_says(library: Callable[[Any], Any],
     """On a CPU to the last bit: what is read together is read alike."""
     network, rng = drawn_network(), np.random.default_rng(4)
     shape, n_runs, n_steps = network.shape, 2, 5
-    members = [{name: library(value) for name, value in each.items()} for each in network.members]
+    members = [{name: library(value) for name, value in each.items()} for each in network.ensemble]
 
     def drawn(*size: int) -> Any:
         return library(rng.normal(size=size).astype(np.float32))
@@ -84,10 +84,10 @@ def test_networks_side_by_side_say_what_each_says(library: Callable[[Any], Any],
     )
     bags, sentences = (drawn(len(members), n_runs, n_steps, n) for n in (shape.bag_width, shape.sentence_width))
 
-    together = scores_of(stacked(members), shape, replace(read, bags=bags, sentences=sentences))
+    together = forward(stack_ensemble(members), shape, replace(read, bags=bags, sentences=sentences))
 
     for place, weights in enumerate(members):
-        alone = scores_of(weights, shape, replace(read, bags=bags[place], sentences=sentences[place]))
+        alone = forward(weights, shape, replace(read, bags=bags[place], sentences=sentences[place]))
         for part in ("pointer", "fault", "modes", "states"):
             one, other = getattr(together, part)[place], getattr(alone, part)
             np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)

@@ -13,7 +13,7 @@ import pytest
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.tracers import load_tracer, settings_of, tracer_options
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import run_inputs
+from blamespan_tracer.network.inputs import read_inputs
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
@@ -72,7 +72,9 @@ def test_the_budget_that_weights_were_trained_for_is_on_file() -> None:
 def test_smaller_budgets_leave_more_runs_without_a_verdict() -> None:
     """The alarm decides on the chance of failure."""
     run = random_team(3)
-    chance = tracer_with().judge(run_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failed
+    chance = (
+        tracer_with().predict(read_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failure_probability
+    )
     strict, lax = (tracer_with(alarm=chance + step, abstains=True) for step in (0.001, -0.001))
 
     assert strict.attribute([run])[0].abstained is not None

@@ -11,7 +11,7 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import WINDOW, run_inputs
+from blamespan_tracer.network.inputs import WINDOW, read_inputs
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network, is_network
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
@@ -89,7 +89,9 @@ def test_run_below_the_alarm_is_not_called_failed_unless_it_is_known_to_have_fai
 def test_failure_score_is_a_half_at_the_alarm() -> None:
     """The same run crosses a half where the alarm crosses its chance of failure, and its score falls as alarms rise."""
     run = random_team(3)
-    chance = tracer_with().judge(run_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failed
+    chance = (
+        tracer_with().predict(read_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failure_probability
+    )
 
     scores = [tracer_with(alarm=alarm).attribute([run])[0].failure_score for alarm in (0.0, chance, chance + 1e-6, 1.0)]
     assert scores == sorted(scores, reverse=True)
@@ -128,7 +130,9 @@ def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     """A verdict out of NaN would look like one."""
     network = drawn_network()
-    broken = replace(network, members=({**network.members[0], "in.bias": network.members[0]["in.bias"] * np.nan},))
+    broken = replace(
+        network, ensemble=({**network.ensemble[0], "input.bias": network.ensemble[0]["input.bias"] * np.nan},)
+    )
     broken.save(tmp_path / "n.safetensors")
 
     with pytest.raises(TracerUnavailable, match="no numbers"):

@@ -18,7 +18,7 @@ from blamespan_lab.lexical.training import fit_lexicon
 from blamespan_lab.network.examples import Example, examples_of
 from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.inputs import Vocabulary
 
 __all__ = ["agent_examples"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, Example
-from blamespan_tracer.network.batches import parted
+from blamespan_tracer.network.torch_inference import split_by_size
 
 __all__ = ["Targets", "batches", "targets_of"]
 
@@ -46,7 +46,7 @@ def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: in
         range(len(examples)),
         key=lambda row: (len(examples[row].inputs) + rng.random() * 3, examples[row].twin or examples[row].trace_id),
     )
-    parts = list(parted(order, [len(example.inputs) for example in examples], most_runs))
+    parts = list(split_by_size(order, [len(example.inputs) for example in examples], most_runs))
     for number in rng.permutation(len(parts)):
         yield [examples[row] for row in parts[number]]
 

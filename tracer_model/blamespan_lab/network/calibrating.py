@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN
-from blamespan_tracer.network.pointing import shares_of
+from blamespan_tracer.numeric import pointer_shares
 
 __all__ = [
     "BUDGETS",
@@ -86,7 +86,7 @@ def temperature_of(runs: Sequence[Pointed]) -> float:
 
 def alarm_for(runs: Sequence[Pointed], temperature: float, max_false_alarms: float) -> float:
     """Find the lowest chance of failure from which on at most *max_false_alarms* percent of the sound runs lie."""
-    sound = np.sort([shares_of(run.scores, temperature)[1] for run in runs if run.decisive == SOUND])
+    sound = np.sort([pointer_shares(run.scores, temperature)[1] for run in runs if run.decisive == SOUND])
     if not len(sound):
         return 0.5
     allowed = int(len(sound) * max_false_alarms / 100)
@@ -116,7 +116,9 @@ def mass_for(runs: Sequence[Pointed], temperature: float, coverage: float) -> fl
     Source: adaptive prediction sets, without randomisation (arXiv 2006.02544, section 2).
     """
     failed = [run for run in runs if run.decisive >= 0]
-    return mass_holding([mass_ahead(shares_of(run.scores, temperature)[0], run.decisive) for run in failed], coverage)
+    return mass_holding(
+        [mass_ahead(pointer_shares(run.scores, temperature)[0], run.decisive) for run in failed], coverage
+    )
 
 
 def mass_holding(ahead: Sequence[float], coverage: float) -> float:

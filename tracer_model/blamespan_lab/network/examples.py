@@ -17,8 +17,7 @@ from blamespan_lab.console import show_progress
 from blamespan_tracer.labels import resolve
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.inputs import RunInputs, run_inputs, scaled
-from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features
 
 __all__ = ["SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns", "scaled_examples"]
 
@@ -73,7 +72,7 @@ def examples_of(
     examples: list[Example] = []
     for start in show_progress(range(0, len(labelled), _BATCH_RUNS), what):
         batch = labelled[start : start + _BATCH_RUNS]
-        inputs = run_inputs([run.trace for run in batch], lexicon, vocabulary)
+        inputs = read_inputs([run.trace for run in batch], lexicon, vocabulary)
         examples += [_example(run, run_input) for run, run_input in zip(batch, inputs, strict=True)]
     return examples
 
@@ -81,7 +80,7 @@ def examples_of(
 def scaled_examples(examples: Iterable[Example], mean: Floats, spread: Floats) -> list[Example]:
     """Scale the features of runs by their (F,) mean and spread in training."""
     return [
-        replace(example, inputs=replace(example.inputs, features=scaled(example.inputs.features, mean, spread)))
+        replace(example, inputs=replace(example.inputs, features=scale_features(example.inputs.features, mean, spread)))
         for example in examples
     ]
 

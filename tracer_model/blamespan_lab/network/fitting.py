@@ -20,8 +20,8 @@ from blamespan_lab.network.batches import batches, targets_of
 from blamespan_lab.network.examples import Example
 from blamespan_lab.network.objectives import contrastive_loss, expected_reward, supervised_losses
 from blamespan_lab.network.schedule import Schedule
-from blamespan_tracer.network.batches import pad, parted
-from blamespan_tracer.network.model import Scores, Shape, mean_scores, scores_of
+from blamespan_tracer.network.model import Scores, Shape, average_scores, forward
+from blamespan_tracer.network.torch_inference import pad, split_by_size
 
 __all__ = ["fit_network", "initial_weights", "predict", "predict_together"]
 
@@ -40,13 +40,13 @@ def initial_weights(shape: Shape, seed: int, device: torch.device | str = "cpu")
     weights = {}
     for name, size in shape.parameters().items():
         last = name.rpartition(".")[2]
-        if last in ("bias", "shift", "relations") or last.endswith("_bias"):
+        if last in ("bias", "shift") or last.endswith("_bias"):
             value = torch.zeros(size)
         elif last == "scale":
             value = torch.ones(size)
         else:
-            spread = 0.05 if name == "words" else 1 / math.sqrt(size[0])
-            if name.endswith((".attend.out", ".think.out")):
+            spread = 0.05 if name == "embedding" else 1 / math.sqrt(size[0])
+            if name.endswith((".attention.output", ".mlp.down")):
                 spread /= math.sqrt(2 * shape.n_layers)
             value = torch.randn(size, generator=generator) * spread
         weights[name] = value.to(device).requires_grad_()
@@ -76,7 +76,7 @@ def fit_network(
         torch.set_num_threads(1)
     word_meanings = torch.from_numpy(meanings).to(device)
     weights = initial_weights(shape, seed, device)
-    del weights["words"]
+    del weights["embedding"]
     weights |= _initial_words(meanings.shape[1], shape.bag_width, seed, device)
     rng = np.random.default_rng(seed)
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -103,7 +103,7 @@ def fit_network(
                     sums[name] = sums.get(name, 0.0) + float(loss_part.detach()) / len(parts)
             _log.info("network %d, %s, pass %d of %d: %s", seed, phase, epoch + 1, epochs, _format_losses(sums))
     table = _word_table(weights, word_meanings)
-    return {"words": table.detach()} | {
+    return {"embedding": table.detach()} | {
         name: value.detach() for name, value in weights.items() if not name.startswith(_WORD)
     }
 
@@ -129,9 +129,9 @@ def predict(
     """Score runs; one entry per example, cut to its own steps."""
     predictions: list[Scores | None] = [None] * len(examples)
     sizes = [len(each.inputs) for each in examples]
-    for rows in parted(sorted(range(len(examples)), key=sizes.__getitem__), sizes, 32):
+    for rows in split_by_size(sorted(range(len(examples)), key=sizes.__getitem__), sizes, 32):
         padded = pad([examples[row].inputs for row in rows], device)
-        scores = scores_of(weights, shape, padded.steps(weights))
+        scores = forward(weights, shape, padded.steps(weights))
         for row_in_batch, row in enumerate(rows):
             size = len(examples[row].inputs)
             pointer = torch.cat([scores.pointer[row_in_batch, :size], scores.pointer[row_in_batch, -1:]])
@@ -150,7 +150,7 @@ def predict_together(
 ) -> list[Scores]:
     """Score runs by several networks that speak together; one entry per example."""
     by_member = [predict(examples, weights, shape) for weights in members]
-    return [mean_scores(scores) for scores in zip(*by_member, strict=True)]
+    return [average_scores(scores) for scores in zip(*by_member, strict=True)]
 
 
 def _losses_of_batch(
@@ -175,16 +175,16 @@ def _losses_of_batch(
         padded.features.mul_(keep)
     if schedule.edge_dropout and phase == "labels":
         padded.relations.mul_(draw_kept(1 - schedule.edge_dropout, *padded.relations.shape))
-    used, rows = torch.unique(padded.words, return_inverse=True)
+    used, rows = torch.unique(padded.tokens, return_inverse=True)
     meant = meanings[used]
     if schedule.meaning_noise:
         meant = meant + schedule.meaning_noise * torch.randn(meant.shape, generator=generator, device=device)
     table = _word_table(weights, meant)
-    inputs = replace(padded, words=rows).steps(
-        {**weights, "words": table}, word_keep=schedule.word_keep, generator=generator
+    inputs = replace(padded, tokens=rows).steps(
+        {**weights, "embedding": table}, word_keep=schedule.word_keep, generator=generator
     )
     drop = draw_kept(1 - schedule.dropout, runs, steps, shape.width) / (1 - schedule.dropout)
-    scores = scores_of(weights, shape, inputs, keep=drop)
+    scores = forward(weights, shape, inputs, keep=drop)
     if phase == "reward":
         return {"reward": -expected_reward(scores, targets, padded)}
     losses = supervised_losses(scores, targets, padded, sigma=schedule.sigma)
@@ -196,8 +196,8 @@ def _losses_of_batch(
 
 
 def _optimizer(weights: Mapping[str, Tensor], rate: float, decay: float) -> torch.optim.Optimizer:
-    matrices = [value for name, value in weights.items() if value.dim() > 1 and name != "words"]
-    others = [value for name, value in weights.items() if not (value.dim() > 1 and name != "words")]
+    matrices = [value for name, value in weights.items() if value.dim() > 1 and name != "embedding"]
+    others = [value for name, value in weights.items() if not (value.dim() > 1 and name != "embedding")]
     return torch.optim.AdamW(
         [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}], lr=rate
     )

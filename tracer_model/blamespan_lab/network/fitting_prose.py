@@ -3,7 +3,7 @@
 Every figure of it, its temperature and its step sets are cross-validated: each team's runs are judged by weights that
 were fitted to transcripts of other teams.
 
-Dims: B runs, S steps of the longest, N steps of a run, W ways to read features (see `prose`), K modes.
+Dims: B runs, S steps of the longest, N steps of a run, W ways to read features (see `prose_expert`), K modes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from blamespan_lab.network.calibrating import Pointed, mass_for, temperature_of
 from blamespan_lab.network.examples import Example
-from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context, manner_of
+from blamespan_tracer.network.prose_expert import ProseExpert, contextual_features, expert_columns, gate_features
 
 __all__ = ["Apart", "fit_prose", "tune_prose"]
 
@@ -72,7 +72,7 @@ def fit_prose(
     simulated: Sequence[Sequence[Example]],
     features: tuple[str, ...],
     coverage: float,
-) -> tuple[ProseJudge, list[list[Apart]]]:
+) -> tuple[ProseExpert, list[list[Apart]]]:
     """Fit the judge and its gate.
 
     Args:
@@ -87,7 +87,7 @@ def fit_prose(
         it.
     """
     torch.set_num_threads(1)
-    columns = columns_read(features)
+    columns = expert_columns(features)
     forms = [_failures(form, columns) for form in transcripts]
     failures = [judged for form in forms for judged in form]
     apart = _judge_apart(failures)
@@ -98,7 +98,7 @@ def fit_prose(
     modes, modes_bias = _modes(failures)
     gate, gate_bias = _gate((*transcripts, *written), simulated, columns)
     mass = mass_for([judged.pointed for judged in apart], 1.0, coverage)
-    judge = ProseJudge(
+    judge = ProseExpert(
         columns=columns,
         pointer=_pointer(failures) / np.float32(temperature),
         modes=modes,
@@ -111,7 +111,7 @@ def fit_prose(
     return judge, [list(islice(in_order, len(form))) for form in forms]
 
 
-def tune_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
+def tune_prose(judge: ProseExpert, failed: Sequence[Example]) -> ProseExpert:
     """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
     failures = _failures(failed, judge.columns)
     if not failures:
@@ -120,7 +120,9 @@ def tune_prose(judge: ProseJudge, failed: Sequence[Example]) -> ProseJudge:
 
 
 def _failures(runs: Sequence[Example], columns: Ints) -> list[_FailedRun]:
-    return [_FailedRun(example, in_context(example.inputs, columns)) for example in runs if example.decisive >= 0]
+    return [
+        _FailedRun(example, contextual_features(example.inputs, columns)) for example in runs if example.decisive >= 0
+    ]
 
 
 def _judge_apart(failures: Sequence[_FailedRun]) -> list[Apart]:
@@ -188,7 +190,7 @@ def _gate(
     for is_simulated, sources in ((0.0, written), (1.0, simulated)):
         filled = [source for source in sources if source]
         for source in filled:
-            manners += [manner_of(values.inputs.features[:, columns]) for values in source]
+            manners += [gate_features(values.inputs.features[:, columns]) for values in source]
             sides += [is_simulated] * len(source)
             counts += [0.5 / len(filled) / len(source)] * len(source)
     runs = torch.from_numpy(np.stack(manners)).double()

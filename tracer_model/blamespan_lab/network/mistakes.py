@@ -13,7 +13,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.network.examples import SOUND, Example, examples_of
 from blamespan_lab.recorded_runs import read_recorded
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.inputs import Vocabulary
 
 __all__ = ["mistake_examples"]
 

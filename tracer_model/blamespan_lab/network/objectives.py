@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from blamespan_lab.network.batches import Targets
 from blamespan_lab.network.examples import Example
-from blamespan_tracer.network.batches import Padded
 from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.torch_inference import PaddedBatch
 
 __all__ = ["contrastive_loss", "expected_reward", "supervised_losses"]
 
@@ -22,7 +22,7 @@ _UNKNOWN = -100
 """Pointer target of runs whose decisive step nobody knows."""
 
 
-def supervised_losses(scores: Scores, targets: Targets, padded: Padded, *, sigma: float) -> dict[str, Tensor]:
+def supervised_losses(scores: Scores, targets: Targets, padded: PaddedBatch, *, sigma: float) -> dict[str, Tensor]:
     """Compute each loss, averaged over what it applies to; 0 where it applies to nothing.
 
     - pointer: cross-entropy to the decisive step, smeared over its neighbours by a Gaussian of *sigma* steps.
@@ -63,7 +63,7 @@ def contrastive_loss(scores: Scores, examples: Sequence[Example], margin: float)
     return functional.softplus(margin - (scores.fault[faulty, step] - scores.fault[clean, step])).mean()
 
 
-def expected_reward(scores: Scores, targets: Targets, padded: Padded, *, sigma: float = 1.0) -> Tensor:
+def expected_reward(scores: Scores, targets: Targets, padded: PaddedBatch, *, sigma: float = 1.0) -> Tensor:
     """Average AgenTracer's reward over every answer the pointer may give, each by its probability.
 
     The answers can be listed, so the policy gradient needs no samples: this is its exact objective. Half of the
@@ -86,7 +86,7 @@ def expected_reward(scores: Scores, targets: Targets, padded: Padded, *, sigma: 
     return ((shares * reward).sum(dim=1) * is_known).sum() / is_known.sum().clamp(min=1)
 
 
-def _pointer(log_shares: Tensor, gold: Tensor, padded: Padded, is_known: Tensor, sigma: float) -> Tensor:
+def _pointer(log_shares: Tensor, gold: Tensor, padded: PaddedBatch, is_known: Tensor, sigma: float) -> Tensor:
     steps = log_shares.shape[1] - 1
     indices = torch.arange(steps + 1, device=gold.device)
     kernel = torch.exp(-((indices[None, :] - gold[:, None]).float() ** 2) / (2 * max(sigma, 1e-3) ** 2))
@@ -100,7 +100,7 @@ def _pointer(log_shares: Tensor, gold: Tensor, padded: Padded, is_known: Tensor,
     return (losses * is_known).sum() / is_known.sum().clamp(min=1)
 
 
-def _agent(log_shares: Tensor, targets: Targets, padded: Padded) -> Tensor:
+def _agent(log_shares: Tensor, targets: Targets, padded: PaddedBatch) -> Tensor:
     steps = padded.agent.shape[1]
     gold = targets.pointer
     points_at_step = (gold != _UNKNOWN) & (gold < steps)
@@ -132,7 +132,7 @@ def _mode(logits: Tensor, targets: Targets) -> Tensor:
     return -(right * is_wrong).sum() / is_wrong.sum().clamp(min=1)
 
 
-def _culprit(scores: Scores, targets: Targets, padded: Padded) -> Tensor:
+def _culprit(scores: Scores, targets: Targets, padded: PaddedBatch) -> Tensor:
     """Learn from agents' labels: an agent is at fault if any of its steps is, with a mode if any is with that mode."""
     is_known = ~targets.culprit.isnan()
     if not is_known.any():

@@ -27,7 +27,7 @@ class NetworkData:
             none that the network will be measured on is up to whoever writes the recipe.
         mistakes_most: How many of these are read, drawn at random; 0 for all.
         transcripts: Files of runs that language models wrote, of any format, whose decisive step is labelled, relative
-            to the recipe's folder: the second judge learns from them (`blamespan_tracer.network.prose`).
+            to the recipe's folder: the second judge learns from them (`blamespan_tracer.network.prose_expert`).
         held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 

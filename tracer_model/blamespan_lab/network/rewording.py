@@ -39,7 +39,7 @@ def with_near_words(examples: Sequence[Example], meanings: NDArray[np.float32], 
         seed: Chooses among the five, once for each word.
     """
     others, n_near = np.arange(len(meanings)), min(_NEAREST, len(meanings) - 1)
-    used = np.unique(np.concatenate([example.inputs.words.rows for example in examples] or [others[:0]]))
+    used = np.unique(np.concatenate([example.inputs.tokens.rows for example in examples] or [others[:0]]))
     rng = np.random.default_rng(seed)
     directions = meanings / np.linalg.norm(meanings, axis=1, keepdims=True).clip(min=1e-9)
     for start in range(0, len(used) if n_near > 0 else 0, _AT_ONCE):
@@ -56,4 +56,4 @@ def _reword(examples: Sequence[Example], others: Ints) -> list[Example]:
 
 
 def _in_words(run: RunInputs, others: Ints) -> RunInputs:
-    return replace(run, words=replace(run.words, rows=others[run.words.rows]))
+    return replace(run, tokens=replace(run.tokens, rows=others[run.tokens.rows]))

@@ -45,8 +45,8 @@ from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.network.model import Scores, Shape
-from blamespan_tracer.network.pointing import shares_of
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.numeric import pointer_shares
 
 __all__ = ["HeldOutRights", "NetworkFigures", "TrainedNetwork", "train_network", "train_network_on"]
 
@@ -161,7 +161,7 @@ def train_network_on(
     both = (as_worded.pointed, strange.pointed)  # what holds for either holds for both
     network = Network(
         shape=shape,
-        members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
+        ensemble=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
         vocabulary=meanings.vocabulary,
         mean=mean,
         spread=spread,
@@ -215,7 +215,7 @@ def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[
         for sources in ((examples.transcripts, examples.bare), examples.written, examples.simulated)
     )
     judge, apart = fit_prose(forms, written, simulated, network.features, coverage)
-    return replace(network, prose=judge), apart
+    return replace(network, prose_expert=judge), apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def _agents_right(scored: _ScoredRuns) -> float:
     """Count how often the most blamed agent is one that is labelled, in percent."""
     is_right = []
     for example, point in zip(scored.examples, scored.pointed, strict=True):
-        shares, _ = shares_of(point.scores, 1.0)
+        shares, _ = pointer_shares(point.scores, 1.0)
         is_right.append(blamed(example.inputs.agent, shares)[0] in example.culprits)
     return percent(is_right)
 
@@ -270,7 +270,7 @@ def _measure(scored: _ScoredRuns, network: Network) -> HeldOutRights:
     steps, agents, modes, covered, alarms = [], [], [], [], []
     has_mode = False
     for example, score, point in zip(scored.examples, scored.scores, scored.pointed, strict=True):
-        shares, failed = shares_of(point.scores, network.temperature)
+        shares, failed = pointer_shares(point.scores, network.temperature)
         if example.decisive == SOUND:
             alarms.append(failed >= network.alarm)
         if example.decisive < 0:
@@ -296,12 +296,12 @@ def _measure(scored: _ScoredRuns, network: Network) -> HeldOutRights:
 
 def _measure_apart(apart: Sequence[Apart], network: Network) -> HeldOutRights | None:
     """Measure what was said of transcripts by weights that have not seen their team; None without any."""
-    if (judge := network.prose) is None or not apart:
+    if (judge := network.prose_expert) is None or not apart:
         return None
     steps, agents, modes, covered = [], [], [], []
     for judged in apart:
         run, decisive = judged.example.inputs, judged.example.decisive
-        shares, _ = shares_of(judged.pointed.scores, 1.0)
+        shares, _ = pointer_shares(judged.pointed.scores, 1.0)
         agent, step = blamed(run.agent, shares)
         steps.append(step == decisive)
         agents.append(agent == run.agent[decisive])

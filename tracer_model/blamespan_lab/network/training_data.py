@@ -14,7 +14,7 @@ from blamespan_lab.network.mistakes import mistake_examples
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_recorded
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.inputs import Vocabulary
 
 __all__ = ["Examples", "read_examples", "split_by_task"]
 

@@ -31,11 +31,11 @@ from blamespan_lab.network.objectives import supervised_losses
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.batches import pad
-from blamespan_tracer.network.model import scores_of
-from blamespan_tracer.network.pointing import shares_of
-from blamespan_tracer.network.prose import ProseJudge
+from blamespan_tracer.network.model import forward
+from blamespan_tracer.network.prose_expert import ProseExpert
+from blamespan_tracer.network.torch_inference import pad
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.numeric import pointer_shares
 
 __all__ = ["LEAST_FAILURES", "Tuned", "agreed_run", "tune"]
 
@@ -135,7 +135,7 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
         )
     torch.set_num_threads(1)
     start = tuple(
-        {name: torch.from_numpy(value.copy()) for name, value in example.items()} for example in network.members
+        {name: torch.from_numpy(value.copy()) for name, value in example.items()} for example in network.ensemble
     )
     folds = _folds(examples, seed)
     if len(folds) < 2:
@@ -143,7 +143,7 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
             "expected labels on runs of several tasks, got one task: nothing could be held out to measure on. "
             "Label runs of other tasks, too"
         )
-    before = _Blamed.of(failures, start, network.prose, network)
+    before = _Blamed.of(failures, start, network.prose_expert, network)
     after: dict[int, _Blamed] = {}
     passes: list[float] = []
     for number, fold in enumerate(folds):
@@ -151,13 +151,13 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
         passes.append(taken)
         measured = [example for example in fold if example.decisive >= 0]
         measured_ids = {id(example) for example in measured}
-        judge = _tune_judge(network.prose, [example for example in failures if id(example) not in measured_ids])
+        judge = _tune_judge(network.prose_expert, [example for example in failures if id(example) not in measured_ids])
         verdicts = _Blamed.of(measured, tuned, judge, network)
         after |= {id(example): blamed for example, blamed in zip(measured, verdicts, strict=True)}
         _log.info("fold %d of %d: %.0f passes, %d failures measured", number + 1, len(folds), taken, len(measured))
     most = round(float(np.mean(passes)))
     final = _fit(examples, [], start, network, seed, most)[0] if most else start
-    judge = _tune_judge(network.prose, failures)
+    judge = _tune_judge(network.prose_expert, failures)
     return _compare(network, examples, before, [after[id(example)] for example in failures], final, judge, most)
 
 
@@ -167,11 +167,11 @@ class _Blamed:
 
     example: Example
     pointed: Pointed
-    judge: ProseJudge | None
+    judge: ProseExpert | None
 
     @classmethod
     def of(
-        cls, failures: Sequence[Example], members: Members, judge: ProseJudge | None, network: Network
+        cls, failures: Sequence[Example], members: Members, judge: ProseExpert | None, network: Network
     ) -> list[_Blamed]:
         scores = predict_together(failures, members, network.shape)
         return [
@@ -181,17 +181,17 @@ class _Blamed:
 
     def shares(self, temperature: float) -> NDArray[np.float64]:
         inputs = self.example.inputs
-        shares, _ = shares_of(self.pointed.scores, temperature)
+        shares, _ = pointer_shares(self.pointed.scores, temperature)
         if self.judge is None:
             return shares
-        return self.judge.mixed(inputs, shares.astype(np.float32)).astype(np.float64)
+        return self.judge.mix(inputs, shares.astype(np.float32)).astype(np.float64)
 
     def is_right(self, temperature: float) -> bool:
         """Return whether its step is the most blamed one of the most blamed agent."""
         return blamed(self.example.inputs.agent, self.shares(temperature))[1] == self.example.decisive
 
 
-def _tune_judge(judge: ProseJudge | None, failures: Sequence[Example]) -> ProseJudge | None:
+def _tune_judge(judge: ProseExpert | None, failures: Sequence[Example]) -> ProseExpert | None:
     return None if judge is None else tune_prose(judge, failures)
 
 
@@ -237,8 +237,8 @@ def _fit_one(
     fitted: Sequence[Example], stopping: Sequence[Example], start: Weights, network: Network, *, seed: int, passes: int
 ) -> tuple[Weights, int]:
     """Take small steps from *start*; keep the weights that explain *stopping* best, or the last ones without any."""
-    weights = {name: value.clone().requires_grad_(name != "words") for name, value in start.items()}
-    moved = [name for name in weights if name != "words"]
+    weights = {name: value.clone().requires_grad_(name != "embedding") for name, value in start.items()}
+    moved = [name for name in weights if name != "embedding"]
     optimizer = torch.optim.AdamW([weights[name] for name in moved], lr=_RATE, weight_decay=0.0)
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     best, best_loss, best_pass = start, _loss(stopping, start, network), 0
@@ -265,7 +265,7 @@ def _batch_loss(
     """Compute the loss by labels; with a *generator*, that of training, which leaves words out."""
     padded = pad([example.inputs for example in part])
     steps = padded.steps(weights, word_keep=_WORD_KEEP if generator else 1.0, generator=generator)
-    scores = scores_of(weights, network.shape, steps)
+    scores = forward(weights, network.shape, steps)
     losses = supervised_losses(scores, targets_of(part), padded, sigma=_SIGMA)
     return sum((losses[name] * weight for name, weight in _PARTS.items()), torch.zeros(()))
 
@@ -284,7 +284,7 @@ def _compare(
     before: Sequence[_Blamed],
     after: Sequence[_Blamed],
     members: Members,
-    judge: ProseJudge | None,
+    judge: ProseExpert | None,
     passes: int,
 ) -> Tuned:
     """Compare before and after on labels not seen, and calibrate on the same."""
@@ -298,10 +298,10 @@ def _compare(
     notes = {**network.notes, "tuned_from": network.digest, "labels": str(len(examples)), "passes": str(passes)}
     tuned = replace(
         network,
-        members=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
+        ensemble=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
         temperature=temperature,
         set_mass=mass,
-        prose=None if judge is None else replace(judge, set_mass=np.array([mass], np.float32)),
+        prose_expert=None if judge is None else replace(judge, set_mass=np.array([mass], np.float32)),
         notes=notes,
         digest="",
     )

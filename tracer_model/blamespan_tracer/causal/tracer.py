@@ -44,7 +44,7 @@ from blamespan_tracer.causal.trie import TokenTrie
 from blamespan_tracer.causal.trying import check_pair, check_template, tried_scorer
 from blamespan_tracer.causal.writing import AnswerConstraint, write_replies
 from blamespan_tracer.contracts.loading import digest_of_files
-from blamespan_tracer.network.pointing import shares_of
+from blamespan_tracer.numeric import pointer_shares
 from blamespan_tracer.rendering import Candidate, RenderedRun, cut
 from blamespan_tracer.silence import why_silent
 
@@ -296,7 +296,7 @@ class CausalTracer:
     def _verdict(self, trace: MessageActionTrace, judged: Judged | str) -> Attribution:
         if isinstance(judged, str):
             return Attribution.abstain(trace, judged, self._identity)
-        by_decision, failed = shares_of(judged.scores, self._learnt.temperature)
+        by_decision, failed = pointer_shares(judged.scores, self._learnt.temperature)
         if failed < self._learnt.alarm and trace.outcome != "failed":
             reason = f"probably sound: failure score {failed:.2f} is below {self._learnt.alarm:.2f}"
             return Attribution.abstain(trace, reason, self._identity)

@@ -1,34 +1,39 @@
-"""From a run to what the network reads of it.
+"""What the network reads of a run: features, relations, and the tokens of each sentence.
 
-Dims: N merged steps of a run, F features, R relations, K answers of the lexicon.
+Dims: N merged steps of a run (or texts), F features, R relations, K answers of the lexicon, S sentences, W tokens,
+V words of the vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import CONTRACTS, Verdict, judge, verdict_features
+from blamespan_tracer.evidence import sentences_of
 from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.vocabulary import Vocabulary
-from blamespan_tracer.network.words import Words, words_of
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
+from blamespan_tracer.tokens import ranges, tokens_of
 
 __all__ = [
     "RELATIONS",
     "WINDOW",
     "RunInputs",
+    "SentenceTokens",
+    "Vocabulary",
     "feature_names",
+    "lay_out_relations",
+    "read_inputs",
     "read_runs",
-    "relations_of",
-    "run_inputs",
-    "scaled",
-    "windows",
+    "read_sentence_tokens",
+    "scale_features",
+    "split_into_windows",
 ]
 
 Floats = NDArray[np.float32]
@@ -42,23 +47,94 @@ RELATIONS = (
     "of the same agent",
     "itself",
 )
-"""What can hold between two steps, by number: edges both ways, order, and whose they are."""
+"""Relations between two steps, by index: edges both ways, order, and whether one agent took both."""
 
 WINDOW = 512
-"""Most steps that attend to each other: longer runs are read in as many parts as it takes, so time stays linear."""
+"""Most steps that attend to each other: longer runs are split, so that time stays linear."""
 
 _N_EDGES = len(EDGE_TYPES)
 
 _UNREAD = frozenset({"duration, z", "tokens written, z", "tokens read, z"})
-"""Features that say nothing in runs that were made without a clock or an LLM: what they taught would be wrong."""
+"""Features that mean nothing in runs made without a clock or an LLM: what they taught would be wrong."""
 
-_READ = np.array([place for place, name in enumerate(STEP_FEATURES) if name not in _UNREAD])
+_READ = np.array([column for column, name in enumerate(STEP_FEATURES) if name not in _UNREAD])
 
 _FURTHEST = 4.0
-"""Scaled features end there: a value that training never saw must not drown the others."""
+"""Scaled features are clipped there: a value that training never saw must not drown the others."""
 
 _LOGIT_SCALE = 0.25
 """Brings the lexicon's log-odds of agents, mostly -8 to 4, to the size of the other features."""
+
+_MAX_SENTENCES = 64
+"""Of a longer text the first and last half of this many are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Words in the order of their hashes.
+
+    Attributes:
+        hashes: (V,) uint32, ascending, each once.
+
+    Raises:
+        ValueError: if they do not ascend.
+    """
+
+    hashes: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        if self.hashes.ndim != 1 or (np.diff(self.hashes.astype(np.int64)) <= 0).any():
+            raise ValueError("hashes of words that do not ascend")
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def rows(self, hashes: NDArray[Any]) -> Ints:
+        """Return the row of each word, -1 for words that are not known."""
+        if not len(self):
+            return np.full(len(hashes), -1, np.int64)
+        rows = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
+        return np.where(self.hashes[rows] == hashes, rows, -1)
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Vocabulary:
+        """Build a vocabulary from words as they are written; words with one hash share a row."""
+        return cls(np.unique(tokens_of(list(words)).hashes))
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTokens:
+    """The distinct known tokens of each sentence of each text.
+
+    Attributes:
+        rows: (W,) int64 rows of the embedding, sentence by sentence, ascending within each.
+        first_token: (S + 1,) int64: sentence s has the tokens first_token[s]:first_token[s + 1].
+        first_sentence: (N + 1,) int64, likewise of each text.
+    """
+
+    rows: Ints
+    first_token: Ints
+    first_sentence: Ints
+
+    def __len__(self) -> int:
+        return len(self.first_sentence) - 1
+
+    def select(self, texts: Ints) -> SentenceTokens:
+        """Return the tokens of some of the texts, in the order of *texts*."""
+        sizes = np.diff(self.first_sentence)[texts]
+        sentences = ranges(self.first_sentence[texts], sizes)
+        lengths = np.diff(self.first_token)[sentences]
+        rows = self.rows[ranges(self.first_token[sentences], lengths)]
+        return SentenceTokens(rows, _offsets(lengths), _offsets(sizes))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[SentenceTokens]) -> SentenceTokens:
+        """Put the texts of several one after the other."""
+        return cls(
+            np.concatenate([part.rows for part in parts]),
+            _offsets(np.concatenate([np.diff(part.first_token) for part in parts])),
+            _offsets(np.concatenate([np.diff(part.first_sentence) for part in parts])),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +143,7 @@ class RunInputs:
 
     Attributes:
         features: (N, F).
-        words: Of the N steps.
+        tokens: Those of the N steps that the vocabulary knows.
         edges: (3, E) as `Representation.edges`.
         edge_weights: (E,).
         agent: (N,) int64.
@@ -77,7 +153,7 @@ class RunInputs:
     """
 
     features: Floats
-    words: Words
+    tokens: SentenceTokens
     edges: Ints
     edge_weights: Floats
     agent: Ints
@@ -92,56 +168,57 @@ class RunInputs:
 def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
     """Name the columns of `RunInputs.features`, in order."""
     return (
-        *(STEP_FEATURES[place] for place in _READ),
-        *(f"{contract.name}: {what}" for contract in CONTRACTS for what in ("broken", "first", "so far")),
+        *(STEP_FEATURES[column] for column in _READ),
+        *(f"{contract.name}: {aspect}" for contract in CONTRACTS for aspect in ("broken", "first", "so far")),
         *(f"role: {role}" for role in ROLES),
         *(f"lexicon, step: {code}" for code in lexicon.codes),
         *(f"lexicon, agent: {code}" for code in lexicon.codes),
     )
 
 
-def run_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary) -> list[RunInputs]:
-    """Read runs as `read_runs` does, without what their contracts quote."""
+def read_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary) -> list[RunInputs]:
+    """Return what `read_runs` does, without the verdicts of the contracts."""
     return [inputs for inputs, _ in read_runs(traces, lexicon, vocabulary)]
 
 
 def read_runs(
     traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary
 ) -> list[tuple[RunInputs, list[Verdict]]]:
-    """Read runs, each with the verdicts of the contracts on it; each by itself, whatever shares the call.
+    """Read runs, and judge each by the contracts; what shares a call changes nothing.
 
     Args:
         traces: The runs, each with at least one step.
         lexicon: Says what the words speak of; its scores are features.
         vocabulary: The words that the network knows.
     """
-    agents = [of_run for batch in in_batches(traces) for of_run in read_batch(batch).agents]
-    scores = iter(lexicon.score_all([agent for run in agents for agent in run]))
-    found = []
-    for trace, run in zip(traces, agents, strict=True):
+    agents = [run_agents for batch in in_batches(traces) for run_agents in read_batch(batch).agents]
+    scores = iter(lexicon.score_all([agent for run_agents in agents for agent in run_agents]))
+    readings = []
+    for trace, run_agents in zip(traces, agents, strict=True):
         analysis = analyse(trace)
-        seen = represent(trace, analysis)
+        representation = represent(trace, analysis)
         by_step = np.zeros((len(trace.steps), len(lexicon.codes)), np.float32)
-        by_agent = np.zeros((len(seen.agents), len(lexicon.codes)), np.float32)
-        number = {name: place for place, name in enumerate(seen.agents)}
-        for _ in run:
+        by_agent = np.zeros((len(representation.agents), len(lexicon.codes)), np.float32)
+        rows = {name: row for row, name in enumerate(representation.agents)}
+        for _ in run_agents:
             score = next(scores)
             by_step[list(score.steps)] = score.by_step
-            by_agent[number[score.agent]] = score.logits * _LOGIT_SCALE
+            by_agent[rows[score.agent]] = score.logits * _LOGIT_SCALE
         verdicts = judge(CONTRACTS, trace, analysis)
-        rules = verdict_features(CONTRACTS, verdicts, seen)
-        found.append((_inputs(trace, seen, rules, by_step, by_agent, vocabulary), verdicts))
-    return found
+        broken = verdict_features(CONTRACTS, verdicts, representation)
+        inputs = _build_inputs(trace, representation, broken, by_step, by_agent, vocabulary)
+        readings.append((inputs, verdicts))
+    return readings
 
 
-def scaled(features: Floats, mean: Floats, spread: Floats) -> Floats:
-    """Scale (N, F) features by their (F,) mean and spread in training, and cut what lies far out."""
-    found: Floats = np.clip((features - mean) / spread, -_FURTHEST, _FURTHEST).astype(np.float32)
-    return found
+def scale_features(features: Floats, mean: Floats, spread: Floats) -> Floats:
+    """Scale (N, F) features by their (F,) mean and spread in training, and clip what lies far out."""
+    scaled: Floats = np.clip((features - mean) / spread, -_FURTHEST, _FURTHEST).astype(np.float32)
+    return scaled
 
 
-def relations_of(run: RunInputs) -> Floats:
-    """Lay a run's relations out: (R, N, N), `[r, s, t]` is how strongly relation r leads from step s to step t."""
+def lay_out_relations(run: RunInputs) -> Floats:
+    """Return a run's relations as (R, N, N): `[r, s, t]` is how strongly relation r leads from step s to step t."""
     n_steps = len(run)
     table = np.zeros((len(RELATIONS), n_steps, n_steps), np.float32)
     kind, start, end = run.edges
@@ -155,8 +232,8 @@ def relations_of(run: RunInputs) -> Floats:
     return table
 
 
-def windows(run: RunInputs) -> list[RunInputs]:
-    """Part a long run, so that attention stays within each part."""
+def split_into_windows(run: RunInputs) -> list[RunInputs]:
+    """Split a long run into parts that attend within themselves."""
     if len(run) <= WINDOW:
         return [run]
     parts = []
@@ -167,7 +244,7 @@ def windows(run: RunInputs) -> list[RunInputs]:
         parts.append(
             RunInputs(
                 features=run.features[start:end],
-                words=run.words.of(np.arange(start, end)),
+                tokens=run.tokens.select(np.arange(start, end)),
                 edges=np.stack([kind, source - start, target - start])[:, inside],
                 edge_weights=run.edge_weights[inside],
                 agent=run.agent[start:end],
@@ -179,34 +256,56 @@ def windows(run: RunInputs) -> list[RunInputs]:
     return parts
 
 
-def _inputs(
+def read_sentence_tokens(task: str, texts: Sequence[str], vocabulary: Vocabulary) -> SentenceTokens:
+    """Read the tokens of texts that are not the task's: those say what a run is about, not what went wrong."""
+    parts = [sentences_of(text, _MAX_SENTENCES) for text in texts]
+    rows, first_token = _read_fresh_tokens(task, [sentence for part in parts for sentence in part], vocabulary)
+    return SentenceTokens(rows, first_token, _offsets(np.array([len(part) for part in parts], np.int64)))
+
+
+def _build_inputs(
     trace: MessageActionTrace,
-    seen: Representation,
-    rules: Floats,
+    representation: Representation,
+    broken: Floats,
     by_step: Floats,
     by_agent: Floats,
     vocabulary: Vocabulary,
 ) -> RunInputs:
-    lexical = np.stack([by_step[list(origin)].sum(axis=0) for origin in seen.origins])
-    roles = np.eye(len(ROLES), dtype=np.float32)[seen.role]
-    blamable = seen.can_be_blamed[:, None]
+    lexical = np.stack([by_step[list(origin)].sum(axis=0) for origin in representation.origins])
+    roles = np.eye(len(ROLES), dtype=np.float32)[representation.role]
+    blamable = representation.can_be_blamed[:, None]
     features = np.concatenate(
         [
-            seen.features[:, _READ],
-            rules * blamable,
+            representation.features[:, _READ],
+            broken * blamable,
             roles,
             lexical * blamable,
-            by_agent[seen.agent] * blamable,
+            by_agent[representation.agent] * blamable,
         ],
         axis=1,
     )
     return RunInputs(
         features=features.astype(np.float32),
-        words=words_of(trace.task, seen.texts, vocabulary),
-        edges=seen.edges,
-        edge_weights=seen.edge_weights,
-        agent=seen.agent,
-        can_be_blamed=seen.can_be_blamed,
-        origins=seen.origins,
+        tokens=read_sentence_tokens(trace.task, representation.texts, vocabulary),
+        edges=representation.edges,
+        edge_weights=representation.edge_weights,
+        agent=representation.agent,
+        can_be_blamed=representation.can_be_blamed,
+        origins=representation.origins,
         n_steps=len(trace.steps),
     )
+
+
+def _read_fresh_tokens(task: str, sentences: Sequence[str], vocabulary: Vocabulary) -> tuple[Ints, Ints]:
+    """Return the distinct known tokens of each sentence that the task has not, and where those of each begin."""
+    tokens = tokens_of([task, *sentences])
+    first = tokens.sizes[0]
+    sentence, hashes = tokens.texts[first:] - 1, tokens.hashes[first:]
+    rows = vocabulary.rows(hashes)
+    fresh = (rows >= 0) & ~np.isin(hashes, np.unique(tokens.hashes[:first]))
+    distinct = np.unique((sentence[fresh] << 32) | rows[fresh])
+    return distinct & 0xFFFFFFFF, np.searchsorted(distinct >> 32, np.arange(len(sentences) + 1))
+
+
+def _offsets(sizes: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

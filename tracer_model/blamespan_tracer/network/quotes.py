@@ -1,4 +1,4 @@
-"""The words of a blamed step that carried the decision: what breaks a contract, or what it brings into the run."""
+"""The words of a blamed step that carried the decision: what breaks a contract, or what is new in the run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
 from blamespan_tracer.representation.reading import bounded
 
-__all__ = ["quotes_of"]
+__all__ = ["quote_steps"]
 
 _MAX_STEPS = 3
 _MAX_SENTENCES = 64
-"""Of a longer step the first and last half of this many are looked at."""
+"""Of a longer step the first and last half of this many are read."""
 
 _LEAST_SHARE = 0.02
 """Steps blamed less are not quoted."""
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*+")
 _TOKEN = re.compile(rf"{_NUMBER.pattern}|\w+")
 
 
-def quotes_of(trace: MessageActionTrace, shares: Sequence[float], verdicts: Sequence[Verdict]) -> list[Evidence]:
+def quote_steps(trace: MessageActionTrace, shares: Sequence[float], verdicts: Sequence[Verdict]) -> list[Evidence]:
     """Quote the most blamed steps, at most three, the most blamed first; a step without words is not quoted.
 
     Args:
@@ -37,17 +37,17 @@ def quotes_of(trace: MessageActionTrace, shares: Sequence[float], verdicts: Sequ
         verdict.step: verdict.quote for verdict in reversed(verdicts) if verdict.outcome == "fail" and verdict.quote
     }
     ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
-    said = _Said(trace)
-    quoted = [
-        Evidence(step, broken.get(step) or said.telling_sentence(step), shares[step])
+    texts = _RunTexts(trace)
+    quotes = [
+        Evidence(step, broken.get(step) or texts.choose_sentence(step), shares[step])
         for step in ranked
         if shares[step] >= _LEAST_SHARE
     ]
-    return [evidence for evidence in quoted if evidence.quote]
+    return [evidence for evidence in quotes if evidence.quote]
 
 
-class _Said:
-    """What was said, in order, and the task before it; each text is read once, and only where something is quoted."""
+class _RunTexts:
+    """The task and the steps' texts, in order; each is read once, and only where something is quoted."""
 
     def __init__(self, trace: MessageActionTrace) -> None:
         self._agents = ["", *(step.agent for step in trace.steps)]
@@ -63,35 +63,37 @@ class _Said:
 
     @lazy_property
     def _forms(self) -> list[set[str]]:
-        return [set(sentences_of(_form(text), _MAX_SENTENCES)) for text in self._texts]
+        return [set(sentences_of(_mask_numbers(text), _MAX_SENTENCES)) for text in self._texts]
 
-    def telling_sentence(self, step: int) -> str:
-        """Choose a sentence of a step: of a form that nobody used before and its agent does not use again ("The
-        viewport shows 38 %"); of these the one that says most numbers which stand nowhere before it; then most
-        numbers at all; then most words that are said again later; then the last.
+    def choose_sentence(self, step: int) -> str:
+        """Return the most telling sentence of a step.
+
+        That is one of a form which nobody used before and its agent does not use again ("The viewport shows 38 %");
+        of these the one with most numbers that stand nowhere before it; then with most numbers; then with most words
+        that stand again later; then the last.
 
         Decision 035 has the figures.
         """
-        place = step + 1
-        sentences = sentences_of(self._texts[place], _MAX_SENTENCES)
+        index = step + 1
+        sentences = sentences_of(self._texts[index], _MAX_SENTENCES)
         if len(sentences) < 2:
             return "".join(sentences)[:MAX_QUOTE_CHARS].strip()
-        agent = self._agents[place]
-        others = range(place + 1, len(self._texts))
+        agent = self._agents[index]
+        others = range(index + 1, len(self._texts))
         its_later = [self._forms[other] for other in others if self._agents[other] == agent]
-        forms = set().union(*self._forms[:place], *its_later)
-        before = set().union(*self._numbers[:place])
-        after = set().union(*self._tokens[place + 1 :])
+        forms = set().union(*self._forms[:index], *its_later)
+        before = set().union(*self._numbers[:index])
+        after = set().union(*self._tokens[index + 1 :])
 
-        def tells(number: int) -> tuple[bool, int, int, int, int]:
-            sentence = sentences[number]
-            said = set(_NUMBER.findall(sentence))
-            taken_up = after.intersection(_TOKEN.findall(sentence.lower()))
-            return _form(sentence) not in forms, len(said - before), len(said), len(taken_up), number
+        def rank(position: int) -> tuple[bool, int, int, int, int]:
+            sentence = sentences[position]
+            numbers = set(_NUMBER.findall(sentence))
+            repeated = after.intersection(_TOKEN.findall(sentence.lower()))
+            return _mask_numbers(sentence) not in forms, len(numbers - before), len(numbers), len(repeated), position
 
-        return sentences[max(range(len(sentences)), key=tells)][:MAX_QUOTE_CHARS].strip()
+        return sentences[max(range(len(sentences)), key=rank)][:MAX_QUOTE_CHARS].strip()
 
 
-def _form(text: str) -> str:
-    """Give a text but for its numbers."""
+def _mask_numbers(text: str) -> str:
+    """Return a text with 0 for each of its numbers."""
     return _NUMBER.sub("0", text)

@@ -1,4 +1,4 @@
-"""Which weights the network is read from, where it computes, and how many false alarms it may raise."""
+"""Settings of the network: its weights, where it computes, and how many false alarms it may raise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from blamespan.errors import ConfigError
 from blamespan.plugins import require
 
 if TYPE_CHECKING:
-    from blamespan_tracer.network.readers import Reader
+    from blamespan_tracer.network.inference import InferenceEngine
     from blamespan_tracer.network.weights import Network
 
 __all__ = ["NetworkSettings"]
@@ -24,7 +24,7 @@ _SHARE = re.compile(r"(\d{0,3}(?:\.\d{1,9})?)\s?(%?)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """What the environment asks of the network.
+    """Settings of the network, by the environment.
 
     Attributes:
         weights: File in place of the bundled weights, as `blamespan train` writes it; None for those.
@@ -37,13 +37,13 @@ class NetworkSettings:
     max_false_alarms: float | None = None
 
     @classmethod
-    def from_environment(cls, given: Mapping[str, str]) -> NetworkSettings:
+    def from_environment(cls, environment: Mapping[str, str]) -> NetworkSettings:
         """Read `BLAMESPAN_NETWORK_WEIGHTS`, `BLAMESPAN_DEVICE` and `BLAMESPAN_MAX_FALSE_ALARMS`.
 
         Raises:
             ConfigError: if one is wrong.
         """
-        weights, device, share = (given.get(name, "").strip() for name in (_WEIGHTS, _DEVICE, _ALARMS))
+        weights, device, share = (environment.get(name, "").strip() for name in (_WEIGHTS, _DEVICE, _ALARMS))
         if device and not _DEVICES.fullmatch(device):
             raise ConfigError(
                 f"{_DEVICE} and --device must be cpu, cuda, cuda:N or auto, got {device!r}. Leave it out for the CPU"
@@ -51,11 +51,11 @@ class NetworkSettings:
         return cls(
             weights=Path(weights).expanduser() if weights else None,
             device=device or "cpu",
-            max_false_alarms=_share(share) if share else None,
+            max_false_alarms=_read_share(share) if share else None,
         )
 
-    def reader(self, network: Network) -> Reader | None:
-        """Give who computes on the device; None for the CPU, which needs no PyTorch.
+    def engine(self, network: Network) -> InferenceEngine | None:
+        """Return what computes on the device; None for the CPU, which needs no PyTorch.
 
         Raises:
             MissingExtra: if PyTorch is not installed.
@@ -64,19 +64,19 @@ class NetworkSettings:
         if self.device == "cpu":
             return None
         require("torch", "train")
-        from blamespan_tracer.network.torch_reader import TorchReader, torch_device
+        from blamespan_tracer.network.torch_inference import TorchEngine, find_device
 
-        found = torch_device(self.device)
-        return None if found.type == "cpu" else TorchReader(network, found)
+        device = find_device(self.device)
+        return None if device.type == "cpu" else TorchEngine(network, device)
 
 
-def _share(said: str) -> float:
+def _read_share(text: str) -> float:
     """Read `0.05` or `5%`; a bare `5` might be either."""
-    match = _SHARE.fullmatch(said)
+    match = _SHARE.fullmatch(text)
     number = float(match[1]) / (100 if match[2] else 1) if match and match[1] not in ("", ".") else -1.0
     if not 0 <= number < 1:
         raise ConfigError(
-            f"{_ALARMS} and --max-false-alarms must be a share of sound runs such as 0.05 or 5%, got {said!r}. "
+            f"{_ALARMS} and --max-false-alarms must be a share of sound runs such as 0.05 or 5%, got {text!r}. "
             "Leave it out for what the weights were trained for"
         )
     return number

@@ -1,4 +1,4 @@
-"""The network as a tracer: reads a run as decisions and their relations, and says which decided it."""
+"""The network as a tracer: it reads a run as decisions and their relations, and points at the decisive one."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, windows
+from blamespan_tracer.network.inference import InferenceEngine, NumpyEngine
+from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, split_into_windows
 from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.prose import mixed
-from blamespan_tracer.network.quotes import quotes_of
-from blamespan_tracer.network.readers import NumpyReader, Reader
+from blamespan_tracer.network.prose_expert import mix
+from blamespan_tracer.network.quotes import quote_steps
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
+from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.silence import why_silent
 
-__all__ = ["Judgement", "NetworkTracer"]
+__all__ = ["NetworkPrediction", "NetworkTracer"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
 
 _MOSTLY = 0.5
-"""From here on it is the second judge's run."""
+"""From this gate weight on it is a run of the prose expert."""
 
 _MAX_MODES = 3
 _LEAST_MODE = 0.2
@@ -42,42 +43,42 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the network says of one run.
+class NetworkPrediction:
+    """What the network, the prose expert or their mixture predicts of one run.
 
     Dims: N merged steps, K modes.
 
     Attributes:
-        shares: (N,) chance that the failure was decided at each, adding up to 1; 0 where nobody can be blamed.
-        failed: Chance that the run failed by an agent's fault, 0..1, as the network says; 1 where it was not asked.
-        modes: (N, K) chance of each mode there, if something is.
-        prose: How far the second judge was heard, 0..1: whether such a run failed, nobody can tell.
+        shares: (N,) probability that the failure was decided at each, adding up to 1; 0 where nobody can be blamed.
+        failure_probability: That the run failed by an agent's fault, by the network; 1 where it was not computed.
+        modes: (N, K) probability of each mode there, if something is wrong.
+        gate_weight: Of the prose expert, 0..1: whether runs of its kind failed, nobody can tell.
         set_mass: Share of the blame that a step set must hold.
     """
 
     shares: Floats
-    failed: float
+    failure_probability: float
     modes: Floats
-    prose: float
+    gate_weight: float
     set_mass: float
 
 
 class NetworkTracer:
     """Attributes runs by a network over their steps; see `blamespan_tracer.network.model`.
 
-    - A step's share of the blame is the chance that the failure was decided there, given that it failed.
+    - A step's share of the blame is the probability that the failure was decided there, given that it failed.
     - `failure_score` says how likely the run failed by an agent's fault: above a half it is called failed, which few
       sound runs are (`max_false_alarms`). It is a half where nobody can tell: of runs in which language models wrote
       what agents say, and which nobody knows to have failed.
     - Suspects are named whatever it is; a tracer that *abstains* gives no verdict on runs that are probably sound.
 
-    Deterministic on a CPU: runs are read one at a time, so what shares a call cannot change a verdict. On a GPU many
-    are read at once, which changes scores by some 1e-5.
+    Deterministic on a CPU: runs are computed one at a time, so what shares a call cannot change a verdict. On a GPU
+    many are computed at once, which changes scores by some 1e-5.
 
     Args:
-        network: What judges.
+        network: What predicts.
         lexicon: The one that it was trained with.
-        reader: Who computes; NumPy where none is given.
+        engine: What computes; NumPy where none is given.
         abstains: Whether there is no verdict on runs below the alarm that nobody knows to have failed.
 
     Raises:
@@ -85,7 +86,7 @@ class NetworkTracer:
     """
 
     def __init__(
-        self, network: Network, lexicon: Lexicon, reader: Reader | None = None, *, abstains: bool = False
+        self, network: Network, lexicon: Lexicon, engine: InferenceEngine | None = None, *, abstains: bool = False
     ) -> None:
         if network.features != feature_names(lexicon) or network.lexicon != lexicon.digest:
             raise TracerUnavailable(
@@ -94,7 +95,7 @@ class NetworkTracer:
             )
         self._network = network
         self._lexicon = lexicon
-        self._reader: Reader = NumpyReader(network) if reader is None else reader
+        self._engine: InferenceEngine = NumpyEngine(network) if engine is None else engine
         self._abstains = abstains
         self._identity = TracerIdentity("network", __version__, network.digest)
         self._modes = tuple(mode(name) for name in network.modes)
@@ -123,7 +124,7 @@ class NetworkTracer:
         network = Network.load(settings.weights or BUNDLED)
         if abstains := settings.max_false_alarms is not None:
             network = network.with_alarm_for(settings.max_false_alarms)
-        return cls(network, LexicalTracer.bundled().lexicon, settings.reader(network), abstains=abstains)
+        return cls(network, LexicalTracer.bundled().lexicon, settings.engine(network), abstains=abstains)
 
     @property
     def identity(self) -> TracerIdentity:
@@ -132,23 +133,23 @@ class NetworkTracer:
 
     @property
     def network(self) -> Network:
-        """What judges."""
+        """What predicts."""
         return self._network
 
     @property
     def lexicon(self) -> Lexicon:
-        """What says what the words speak of."""
+        """The lexicon whose scores are among the features."""
         return self._lexicon
 
     @property
     def device(self) -> str:
         """Where it computes: `cpu`, or as PyTorch calls it."""
-        return self._reader.device
+        return self._engine.device
 
     @property
     def batch_runs(self) -> int:
-        """How many runs it wants at once."""
-        return self._reader.batch_runs
+        """How many runs it takes at once."""
+        return self._engine.batch_runs
 
     @property
     def max_false_alarms(self) -> float:
@@ -157,125 +158,129 @@ class NetworkTracer:
 
     @property
     def settings(self) -> dict[str, float]:
-        """What beside the weights decides its verdicts."""
+        """What decides its verdicts beside the weights."""
         return {"max_false_alarms": self.max_false_alarms}
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
         verdicts = {
-            place: Attribution.abstain(trace, why, self._identity)
-            for place, trace in enumerate(traces)
+            index: Attribution.abstain(trace, why, self._identity)
+            for index, trace in enumerate(traces)
             if (why := why_silent(trace)) is not None
         }
-        judged = [place for place in range(len(traces)) if place not in verdicts]
-        readings = read_runs([traces[place] for place in judged], self._lexicon, self._network.vocabulary)
-        found = self.judge([run for run, _ in readings])
-        for place, (run, broken), judgement in zip(judged, readings, found, strict=True):
-            verdicts[place] = self._verdict(traces[place], run, broken, judgement)
-        return [verdicts[place] for place in range(len(traces))]
+        judged = [index for index in range(len(traces)) if index not in verdicts]
+        readings = read_runs([traces[index] for index in judged], self._lexicon, self._network.vocabulary)
+        predictions = self.predict([run for run, _ in readings])
+        for index, (run, findings), prediction in zip(judged, readings, predictions, strict=True):
+            verdicts[index] = self._build_verdict(traces[index], run, findings, prediction)
+        return [verdicts[index] for index in range(len(traces))]
 
-    def judge(self, runs: Sequence[RunInputs]) -> list[Judgement]:
-        """Read runs; where the second judge alone is heard, the network is not asked."""
-        seconds = [self._by_second_judge(run) for run in runs]
-        is_enough = [second is not None and second.prose == 1 for second in seconds]
-        parted = [[] if enough else windows(run) for run, enough in zip(runs, is_enough, strict=True)]
-        scores = iter(self._reader.scores([part for parts in parted for part in parts]))
-        found = []
-        for run, second, parts in zip(runs, seconds, parted, strict=True):
-            first = self._by_network(run, [next(scores) for _ in parts]) if parts else None
-            found.append(_together(first, second))
-        return found
+    def predict(self, runs: Sequence[RunInputs]) -> list[NetworkPrediction]:
+        """Predict runs; where the gate leaves all to the prose expert, the network is not computed."""
+        by_expert = [self._predict_by_expert(run) for run in runs]
+        is_certain = [prediction is not None and prediction.gate_weight == 1 for prediction in by_expert]
+        windows = [[] if certain else split_into_windows(run) for run, certain in zip(runs, is_certain, strict=True)]
+        scores = iter(self._engine.scores([window for run_windows in windows for window in run_windows]))
+        predictions = []
+        for run, prediction, run_windows in zip(runs, by_expert, windows, strict=True):
+            by_network = self._predict_by_network(run, [next(scores) for _ in run_windows]) if run_windows else None
+            predictions.append(_mix_predictions(by_network, prediction))
+        return predictions
 
-    def _by_second_judge(self, run: RunInputs) -> Judgement | None:
-        """Hear the second judge; None where there is none, or it is not to be heard."""
-        if (judge := self._network.prose) is None:
+    def _predict_by_expert(self, run: RunInputs) -> NetworkPrediction | None:
+        """Return what the prose expert predicts; None where there is none, or its weight is 0."""
+        if (expert := self._network.prose_expert) is None:
             return None
-        scaled = replace(run, features=self._network.scaled(run.features))
-        if not (weight := judge.weight(scaled)):
+        scaled = replace(run, features=self._network.scale(run.features))
+        if not (weight := expert.gate_weight(scaled)):
             return None
-        shares, modes = judge.judged(scaled)
-        return Judgement(shares, failed=1.0, modes=modes, prose=weight, set_mass=float(judge.set_mass[0]))
+        shares, modes = expert.predict(scaled)
+        return NetworkPrediction(
+            shares, failure_probability=1.0, modes=modes, gate_weight=weight, set_mass=float(expert.set_mass[0])
+        )
 
-    def _by_network(self, run: RunInputs, parts: Sequence[Scores]) -> Judgement:
-        """Put the parts of a run together."""
-        pointer = np.concatenate([part.pointer[0, :-1] for part in parts]) / self._network.temperature
-        sound = np.mean([part.pointer[0, -1] for part in parts]) / self._network.temperature
-        highest = max(float(pointer.max()), float(sound))
+    def _predict_by_network(self, run: RunInputs, windows: Sequence[Scores]) -> NetworkPrediction:
+        """Join the scores of a run's windows into one prediction."""
+        pointer = np.concatenate([scores.pointer[0, :-1] for scores in windows]) / self._network.temperature
+        no_failure = np.mean([scores.pointer[0, -1] for scores in windows]) / self._network.temperature
+        highest = max(float(pointer.max()), float(no_failure))
         powers = np.exp(pointer.astype(np.float64) - highest)
         mass = powers.sum()
-        return Judgement(
+        return NetworkPrediction(
             shares=(powers / mass).astype(np.float32) if mass > 0 else run.can_be_blamed / run.can_be_blamed.sum(),
-            failed=float(mass / (mass + np.exp(float(sound) - highest))),
-            modes=_sigmoid(np.concatenate([part.modes[0] for part in parts])),
-            prose=0.0,
+            failure_probability=float(mass / (mass + np.exp(float(no_failure) - highest))),
+            modes=sigmoid(np.concatenate([scores.modes[0] for scores in windows])),
+            gate_weight=0.0,
             set_mass=self._network.set_mass,
         )
 
-    def _verdict(
-        self, trace: MessageActionTrace, run: RunInputs, broken: Sequence[Verdict], found: Judgement
+    def _build_verdict(
+        self,
+        trace: MessageActionTrace,
+        run: RunInputs,
+        findings: Sequence[Verdict],
+        prediction: NetworkPrediction,
     ) -> Attribution:
         is_known = trace.outcome == "failed"
-        failed = self._failure_score(found, is_known=is_known)
-        if self._abstains and not is_known and found.prose < _MOSTLY and failed < NOBODY_KNOWS:
-            reason = f"probably sound: failure score {failed:.2f} is below {NOBODY_KNOWS:.2f}"
+        failure_score = self._failure_score(prediction, is_known=is_known)
+        if self._abstains and not is_known and prediction.gate_weight < _MOSTLY and failure_score < NOBODY_KNOWS:
+            reason = f"probably sound: failure score {failure_score:.2f} is below {NOBODY_KNOWS:.2f}"
             return Attribution.abstain(trace, reason, self._identity)
         shares = np.zeros(run.n_steps)
-        shares[[run.origins[place][0] for place in np.flatnonzero(run.can_be_blamed)]] = found.shares[run.can_be_blamed]
+        first_steps = [run.origins[row][0] for row in np.flatnonzero(run.can_be_blamed)]
+        shares[first_steps] = prediction.shares[run.can_be_blamed]
         return Attribution.of(
             trace,
             shares.tolist(),
-            failure_score=failed,
+            failure_score=failure_score,
             tracer=self._identity,
-            modes=self._blamed_modes(trace, run, found),
-            evidence=quotes_of(trace, (shares / shares.sum()).tolist(), broken),
-            coverage=found.set_mass,
-            unaided_score=self._failure_score(found, is_known=False),
+            modes=self._rank_modes(trace, run, prediction),
+            evidence=quote_steps(trace, (shares / shares.sum()).tolist(), findings),
+            coverage=prediction.set_mass,
+            unaided_score=self._failure_score(prediction, is_known=False),
         )
 
-    def _failure_score(self, found: Judgement, *, is_known: bool) -> float:
-        """Tell how likely the run failed, on a scale on which the alarm lies at a half.
+    def _failure_score(self, prediction: NetworkPrediction, *, is_known: bool) -> float:
+        """Return how likely the run failed, on a scale on which the alarm lies at a half.
 
         Args:
-            found: What was said of it.
-            is_known: Whether it is known to have failed.
+            prediction: Of the run.
+            is_known: Whether the run is known to have failed.
         """
         if is_known:
-            return (1 - found.prose) * found.failed + found.prose
-        if found.prose >= _MOSTLY:
+            return (1 - prediction.gate_weight) * prediction.failure_probability + prediction.gate_weight
+        if prediction.gate_weight >= _MOSTLY:
             return NOBODY_KNOWS
         alarm = self._network.alarm
-        return float(np.interp(found.failed, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+        scale = (0.0, alarm, max(alarm, 1.0))
+        return float(np.interp(prediction.failure_probability, scale, (0.0, NOBODY_KNOWS, 1.0)))
 
-    def _blamed_modes(self, trace: MessageActionTrace, run: RunInputs, found: Judgement) -> list[ModeBlame]:
-        """Name the modes of the most blamed agent: those of its steps, each by its share."""
-        by_agent = np.bincount(run.agent, found.shares)
-        worst = int(by_agent.argmax())
-        own = np.where(run.agent == worst, found.shares, 0)
-        chances = (own[:, None] * found.modes).sum(axis=0) / own.sum()
-        ranked = np.argsort(-chances, kind="stable")[:_MAX_MODES]
+    def _rank_modes(self, trace: MessageActionTrace, run: RunInputs, prediction: NetworkPrediction) -> list[ModeBlame]:
+        """Return the modes of the most blamed agent: those of its steps, each by its share."""
+        by_agent = np.bincount(run.agent, prediction.shares)
+        most_blamed = int(by_agent.argmax())
+        own = np.where(run.agent == most_blamed, prediction.shares, 0)
+        probabilities = (own[:, None] * prediction.modes).sum(axis=0) / own.sum()
+        ranked = np.argsort(-probabilities, kind="stable")[:_MAX_MODES]
         agent = trace.steps[run.origins[int(own.argmax())][0]].agent
         return [
-            ModeBlame(self._modes[column], agent, float(chances[column]))
-            for place, column in enumerate(ranked.tolist())
-            if place == 0 or chances[column] >= _LEAST_MODE
+            ModeBlame(self._modes[column], agent, float(probabilities[column]))
+            for rank, column in enumerate(ranked.tolist())
+            if rank == 0 or probabilities[column] >= _LEAST_MODE
         ]
 
 
-def _together(first: Judgement | None, second: Judgement | None) -> Judgement:
-    """Mix what the network and the second judge say, the latter as far as it is to be heard."""
-    if first is None or second is None:
-        found = first or second
-        assert found is not None
-        return found
-    return Judgement(
-        shares=mixed(first.shares, second.shares, second.prose),
-        failed=first.failed,
-        modes=mixed(first.modes, second.modes, second.prose),
-        prose=second.prose,
-        set_mass=(1 - second.prose) * first.set_mass + second.prose * second.set_mass,
+def _mix_predictions(by_network: NetworkPrediction | None, by_expert: NetworkPrediction | None) -> NetworkPrediction:
+    """Mix what the network and the prose expert predict, the latter with its gate weight."""
+    if by_network is None or by_expert is None:
+        prediction = by_network or by_expert
+        assert prediction is not None
+        return prediction
+    weight = by_expert.gate_weight
+    return NetworkPrediction(
+        shares=mix(by_network.shares, by_expert.shares, weight),
+        failure_probability=by_network.failure_probability,
+        modes=mix(by_network.modes, by_expert.modes, weight),
+        gate_weight=weight,
+        set_mass=(1 - weight) * by_network.set_mass + weight * by_expert.set_mass,
     )
-
-
-def _sigmoid(logits: Floats) -> Floats:
-    chances: Floats = (0.5 * (1 + np.tanh(0.5 * logits))).astype(np.float32)
-    return chances

@@ -15,10 +15,9 @@ from safetensors import SafetensorError, safe_open
 
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.json_text import parse_json
-from blamespan_tracer.network.inputs import scaled
+from blamespan_tracer.network.inputs import Vocabulary, scale_features
 from blamespan_tracer.network.model import Shape
-from blamespan_tracer.network.prose import ProseJudge
-from blamespan_tracer.network.vocabulary import Vocabulary
+from blamespan_tracer.network.prose_expert import ProseExpert
 from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "Network", "is_network"]
@@ -30,21 +29,39 @@ _ROUNDING = 1e-9
 """5 percent is 0.05, whichever way it is written."""
 
 _PROSE = "prose."
-"""Begins the names of the weights of the second judge."""
+"""Prefix of the weights of the prose expert."""
+
+_NAME_PARTS_IN_FILE = (
+    ("embedding", "words"),
+    ("sentence.weight", "sentence.in"),
+    ("attention.norm.", "attend."),
+    ("attention.query_key_value", "attend.in"),
+    ("attention.relation_bias", "attend.relations"),
+    ("attention.output", "attend.out"),
+    ("mlp.norm.", "think."),
+    ("mlp.up_bias", "think.bias"),
+    ("mlp.up", "think.in"),
+    ("mlp.down", "think.out"),
+    ("input.", "in."),
+    ("output.norm.", "out."),
+    ("output.no_failure", "out.sound"),
+    ("output.", "out."),
+)
+"""Parts of the names of weights, and what stands for them in a file; the first that occurs is taken."""
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A trained network, or several that were trained apart and speak together.
+    """A trained network, or an ensemble of networks whose scores are averaged.
 
     Attributes:
         shape: How large each is.
-        members: The weights of each, by name, float32, of 16-bit precision.
-        vocabulary: The words it knows.
+        ensemble: The weights of each, by name, float32, of 16-bit precision.
+        vocabulary: The tokens it knows.
         mean: (F,) and
-        spread: (F,) of the features in training; a feature is scaled by them and cut at both ends (`inputs.scaled`).
+        spread: (F,) of the features in training; `inputs.scale_features` scales by them.
         features: (F,) what each column means; a file whose columns are others is refused.
         modes: (K,) what each mode is, as `taxonomy:code`.
         lexicon: Digest of the lexicon whose scores are among the features.
@@ -56,11 +73,11 @@ class Network:
         notes: How it was made; for people.
         alarms: Alarms for other budgets: percent of clean held-out runs, ascending, and the alarm for it; may be empty.
         digest: First 12 hex digits of the file's SHA-256, empty before it is written.
-        prose: Who judges runs that language models wrote; None where the network judges all.
+        prose_expert: Judges runs that language models wrote; None where the network judges all.
     """
 
     shape: Shape
-    members: tuple[Mapping[str, Floats], ...]
+    ensemble: tuple[Mapping[str, Floats], ...]
     vocabulary: Vocabulary
     mean: Floats
     spread: Floats
@@ -75,14 +92,14 @@ class Network:
     notes: dict[str, str] = field(default_factory=dict)
     digest: str = ""
     alarms: tuple[tuple[float, float], ...] = ()
-    prose: ProseJudge | None = None
+    prose_expert: ProseExpert | None = None
 
-    def scaled(self, features: Floats) -> Floats:
+    def scale(self, features: Floats) -> Floats:
         """Scale features as in training."""
-        return scaled(features, self.mean, self.spread)
+        return scale_features(features, self.mean, self.spread)
 
     def with_alarm_for(self, max_false_alarms: float) -> Network:
-        """Give the same network with the alarm for the largest budget on file that is no more than asked for.
+        """Return the same network with the alarm for the largest budget on file that is no more than asked for.
 
         Args:
             max_false_alarms: Share of sound runs that may raise an alarm, 0..1.
@@ -90,10 +107,10 @@ class Network:
         Raises:
             ConfigError: if no budget on file is so small.
         """
-        on_file = [(self.false_alarms, self.alarm), *((percent / 100, alarm) for percent, alarm in self.alarms)]
-        allowed = [pair for pair in on_file if pair[0] <= max_false_alarms + _ROUNDING]
+        budgets = [(self.false_alarms, self.alarm), *((percent / 100, alarm) for percent, alarm in self.alarms)]
+        allowed = [pair for pair in budgets if pair[0] <= max_false_alarms + _ROUNDING]
         if not allowed:
-            offered = ", ".join(f"{share:.3g}" for share in sorted({share for share, _ in on_file}))
+            offered = ", ".join(f"{share:.3g}" for share in sorted({share for share, _ in budgets}))
             raise ConfigError(
                 f"expected weights with an alarm for at most {max_false_alarms:.3g} false alarms, got weights "
                 f"{self.digest or '(not saved)'!r} with alarms for {offered}. Leave --max-false-alarms and "
@@ -104,19 +121,19 @@ class Network:
         return replace(self, alarm=alarm, false_alarms=share)
 
     def save(self, path: Path) -> str:
-        """Write it to *path*, weights in 16 bits; return the digest that identifies it."""
+        """Write the network to *path*, weights in 16 bits; return the digest that identifies the file."""
         tensors: dict[str, NDArray[Any]] = {
-            f"{number}.{name}": each.astype(np.float16)
-            for number, weights in enumerate(self.members)
-            for name, each in weights.items()
+            f"{number}.{_name_in_file(name)}": weight.astype(np.float16)
+            for number, weights in enumerate(self.ensemble)
+            for name, weight in weights.items()
         }
         tensors |= {"mean": self.mean, "spread": self.spread, "vocabulary": self.vocabulary.hashes}
-        if self.prose is not None:
-            tensors |= {f"{_PROSE}{name}": value for name, value in self.prose.tensors().items()}
+        if self.prose_expert is not None:
+            tensors |= {f"{_PROSE}{name}": value for name, value in self.prose_expert.tensors().items()}
         about = {
             "format": FORMAT,
             "shape": json.dumps(asdict(self.shape)),
-            "members": str(len(self.members)),
+            "members": str(len(self.ensemble)),
             "features": json.dumps(self.features),
             "modes": json.dumps(self.modes),
             "lexicon": self.lexicon,
@@ -137,15 +154,15 @@ class Network:
         try:
             tensors, about, digest = read_weights(path, FORMAT)
             shape = Shape(**parse_json(about["shape"]))
-            members = tuple(_member(tensors, number, shape) for number in range(int(about["members"])))
+            ensemble = tuple(_read_network(tensors, number, shape) for number in range(int(about["members"])))
             if len(tensors["vocabulary"]) != shape.n_words:
                 raise ValueError(f"{len(tensors['vocabulary'])} words where {shape.n_words} are told of")
-            if not members or not all(np.isfinite(each).all() for each in tensors.values()):
-                raise ValueError("weights that are no numbers" if members else "no weights")
+            if not ensemble or not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+                raise ValueError("weights that are no numbers" if ensemble else "no weights")
             temperature, set_mass, coverage, alarm, false_alarms = parse_json(about["calibration"])
             return cls(
                 shape,
-                members,
+                ensemble,
                 Vocabulary(tensors["vocabulary"]),
                 tensors["mean"],
                 tensors["spread"],
@@ -159,8 +176,8 @@ class Network:
                 false_alarms,
                 parse_json(about["notes"]),
                 digest,
-                _alarms(parse_json(about.get("alarms", "[]"))),
-                _prose(tensors, shape),
+                _check_alarms(parse_json(about.get("alarms", "[]"))),
+                _read_prose_expert(tensors, shape),
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
@@ -169,29 +186,34 @@ class Network:
             ) from error
 
 
-def _alarms(pairs: Any) -> tuple[tuple[float, float], ...]:
-    """Check what a file says of alarms; it may say anything."""
-    found = tuple(sorted((float(percent), float(alarm)) for percent, alarm in pairs))
-    if not all(0 <= percent <= 100 and math.isfinite(alarm) for percent, alarm in found):
+def _check_alarms(pairs: Any) -> tuple[tuple[float, float], ...]:
+    """Check the alarms that a file names; it may hold anything."""
+    alarms = tuple(sorted((float(percent), float(alarm)) for percent, alarm in pairs))
+    if not all(0 <= percent <= 100 and math.isfinite(alarm) for percent, alarm in alarms):
         raise ValueError(f"alarms {pairs!r}")
-    return found
+    return alarms
 
 
-def _prose(tensors: Mapping[str, NDArray[Any]], shape: Shape) -> ProseJudge | None:
+def _read_prose_expert(tensors: Mapping[str, NDArray[Any]], shape: Shape) -> ProseExpert | None:
     own = {name.removeprefix(_PROSE): value for name, value in tensors.items() if name.startswith(_PROSE)}
-    return ProseJudge.of(own, shape.n_features, shape.n_modes) if own else None
+    return ProseExpert.from_tensors(own, shape.n_features, shape.n_modes) if own else None
 
 
-def _member(tensors: Mapping[str, NDArray[Any]], number: int, shape: Shape) -> dict[str, Floats]:
-    weights = {name: tensors[f"{number}.{name}"].astype(np.float32) for name in shape.parameters()}
+def _read_network(tensors: Mapping[str, NDArray[Any]], number: int, shape: Shape) -> dict[str, Floats]:
+    weights = {name: tensors[f"{number}.{_name_in_file(name)}"].astype(np.float32) for name in shape.parameters()}
     wrong = [name for name, size in shape.parameters().items() if weights[name].shape != size]
     if wrong:
         raise ValueError(f"weights {wrong!r} of another size")
     return weights
 
 
+def _name_in_file(name: str) -> str:
+    """Return what a weight of `Shape.parameters` is called in a file: names there are those of the first version."""
+    return next((name.replace(part, stored) for part, stored in _NAME_PARTS_IN_FILE if part in name), name)
+
+
 def is_network(path: Path) -> bool:
-    """Tell whether *path* says that it is a network, of whatever version."""
+    """Return whether *path* says that it is a network, of whatever version."""
     try:
         with safe_open(path, framework="numpy") as file:
             return str((file.metadata() or {}).get("format")).startswith("blamespan-network-")

@@ -15,8 +15,8 @@ from blamespan_lab.network.batches import targets_of
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, examples_of
 from blamespan_lab.network.objectives import supervised_losses
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.torch_inference import pad
 from tests.tracer_model.lab.lexical.test_lexical import write_aegis
 from tests.tracer_model.network.networks import VOCABULARY, random_team
 

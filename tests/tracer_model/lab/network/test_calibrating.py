@@ -14,7 +14,7 @@ from blamespan_lab.network.calibrating import (
     temperature_of,
 )
 from blamespan_lab.network.examples import SOUND, UNKNOWN
-from blamespan_tracer.network.pointing import shares_of
+from blamespan_tracer.numeric import pointer_shares
 
 RNG = np.random.default_rng(0)
 
@@ -43,7 +43,7 @@ def test_alarm_keeps_the_budget(budget: float) -> None:
 
     alarm = alarm_for(runs, 1.0, budget)
 
-    sound = [shares_of(run.scores, 1.0)[1] for run in runs if run.decisive == SOUND]
+    sound = [pointer_shares(run.scores, 1.0)[1] for run in runs if run.decisive == SOUND]
     assert sum(chance >= alarm for chance in sound) <= len(sound) * budget / 100
 
 
@@ -55,7 +55,7 @@ def test_step_sets_hold_the_decisive_step_as_often_as_stated(coverage: float) ->
     held = []
     for run in drawn(3_000, sharpness=1.0):
         if run.decisive >= 0:
-            shares, _ = shares_of(run.scores, 1.0)
+            shares, _ = pointer_shares(run.scores, 1.0)
             held.append(shares[shares > shares[run.decisive]].sum() < mass)
     assert 100 * np.mean(held) == pytest.approx(coverage, abs=3)
 
@@ -79,7 +79,7 @@ def test_alarms_keep_every_budget_in_every_part() -> None:
     assert [percent for percent, _ in alarms] == list(BUDGETS)
     assert [alarm for _, alarm in alarms] == sorted((alarm for _, alarm in alarms), reverse=True)
     for part in parts:
-        sound = [shares_of(run.scores, 1.0)[1] for run in part if run.decisive == SOUND]
+        sound = [pointer_shares(run.scores, 1.0)[1] for run in part if run.decisive == SOUND]
         for percent, alarm in alarms:
             assert sum(chance >= alarm for chance in sound) <= len(sound) * percent / 100
 

@@ -12,8 +12,8 @@ from blamespan_lab.network.batches import targets_of
 from blamespan_lab.network.examples import Example, examples_of
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.batches import pad
 from blamespan_tracer.network.model import Scores
+from blamespan_tracer.network.torch_inference import pad
 from tests.tracer_model.network.networks import VOCABULARY, random_team
 
 torch = pytest.importorskip("torch")

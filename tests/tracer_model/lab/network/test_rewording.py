@@ -25,7 +25,7 @@ def examples() -> list[Example]:
 def test_near_words_mean_nearly_the_same(examples: list[Example]) -> None:
     """Each word becomes one of the five nearest, wherever it stands, and never itself."""
     changed = with_near_words(examples, MEANINGS.vectors, seed=3)
-    before, after = (np.concatenate([each.inputs.words.rows for each in part]) for part in (examples, changed))
+    before, after = (np.concatenate([each.inputs.tokens.rows for each in part]) for part in (examples, changed))
     directions = MEANINGS.vectors / np.linalg.norm(MEANINGS.vectors, axis=1, keepdims=True)
 
     assert len(np.unique(np.stack([before, after]), axis=1)[0]) == len(np.unique(before))
@@ -38,7 +38,7 @@ def test_near_words_mean_nearly_the_same(examples: list[Example]) -> None:
 def test_strange_words_are_others_one_for_one(examples: list[Example]) -> None:
     """No two words become one, and nothing but words changes."""
     changed = with_strange_words(examples, len(MEANINGS.vocabulary), seed=3)
-    before, after = (np.concatenate([each.inputs.words.rows for each in part]) for part in (examples, changed))
+    before, after = (np.concatenate([each.inputs.tokens.rows for each in part]) for part in (examples, changed))
 
     assert len(np.unique(after)) == len(np.unique(before))
     assert not np.array_equal(before, after)
@@ -52,9 +52,9 @@ def test_words_that_are_alone_stay(examples: list[Example]) -> None:
     lonely = [replace(each, inputs=_of_one_word(each.inputs)) for each in examples]
 
     assert not np.concatenate(
-        [each.inputs.words.rows for each in with_near_words(lonely, MEANINGS.vectors[:1], 0)]
+        [each.inputs.tokens.rows for each in with_near_words(lonely, MEANINGS.vectors[:1], 0)]
     ).any()
 
 
 def _of_one_word(run: RunInputs) -> RunInputs:
-    return replace(run, words=replace(run.words, rows=run.words.rows * 0))
+    return replace(run, tokens=replace(run.tokens, rows=run.tokens.rows * 0))

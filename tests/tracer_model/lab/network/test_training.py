@@ -82,13 +82,13 @@ def test_transcripts_teach_the_second_judge_alone(examples: Examples) -> None:
     alone, nothing = train_network_on(examples, short, LEXICON, MEANINGS)
     both, held_out = train_network_on(with_transcripts, short, LEXICON, MEANINGS)
 
-    assert (alone.prose, nothing.transcripts, nothing.bare) == (None, None, None)
-    assert both.prose is not None
+    assert (alone.prose_expert, nothing.transcripts, nothing.bare) == (None, None, None)
+    assert both.prose_expert is not None
     assert held_out.transcripts is not None
     assert (held_out.transcripts.n, held_out.transcripts.sound) == (held_out.tasks.n, 0)
     assert held_out.bare is not None
     assert held_out.bare.n == sum(each.decisive >= 0 for each in examples.tasks[:9])
-    assert all(np.array_equal(alone.members[0][name], value) for name, value in both.members[0].items())
+    assert all(np.array_equal(alone.ensemble[0][name], value) for name, value in both.ensemble[0].items())
 
 
 def test_members_are_trained_apart(examples: Examples) -> None:
@@ -97,8 +97,8 @@ def test_members_are_trained_apart(examples: Examples) -> None:
 
     network, _ = train_network_on(examples, few, LEXICON, MEANINGS)
 
-    first, second = network.members
-    assert not np.array_equal(first["in.features"], second["in.features"])
+    first, second = network.ensemble
+    assert not np.array_equal(first["input.features"], second["input.features"])
 
 
 def test_runs_of_labelled_agents_teach_whom_to_point_at(examples: Examples) -> None:
@@ -128,7 +128,7 @@ def test_same_seed_gives_the_same_bits(examples: Examples) -> None:
 
     first, second = (train_network_on(examples, few, LEXICON, MEANINGS)[0] for _ in range(2))
 
-    assert all(np.array_equal(first.members[0][name], second.members[0][name]) for name in first.members[0])
+    assert all(np.array_equal(first.ensemble[0][name], second.ensemble[0][name]) for name in first.ensemble[0])
     assert first.temperature == second.temperature
 
 

@@ -72,7 +72,7 @@ def test_same_labels_give_the_same_weights(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(tuning, "_PASSES", 1)
     runs = [run(seed) for seed in range(30)]
 
-    one, other = (tune(drawn_network(), runs, LEXICON).network.members for _ in range(2))
+    one, other = (tune(drawn_network(), runs, LEXICON).network.ensemble for _ in range(2))
     assert all((mine[name] == yours[name]).all() for mine, yours in zip(one, other, strict=True) for name in mine)
 
 

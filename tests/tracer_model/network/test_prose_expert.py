@@ -16,8 +16,8 @@ from blamespan_lab.network.bare import bare_run
 from blamespan_lab.network.examples import Example, examples_of, scaled_examples
 from blamespan_lab.network.fitting_prose import Apart, fit_prose, tune_prose
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import feature_names, run_inputs
-from blamespan_tracer.network.prose import ProseJudge, columns_read, in_context
+from blamespan_tracer.network.inputs import feature_names, read_inputs
+from blamespan_tracer.network.prose_expert import ProseExpert, contextual_features, expert_columns
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network
@@ -54,18 +54,18 @@ def scaled(runs: list[RecordedRun]) -> list[Example]:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[ProseJudge, list[list[Apart]]]:
+def fitted() -> tuple[ProseExpert, list[list[Apart]]]:
     runs = [written(seed, f"team {seed % 3}") for seed in range(60)]
     forms = (scaled(runs), scaled([bare_run(run) for run in runs]))
     return fit_prose(forms, [], [scaled([simulated(seed) for seed in range(60)])], FEATURES, 90.0)
 
 
 @pytest.fixture(scope="module")
-def judge(fitted: tuple[ProseJudge, list[list[Apart]]]) -> ProseJudge:
+def judge(fitted: tuple[ProseExpert, list[list[Apart]]]) -> ProseExpert:
     return fitted[0]
 
 
-def test_what_is_learnt_holds_for_teams_unseen(fitted: tuple[ProseJudge, list[list[Apart]]]) -> None:
+def test_what_is_learnt_holds_for_teams_unseen(fitted: tuple[ProseExpert, list[list[Apart]]]) -> None:
     """Each team's runs, in either form, are judged by weights that saw none of them, and the guess is found."""
     _, (recorded, bare) = fitted
 
@@ -75,29 +75,29 @@ def test_what_is_learnt_holds_for_teams_unseen(fitted: tuple[ProseJudge, list[li
     assert np.mean(right) >= 0.9
 
 
-def test_each_run_goes_to_the_judge_that_knows_its_kind(judge: ProseJudge) -> None:
+def test_each_run_goes_to_the_judge_that_knows_its_kind(judge: ProseExpert) -> None:
     """Runs that were not fitted to are told apart by how they read."""
-    prose = [judge.weight(each.inputs) for each in scaled([written(seed, "new") for seed in range(90, 100)])]
-    terse = [judge.weight(each.inputs) for each in scaled([simulated(seed) for seed in range(90, 100)])]
+    prose = [judge.gate_weight(each.inputs) for each in scaled([written(seed, "new") for seed in range(90, 100)])]
+    terse = [judge.gate_weight(each.inputs) for each in scaled([simulated(seed) for seed in range(90, 100)])]
 
     assert min(prose) > 0.9
     assert max(terse) < 0.1
 
 
-def test_shares_add_up_over_those_who_can_be_blamed(judge: ProseJudge) -> None:
+def test_shares_add_up_over_those_who_can_be_blamed(judge: ProseExpert) -> None:
     """Nobody else gets any; where nobody can be blamed, the other judge's shares stay."""
     (run,) = scaled([written(0, "x")])
     some = replace(run.inputs, can_be_blamed=np.array([True, False, True, False, False, True]))
     nobody = replace(run.inputs, can_be_blamed=np.zeros(6, np.bool_))
     other = np.full(6, 1 / 6, np.float32)
 
-    shares, _ = judge.judged(some)
+    shares, _ = judge.predict(some)
     assert shares.sum() == pytest.approx(1)
     assert not shares[~some.can_be_blamed].any()
-    assert (judge.mixed(nobody, other) == other).all()
+    assert (judge.mix(nobody, other) == other).all()
 
 
-def test_words_that_aegis_taught_are_not_read(judge: ProseJudge) -> None:
+def test_words_that_aegis_taught_are_not_read(judge: ProseExpert) -> None:
     """The lexicon's scores of injected faults say nothing of other teams."""
     assert [name for name in FEATURES if name.startswith("lexicon, ")]
     assert not [FEATURES[place] for place in judge.columns if FEATURES[place].startswith("lexicon, ")]
@@ -105,11 +105,11 @@ def test_words_that_aegis_taught_are_not_read(judge: ProseJudge) -> None:
 
 def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
     """Before the first step and after the last there is nothing, in the run and among an agent's own."""
-    run = run_inputs([team(("User", "Hello."), ("A", "One."), ("B", "Two."), ("A", "Three."))], LEXICON, VOCABULARY)[0]
+    run = read_inputs([team(("User", "Hello."), ("A", "One."), ("B", "Two."), ("A", "Three."))], LEXICON, VOCABULARY)[0]
     features = np.array([[8.0], [1.0], [2.0], [4.0]], np.float32)
     run = replace(run, features=features, can_be_blamed=np.array([False, True, True, True]))
 
-    ways = in_context(run, np.array([0])).T.tolist()
+    ways = contextual_features(run, np.array([0])).T.tolist()
     own, after, before, own_after, own_before, news, record, own_record, ranks = ways
 
     assert own == [8, 1, 2, 4]
@@ -126,22 +126,22 @@ def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
 def test_rank_is_of_how_many_more_it_is_above_than_below() -> None:
     """Ties count as neither; every column by itself, however far apart their values lie."""
     values = np.random.default_rng(0).normal(scale=100, size=(40, 7)).round(-1).astype(np.float32)
-    run = run_inputs([team(*((name, "One.") for name in "AB" * 20))], LEXICON, VOCABULARY)[0]
-    ranks = in_context(replace(run, features=values), np.arange(7))[:, -7:]
+    run = read_inputs([team(*((name, "One.") for name in "AB" * 20))], LEXICON, VOCABULARY)[0]
+    ranks = contextual_features(replace(run, features=values), np.arange(7))[:, -7:]
 
     above, below = values[:, None] > values[None], values[:, None] < values[None]
     assert ranks == pytest.approx(above.mean(axis=1) - below.mean(axis=1))
 
 
-def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseJudge) -> None:
+def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseExpert) -> None:
     """Where mistakes lie elsewhere than it learnt, labels make them likelier, a few hardly; none leave it as it is."""
     runs = [
         replace(each, decisive=(each.decisive + 1) % 6)
         for each in scaled([written(seed, "own") for seed in range(200, 260)])
     ]
 
-    def likelihood(of: ProseJudge) -> float:
-        return float(np.mean([np.log(of.judged(each.inputs)[0][each.decisive] + 1e-9) for each in runs]))
+    def likelihood(of: ProseExpert) -> float:
+        return float(np.mean([np.log(of.predict(each.inputs)[0][each.decisive] + 1e-9) for each in runs]))
 
     few, many = tune_prose(judge, runs[:3]), tune_prose(judge, runs)
     assert likelihood(judge) < likelihood(few) < likelihood(many)
@@ -150,29 +150,29 @@ def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseJudg
     assert tune_prose(judge, []) is judge
 
 
-def test_file_keeps_the_judge(judge: ProseJudge, tmp_path: Path) -> None:
+def test_file_keeps_the_judge(judge: ProseExpert, tmp_path: Path) -> None:
     """What is loaded judges alike, to the bit."""
-    replace(drawn_network(), prose=judge).save(tmp_path / "n.safetensors")
+    replace(drawn_network(), prose_expert=judge).save(tmp_path / "n.safetensors")
 
-    loaded = Network.load(tmp_path / "n.safetensors").prose
+    loaded = Network.load(tmp_path / "n.safetensors").prose_expert
     assert loaded is not None
     assert all((value == getattr(judge, name)).all() for name, value in loaded.tensors().items())
 
 
 @pytest.mark.parametrize("name", ["columns", "pointer", "modes", "gate"])
-def test_judge_that_does_not_fit_its_network_is_refused(judge: ProseJudge, tmp_path: Path, name: str) -> None:
+def test_judge_that_does_not_fit_its_network_is_refused(judge: ProseExpert, tmp_path: Path, name: str) -> None:
     """Columns that the network has not, and weights of another size, are an error that says so."""
     value = getattr(judge, name)
     wrong = replace(judge, **{name: value + 10_000 if name == "columns" else value[:-1]})
-    replace(drawn_network(), prose=wrong).save(tmp_path / "n.safetensors")
+    replace(drawn_network(), prose_expert=wrong).save(tmp_path / "n.safetensors")
 
     with pytest.raises(TracerUnavailable, match="of another size"):
         Network.load(tmp_path / "n.safetensors")
 
 
-def test_nobody_can_tell_whether_prose_failed(judge: ProseJudge) -> None:
+def test_nobody_can_tell_whether_prose_failed(judge: ProseExpert) -> None:
     """Suspects are named with a failure score of a half, unless the run is known to have failed; it never abstains."""
-    tracer = NetworkTracer(replace(drawn_network(alarm=0.9999), prose=judge), LEXICON)
+    tracer = NetworkTracer(replace(drawn_network(alarm=0.9999), prose_expert=judge), LEXICON)
     known = written(7, "x").trace
     unknown = replace(known, outcome="unknown")
 
@@ -183,9 +183,9 @@ def test_nobody_can_tell_whether_prose_failed(judge: ProseJudge) -> None:
     assert of_known.decisive_step == of_unknown.decisive_step
 
 
-def test_each_message_of_several_in_a_row_is_blamed_for_itself(judge: ProseJudge) -> None:
+def test_each_message_of_several_in_a_row_is_blamed_for_itself(judge: ProseExpert) -> None:
     """Who guesses in one of two messages is blamed for that one, whatever kind of words they are."""
-    tracer = NetworkTracer(replace(drawn_network(), prose=judge), LEXICON)
+    tracer = NetworkTracer(replace(drawn_network(), prose_expert=judge), LEXICON)
     guess, harmless = PROSE * 6 + "Probably around seven, I guess.", PROSE * 2
     for first, second, blamed in ((guess, harmless, 1), (harmless, guess, 2)):
         trace = team(("A", PROSE * 2), ("B", first, "plan"), ("B", second), ("C", PROSE * 2))
@@ -213,9 +213,9 @@ def test_bare_run_tells_who_said_what_and_nothing_else() -> None:
     assert [step.content for step in run.trace.steps] == [step.content for step in whole.steps]
 
 
-def test_batch_does_not_change_a_verdict(judge: ProseJudge) -> None:
+def test_batch_does_not_change_a_verdict(judge: ProseExpert) -> None:
     """Alone or among others, a run gets the same verdict to the bit."""
-    tracer = NetworkTracer(replace(drawn_network(), prose=judge), LEXICON)
+    tracer = NetworkTracer(replace(drawn_network(), prose_expert=judge), LEXICON)
     traces = [written(seed, "x").trace for seed in range(6)] + [simulated(seed).trace for seed in range(6)]
 
     together = tracer.attribute(traces)
@@ -225,8 +225,8 @@ def test_batch_does_not_change_a_verdict(judge: ProseJudge) -> None:
 
 def test_columns_are_all_but_the_lexicons() -> None:
     """Of a run's inputs, in their order."""
-    (run,) = run_inputs([written(0, "x").trace], LEXICON, VOCABULARY)
+    (run,) = read_inputs([written(0, "x").trace], LEXICON, VOCABULARY)
 
-    columns = columns_read(FEATURES)
+    columns = expert_columns(FEATURES)
     assert run.features.shape[1] == len(FEATURES)
     assert len(columns) == sum(not name.startswith("lexicon, ") for name in FEATURES)

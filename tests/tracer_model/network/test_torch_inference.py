@@ -13,11 +13,11 @@ import torch
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network import torch_reader
-from blamespan_tracer.network.inputs import RunInputs, run_inputs
+from blamespan_tracer.network import torch_inference
+from blamespan_tracer.network.inference import NumpyEngine
+from blamespan_tracer.network.inputs import RunInputs, read_inputs
 from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.readers import NumpyReader
-from blamespan_tracer.network.torch_reader import TorchReader, torch_device
+from blamespan_tracer.network.torch_inference import TorchEngine, find_device
 from blamespan_tracer.network.tracer import NetworkTracer
 from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
 
@@ -26,10 +26,10 @@ LENGTHS = (3, 19, 1, 8, 8, 40)
 
 def drawn_runs() -> list[RunInputs]:
     teams = [random_team(seed, length) for seed, length in enumerate(LENGTHS)]
-    return run_inputs(teams, LexicalTracer.bundled().lexicon, VOCABULARY)
+    return read_inputs(teams, LexicalTracer.bundled().lexicon, VOCABULARY)
 
 
-class Cramped(TorchReader):
+class Cramped(TorchEngine):
     """A device whose memory holds *most* cells: more raise what PyTorch raises."""
 
     most = 0
@@ -52,21 +52,21 @@ def check_alike(found: Sequence[Scores], expected: Sequence[Scores]) -> None:
             assert getattr(one, part) == pytest.approx(getattr(other, part), abs=1e-4), part
 
 
-@pytest.mark.parametrize("max_cells", [1, 500, torch_reader.MAX_CELLS])
+@pytest.mark.parametrize("max_cells", [1, 500, torch_inference.MAX_CELLS])
 def test_torch_says_what_numpy_says_in_batches_of_any_size(max_cells: int) -> None:
     """Padding, order and company change a score by rounding alone, and runs come back in their order."""
     runs = drawn_runs()
 
-    found = TorchReader(drawn_network(), "cpu", max_cells=max_cells).scores(runs)
+    found = TorchEngine(drawn_network(), "cpu", max_cells=max_cells).scores(runs)
 
-    check_alike(found, NumpyReader(drawn_network()).scores(runs))
+    check_alike(found, NumpyEngine(drawn_network()).scores(runs))
 
 
 def test_verdicts_on_a_device_are_those_of_the_cpu() -> None:
     """Who computes changes no verdict beyond rounding, and no quote."""
     runs = [in_sentences(random_team(seed, length)) for seed, length in enumerate(LENGTHS)]
     lexicon = LexicalTracer.bundled().lexicon
-    tracer = NetworkTracer(drawn_network(), lexicon, TorchReader(drawn_network(), "cpu"))
+    tracer = NetworkTracer(drawn_network(), lexicon, TorchEngine(drawn_network(), "cpu"))
 
     pairs = list(zip(tracer.attribute(runs), tracer_with().attribute(runs), strict=True))
 
@@ -91,7 +91,7 @@ def test_out_of_memory_halves_what_is_read_at_once(caplog: pytest.LogCaptureFixt
         first = list(reader.tried)
         again = reader.scores(runs)
 
-    check_alike(found, NumpyReader(drawn_network()).scores(runs))
+    check_alike(found, NumpyEngine(drawn_network()).scores(runs))
     check_alike(again, found)
     assert first[0] == len(runs)
     assert reader.tried[len(first)] < len(runs)
@@ -108,7 +108,7 @@ def test_a_run_that_does_not_fit_alone_is_read_on_the_cpu(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         found = Cramped(most=0).scores(runs)
 
-    for one, other in zip(found, NumpyReader(drawn_network()).scores(runs), strict=True):
+    for one, other in zip(found, NumpyEngine(drawn_network()).scores(runs), strict=True):
         assert np.array_equal(one.pointer, other.pointer)
     assert sum("read on the CPU" in record.getMessage() for record in caplog.records) == 1
     assert len(caplog.records) == 2
@@ -119,11 +119,11 @@ def test_other_failures_of_a_device_are_not_taken_for_missing_memory() -> None:
     broken = replace(drawn_runs()[0], can_be_blamed=np.ones(99, bool))
 
     with pytest.raises(ValueError, match="broadcast"):
-        TorchReader(drawn_network(), "cpu").scores([broken])
+        TorchEngine(drawn_network(), "cpu").scores([broken])
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:
     """The message names what was asked for and what to say instead."""
     with pytest.raises(TracerUnavailable, match=r"got 'cuda:99' .*Leave it out for the CPU"):
-        torch_device("cuda:99")
-    assert torch_device("auto").type in ("cpu", "cuda")
+        find_device("cuda:99")
+    assert find_device("auto").type in ("cpu", "cuda")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan_tracer.network.words import Words, words_of
+from blamespan_tracer.network.inputs import SentenceTokens, read_sentence_tokens
 from tests.tracer_model.network.networks import VOCABULARY
 
 SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.")
@@ -14,12 +14,16 @@ SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.
 
 def drawn(text: str) -> list[list[int]]:
     """The rows of each sentence of one text."""
-    words = words_of("", [text], VOCABULARY)
-    return [rows.tolist() for rows in np.split(words.rows, words.first_word[1:-1])] if len(words.first_word) > 1 else []
+    tokens = read_sentence_tokens("", [text], VOCABULARY)
+    return (
+        [rows.tolist() for rows in np.split(tokens.rows, tokens.first_token[1:-1])]
+        if len(tokens.first_token) > 1
+        else []
+    )
 
 
-def check_same(one: Words, other: Words) -> None:
-    for part in ("rows", "first_word", "first_sentence"):
+def check_same(one: SentenceTokens, other: SentenceTokens) -> None:
+    for part in ("rows", "first_token", "first_sentence"):
         assert np.array_equal(getattr(one, part), getattr(other, part)), part
 
 
@@ -31,10 +35,10 @@ def test_words_are_kept_by_sentence() -> None:
 
 def test_the_tasks_words_say_nothing() -> None:
     """What the task says is of the task, however a step repeats it."""
-    words = words_of("Count the total error", ["The total error is here.", ""], VOCABULARY)
+    tokens = read_sentence_tokens("Count the total error", ["The total error is here.", ""], VOCABULARY)
 
-    assert np.array_equal(words.rows, words_of("", ["is here."], VOCABULARY).rows)
-    assert len(words) == 2
+    assert np.array_equal(tokens.rows, read_sentence_tokens("", ["is here."], VOCABULARY).rows)
+    assert len(tokens) == 2
 
 
 @given(
@@ -43,8 +47,11 @@ def test_the_tasks_words_say_nothing() -> None:
 def test_parts_are_what_they_would_be_alone(texts: list[str], data: st.DataObject) -> None:
     """Taking texts out, in any order, gives what reading just these gives; so does putting them together."""
     order = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
-    words = words_of("", texts, VOCABULARY)
+    tokens = read_sentence_tokens("", texts, VOCABULARY)
     chosen = [texts[place] for place in order]
 
-    check_same(words.of(np.array(order)), words_of("", chosen, VOCABULARY))
-    check_same(Words.joined([words_of("", [text], VOCABULARY) for text in chosen]), words.of(np.array(order)))
+    check_same(tokens.select(np.array(order)), read_sentence_tokens("", chosen, VOCABULARY))
+    check_same(
+        SentenceTokens.concatenate([read_sentence_tokens("", [text], VOCABULARY) for text in chosen]),
+        tokens.select(np.array(order)),
+    )
