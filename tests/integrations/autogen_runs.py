@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.drawing import draw
+from tests.integrations.drawing import draw_runs
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 
@@ -142,19 +141,7 @@ _HIDDEN = frozenset(
 def drawn(recorded: SpanRecorder | Sequence[Span]) -> str:
     """Draw every recorded run, first to start first: what its own span says of it, then its rebuilt trace."""
     spans = recorded.spans() if isinstance(recorded, SpanRecorder) else list(recorded)
-    known = {span.span_id for span in spans}
-    roots = sorted((span for span in spans if span.parent_id not in known), key=lambda span: span.start_ns)
-    runs = [[span for span in spans if span.trace_id == root.trace_id] for root in roots]
-    assert [sum(len(run) for run in runs)] == [len(spans)]
-    lines = [
-        [_headline(root), *draw(rebuild(run), hide=_HIDDEN).splitlines()] for root, run in zip(roots, runs, strict=True)
-    ]
-    return "\n".join(line.rstrip() for run in lines for line in run)
-
-
-def literal(text: str) -> str:
-    """Read a drawing written in a test: dedented, without the line ends around it."""
-    return dedent(text).strip("\n")
+    return draw_runs(spans, _headline, hide=_HIDDEN)
 
 
 def _headline(root: Span) -> str:

@@ -15,16 +15,39 @@ in `hide`. A name or task that could be misread stands in quotes.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from textwrap import dedent
 
+from blamespan import rebuild
+from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_runs", "literal", "roots_of"]
 
 
 def draw(trace: MessageActionTrace, *, hide: Collection[str] = ()) -> str:
     """Draw *trace*: what was asked, who took part, and one line per step."""
     return "\n".join(_lines(trace, hide))
+
+
+def draw_runs(spans: Sequence[Span], headline: Callable[[Span], str], *, hide: Collection[str] = ()) -> str:
+    """Draw every run among *spans*, first to start first: what *headline* says of its own span, then its trace."""
+    roots = roots_of(spans)
+    runs = [[span for span in spans if span.trace_id == root.trace_id] for root in roots]
+    assert sum(map(len, runs)) == len(spans)
+    drawings = [f"{headline(root)}\n{draw(rebuild(run), hide=hide)}" for root, run in zip(roots, runs, strict=True)]
+    return "\n".join(line.rstrip() for drawing in drawings for line in drawing.splitlines())
+
+
+def roots_of(spans: Sequence[Span]) -> list[Span]:
+    """List the spans whose parent is not among them, first to start first."""
+    ids = {span.span_id for span in spans}
+    return sorted((span for span in spans if span.parent_id not in ids), key=lambda span: span.start_ns)
+
+
+def literal(text: str) -> str:
+    """Read a drawing written in a test: dedented, without the line ends around it."""
+    return dedent(text).strip("\n")
 
 
 def _lines(trace: MessageActionTrace, hide: Collection[str]) -> Iterator[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from textwrap import dedent
 from typing import Annotated, Any, TypedDict
 
+import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -20,7 +20,7 @@ from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
-from tests.integrations.drawing import draw
+from tests.integrations.drawing import draw_runs, roots_of
 
 
 class Words(TypedDict):
@@ -115,6 +115,13 @@ def recorded() -> Iterator[SpanRecorder]:
         LangGraphInstrumentor().uninstrument()
 
 
+@pytest.fixture
+def recorder() -> Iterator[SpanRecorder]:
+    """Keeps the spans of the test, LangGraph being instrumented."""
+    with recorded() as recorder:
+        yield recorder
+
+
 def steps(recorder: SpanRecorder) -> list[tuple[str, str, str, tuple[int, ...]]]:
     """Rebuild the one recorded run: agent, kind, content and inputs of each step."""
     return [(step.agent, step.kind, step.content, step.inputs) for step in rebuild(recorder.spans()).steps]
@@ -151,20 +158,8 @@ _HIDDEN = (
 def drawn(recorded: SpanRecorder | Sequence[Span]) -> str:
     """Draw every recorded run, first to start first: what its own span says of it, then its rebuilt trace."""
     spans = recorded.spans() if isinstance(recorded, SpanRecorder) else recorded
-    roots = sorted((span for span in spans if span.parent_id is None), key=lambda span: span.start_ns)
-    numbers = {(root.trace_id, root.span_id): number for number, root in enumerate(roots)}
-    return "\n".join(
-        line.rstrip()
-        for root in roots
-        for line in (
-            _headline(root, numbers),
-            *_trace_lines(span for span in spans if span.trace_id == root.trace_id),
-        )
-    )
-
-
-def _trace_lines(spans: Iterable[Span]) -> list[str]:
-    return draw(rebuild(spans), hide=_HIDDEN).splitlines()
+    numbers = {(root.trace_id, root.span_id): number for number, root in enumerate(roots_of(spans))}
+    return draw_runs(spans, lambda root: _headline(root, numbers), hide=_HIDDEN)
 
 
 def _headline(root: Span, numbers: dict[tuple[str, str], int]) -> str:
@@ -181,8 +176,3 @@ def _headline(root: Span, numbers: dict[tuple[str, str], int]) -> str:
         run = numbers.get((link.trace_id, link.span_id), "elsewhere")
         said.append(f"{link.attributes['blamespan.link.relation']} run {run}")
     return f"run {numbers[root.trace_id, root.span_id]}: " + ", ".join(said)
-
-
-def literal(text: str) -> str:
-    """Read a drawing written in a test: dedented, without the line ends around it."""
-    return dedent(text).strip("\n")

@@ -28,7 +28,8 @@ from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 from pydantic import BaseModel
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, literal, outline, recorder, replay
+from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, outline, recorder, replay
+from tests.integrations.drawing import literal
 
 __all__ = ["recorder"]
 

@@ -23,7 +23,8 @@ from blamespan.otlp.proto import spans_from_proto
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.autogen_runs import Echo, assistant, drawn, literal, outline, recorder
+from tests.integrations.autogen_runs import Echo, assistant, drawn, outline, recorder
+from tests.integrations.drawing import literal
 
 __all__ = ["recorder"]
 

@@ -36,13 +36,13 @@ from tests.integrations.autogen_runs import (
     Raises,
     assistant,
     drawn,
-    literal,
     named,
     only,
     outline,
     read,
     recorder,
 )
+from tests.integrations.drawing import literal
 
 __all__ = ["recorder"]
 

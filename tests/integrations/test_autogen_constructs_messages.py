@@ -22,11 +22,11 @@ from tests.integrations.autogen_runs import (
     assistant,
     calls,
     drawn,
-    literal,
     outline,
     recorder,
     replay,
 )
+from tests.integrations.drawing import literal
 
 __all__ = ["recorder"]
 

@@ -23,7 +23,8 @@ from autogen_agentchat.teams import (
 from autogen_core import CancellationToken
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, literal, outline, recorder, replay
+from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, outline, recorder, replay
+from tests.integrations.drawing import literal
 
 __all__ = ["recorder"]
 

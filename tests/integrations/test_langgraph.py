@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from langchain.agents import create_agent
@@ -23,19 +22,15 @@ from tests.integrations.langgraph_programs import (
     chain,
     model,
     named,
-    recorded,
+    recorder,
     says,
     steps,
     tree,
 )
 
+__all__ = ["recorder"]
+
 ASK = {"messages": [("user", "1 + 2?")]}
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 def test_conditional_edge_and_tool_node_give_one_span_per_agent_message(recorder: SpanRecorder) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
 
 from blamespan.testing import SpanRecorder
+from tests.integrations.drawing import literal
 from tests.integrations.langgraph_programs import (
     Words,
     add,
@@ -24,12 +24,13 @@ from tests.integrations.langgraph_programs import (
     calculator,
     chain,
     drawn,
-    literal,
     model,
-    recorded,
+    recorder,
     says,
     tree,
 )
+
+__all__ = ["recorder"]
 
 ASK: Any = {"messages": [("user", "1 + 2?")]}
 CALCULATION = """
@@ -42,12 +43,6 @@ CALCULATION = """
     3 solver: message 'It is 3.' after 2, langgraph.step=3
     4 checker: message 'I checked it.' after 3, langgraph.step=4
 """
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 def a_calculation() -> Any:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,22 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, interrupt
 
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.testing import SpanRecorder
+from tests.integrations.drawing import literal
 from tests.integrations.langgraph_programs import (
     Words,
     asks_for,
     calculator,
     chain,
     drawn,
-    literal,
-    recorded,
+    recorder,
     says,
 )
+
+__all__ = ["recorder"]
 
 ASK: Any = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
 ASKER = ("asker", lambda _: {"words": [interrupt("May I?")]})
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 @pytest.mark.construct("LangGraph", "Retries")

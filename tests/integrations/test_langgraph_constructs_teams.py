@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,27 +16,22 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 
 from blamespan.testing import SpanRecorder
+from tests.integrations.drawing import literal
 from tests.integrations.langgraph_programs import (
     ScriptedModel,
     add,
     asks_for,
     chain,
     drawn,
-    literal,
     model,
-    recorded,
+    recorder,
     says,
     tree,
 )
 
+__all__ = ["recorder"]
+
 ASK: Any = {"messages": [("user", "1 + 2?")]}
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keeps the spans of the test, LangGraph being instrumented."""
-    with recorded() as recorder:
-        yield recorder
 
 
 def an_agent(name: str, wait_s: float = 0) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -15,14 +14,9 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, Send
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.langgraph_programs import asks_for, model, recorded, steps
+from tests.integrations.langgraph_programs import asks_for, model, recorder, steps
 
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keeps the spans of the test, LangGraph being instrumented."""
-    with recorded() as recorder:
-        yield recorder
+__all__ = ["recorder"]
 
 
 def answer(call_id: str, form: str) -> Any:

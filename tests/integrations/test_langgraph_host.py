@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +36,14 @@ from tests.integrations.langgraph_programs import (
     model,
     named,
     recorded,
+    recorder,
     says,
     tree,
 )
 
+__all__ = ["recorder"]
+
 ASK = {"messages": [("user", "1 + 2?")]}
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 def answer(run: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,15 +22,11 @@ from blamespan import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
-from tests.integrations.langgraph_programs import asks_for, calculator, chain, named, recorded, says
+from tests.integrations.langgraph_programs import asks_for, calculator, chain, named, recorded, recorder, says
+
+__all__ = ["recorder"]
 
 ASK: Any = {"messages": [("user", "1 + 2?")]}
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 class Hostile:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,20 +31,16 @@ from tests.integrations.langgraph_programs import (
     chain,
     model,
     named,
-    recorded,
+    recorder,
     says,
     steps,
     tree,
 )
 
+__all__ = ["recorder"]
+
 ASK = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 def raises(error: BaseException) -> Any:

@@ -22,14 +22,9 @@ from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._convert import task_of
 from blamespan_integrations.langgraph._memory import SeenList, are_same
 from blamespan_integrations.recording import Recorder
-from tests.integrations.langgraph_programs import Words, named, recorded, says, steps
+from tests.integrations.langgraph_programs import Words, named, recorder, says, steps
 
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keeps the spans of the test, LangGraph being instrumented."""
-    with recorded() as recorder:
-        yield recorder
+__all__ = ["recorder"]
 
 
 class Copied(BaseModel):

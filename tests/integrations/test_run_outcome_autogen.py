@@ -23,12 +23,12 @@ from tests.integrations.autogen_runs import (
     assistant,
     calls,
     drawn,
-    literal,
     named,
     only,
     recorder,
     trace_of,
 )
+from tests.integrations.drawing import literal
 
 __all__ = ["recorder"]
 

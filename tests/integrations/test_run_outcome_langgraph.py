@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,15 +12,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 import blamespan
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.langgraph_programs import Words, chain, drawn, literal, named, recorded, says
+from tests.integrations.drawing import literal
+from tests.integrations.langgraph_programs import Words, chain, drawn, named, recorder, says
+
+__all__ = ["recorder"]
 
 ASK: Any = {"messages": [("user", "What is 12 * 3?")]}
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    with recorded() as recorder:
-        yield recorder
 
 
 def solver(answer: str = "12 * 3 = 35") -> Any:

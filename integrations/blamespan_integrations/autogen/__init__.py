@@ -1,6 +1,12 @@
 """AutoGen AgentChat: a span per run, agent message, tool call and model call, in one trace.
 
 AutoGen's own tracing is silent while this instrumentation is on: it says less, in many traces.
+
+One call from `instrument()` to its span: `_wrap` names each method that is patched and what starts its frame. The
+wrappers of `_frames` make that frame's context current around AutoGen's own code, pass it what the call returns or
+yields, and close it. The frames are in `_runs`, `_agents`, `_managers`, `_tools`, `_models` and, for messages between
+agents, in `_runtime`; each starts its span by `blamespan_integrations.recording`. `_convert` turns AutoGen's objects
+into records, `_memory` and `_participants` say what is new and who is who.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _enter_layer(layer: Layer, owner: object, begin: _Begin) -> Frame | None:
         return None
     if isinstance(outer, _Layered) and outer.leads_to(layer, owner):
         return _InnerToolLayer(layer, owner, outer)
-    return _ToolCall(layer, owner, outer, begin(outer))
+    return _OuterToolLayer(layer, owner, outer, begin(outer))
 
 
 class _Layered(CalledTool):
@@ -165,7 +165,7 @@ class _Layered(CalledTool):
         self._last: object = None
 
     @property
-    def call(self) -> _ToolCall:
+    def call(self) -> _OuterToolLayer:
         """The call this is a layer of."""
         raise NotImplementedError
 
@@ -182,7 +182,7 @@ class _Layered(CalledTool):
             self.call.returned = None
 
 
-class _ToolCall(_Layered):
+class _OuterToolLayer(_Layered):
     """The outermost layer of a call: it has the span."""
 
     def __init__(self, layer: Layer, owner: object, outer: Frame, span: ToolSpan) -> None:
@@ -195,7 +195,7 @@ class _ToolCall(_Layered):
         self.enter(span.context)
 
     @property
-    def call(self) -> _ToolCall:
+    def call(self) -> _OuterToolLayer:
         return self
 
     def close(self, error: BaseException | None) -> None:
@@ -247,7 +247,7 @@ class _InnerToolLayer(_Layered):
         self.enter(outer.context)
 
     @property
-    def call(self) -> _ToolCall:
+    def call(self) -> _OuterToolLayer:
         return self._call
 
     def close(self, error: BaseException | None) -> None:

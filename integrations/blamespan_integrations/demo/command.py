@@ -86,22 +86,22 @@ def _collector(out: Path) -> Iterator[str]:
 
 
 def _endpoint_of(process: subprocess.Popen[str]) -> str:
-    said: list[str] = []
-    found = threading.Event()
+    lines: list[str] = []
+    is_settled = threading.Event()
     address: list[str] = []
 
     def listen() -> None:
         for line in process.stderr or ():
-            said.append(line)
+            lines.append(line)
             if not address and (match := _READY.search(line)):
                 address.append(f"http://{match[1]}")
-                found.set()
-        found.set()  # it ended
+                is_settled.set()
+        is_settled.set()  # it ended
 
     threading.Thread(target=listen, daemon=True).start()
-    found.wait(_START_S)
+    is_settled.wait(_START_S)
     if not address:
-        raise BlamespanError(f"expected the collector to start within {_START_S:.0f} s, got: {''.join(said[-5:])}")
+        raise BlamespanError(f"expected the collector to start within {_START_S:.0f} s, got: {''.join(lines[-5:])}")
     return address[0]
 
 

@@ -35,13 +35,13 @@ class Splices:
 
     def put(self, owner: Any, name: str, make: Make) -> None:
         """Put a hook around function *name* of a class or module; leave alone what is not there, or abstract."""
-        found = vars(owner).get(name)
-        original, holder = innermost(found)
+        method = vars(owner).get(name)
+        original, holder = innermost(method)
         if not inspect.isfunction(original) or getattr(original, "__isabstractmethod__", False):
             return
         ours = functools.update_wrapper(make(original), original, updated=())
         if holder is None:
-            setattr(owner, name, staticmethod(ours) if isinstance(found, staticmethod) else ours)
+            setattr(owner, name, staticmethod(ours) if isinstance(method, staticmethod) else ours)
         elif not exchange(holder, original, ours):
             return  # somebody's wrapper that hides what it wraps: better no hook than one outside the recording
         self._placed.append((owner, name, original, ours))
@@ -49,17 +49,17 @@ class Splices:
     def cover(self, root: type, makes: Mapping[str, Make], *, leave_out: frozenset[type] = frozenset()) -> None:
         """Put hooks around methods of *root* and of every class below it, those still to be defined included."""
 
-        def cover_class(found: type) -> None:
-            if self.active and found not in leave_out:
+        def cover_class(kind: type) -> None:
+            if self.active and kind not in leave_out:
                 for name, make in makes.items():
-                    self.put(found, name, make)
+                    self.put(kind, name, make)
 
-        for found in class_tree(root):
-            cover_class(found)
+        for kind in class_tree(root):
+            cover_class(kind)
         self._watches.append(watch_subclasses(root, cover_class, who="injection"))
 
     def undo(self) -> None:
-        """Give every original back, wherever it has got to."""
+        """Put every original back, wherever it has got to."""
         self.active = False
         while self._watches:
             self._watches.pop()()
@@ -81,5 +81,5 @@ class SplicedHooks:
         self._splices = Splices()
 
     def remove(self) -> None:
-        """Give every original back."""
+        """Put every original back."""
         self._splices.undo()

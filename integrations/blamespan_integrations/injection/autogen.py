@@ -37,26 +37,26 @@ from opentelemetry.trace import SpanContext
 from blamespan.injecting.boundaries import Answer, Mail, RunScope, Said, Where, current_run
 from blamespan.injecting.injection import active
 from blamespan_integrations.autogen._convert import agent_role
-from blamespan_integrations.injection._asking import (
-    Asked,
-    exception_of,
+from blamespan_integrations.injection._autogen_convert import (
+    answer_unasked,
+    as_lines,
+    as_messages,
+    as_result,
+    read_answer,
+    tool_names,
+)
+from blamespan_integrations.injection._offering import (
+    OfferedModelCall,
+    format_arguments,
     is_asked_within,
+    iterate_within,
+    make_exception,
+    note_tool_call,
     off_the_loop,
     offer_answer,
     offer_call,
     offer_mail,
-    reached,
-    shown,
-    stepped,
     within,
-)
-from blamespan_integrations.injection._autogen_words import (
-    as_lines,
-    as_messages,
-    as_result,
-    as_said,
-    tool_names,
-    unasked,
 )
 from blamespan_integrations.injection._splice import Function, SplicedHooks
 from blamespan_integrations.recording.recorder import RUN_KEY
@@ -90,7 +90,7 @@ class AutoGenHooks(SplicedHooks):
         put(AssistantAgent, "_execute_tool_call", _execute_tool_call)
 
 
-class _Turn:
+class _SpeakerTurn:
     """An agent that is about to speak."""
 
     __slots__ = ("agent", "has_asked", "name")
@@ -101,73 +101,75 @@ class _Turn:
         self.has_asked = False
 
 
-_turn: ContextVar[_Turn | None] = ContextVar("blamespan-injection-turn", default=None)
+_turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-injection-turn", default=None)
 
 
 def _create(original: Function) -> Function:
     async def create(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        asked = _asked(messages, kwargs)
-        if asked is None:
+        call = _begin_model_call(messages, kwargs)
+        if call is None:
             return await original(self, messages, *args, **kwargs)
-        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
-        if (said := asked.foretold()) is not None:
-            return await _answered(asked, unasked(said))
+        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        if (answer := call.foretell_answer()) is not None:
+            return await _alter_result(call, answer_unasked(answer))
         with within(is_asked_within, True):
             result = await original(self, sent, *args, **kwargs)
-        return await _answered(asked, result)
+        return await _alter_result(call, result)
 
     return create
 
 
 def _create_stream(original: Function) -> Function:
     async def create_stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        asked = _asked(messages, kwargs)
-        if asked is None:
-            async for item in stepped(nullcontext, aiter(original(self, messages, *args, **kwargs))):
+        call = _begin_model_call(messages, kwargs)
+        if call is None:
+            async for item in iterate_within(nullcontext, aiter(original(self, messages, *args, **kwargs))):
                 yield item
             return
-        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
-        if (said := asked.foretold()) is not None:
-            yield await _answered(asked, unasked(said))
+        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        if (answer := call.foretell_answer()) is not None:
+            yield await _alter_result(call, answer_unasked(answer))
             return
-        held: list[str] = []  # until all is said: what has been shown cannot be taken back
+        chunks: list[str] = []  # until all is said: what has been shown cannot be taken back
         source = aiter(original(self, sent, *args, **kwargs))
-        async for item in stepped(lambda: within(is_asked_within, True), source):
+        async for item in iterate_within(lambda: within(is_asked_within, True), source):
             if not isinstance(item, CreateResult):
-                held.append(item)
+                chunks.append(item)
                 continue
-            result = await _answered(asked, item)
+            result = await _alter_result(call, item)
             if result is not item:
-                held = [result.content] if isinstance(result.content, str) else []
-            for chunk in held:
+                chunks = [result.content] if isinstance(result.content, str) else []
+            for chunk in chunks:
                 yield chunk
-            held = []
+            chunks = []
             yield result
-        for chunk in held:
+        for chunk in chunks:
             yield chunk
 
     return create_stream
 
 
-def _asked(messages: Any, kwargs: dict[str, Any]) -> Asked | None:
+def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
     injections = active()
     if not injections or is_asked_within.get():
         return None
     turn = _turn.get()
     if turn is not None:
         turn.has_asked = True
-    return Asked(injections, turn.name if turn is not None else "", as_lines(messages), tool_names(kwargs.get("tools")))
+    return OfferedModelCall(
+        injections, turn.name if turn is not None else "", as_lines(messages), tool_names(kwargs.get("tools"))
+    )
 
 
-async def _answered(asked: Asked, result: Any) -> Any:
+async def _alter_result(call: OfferedModelCall, result: Any) -> Any:
     if not isinstance(result, CreateResult):
         return result
-    said = as_said(result)
-    changed = await off_the_loop(asked.is_slow, asked.answered, said)
-    return as_result(result, changed) if changed != said else result
+    answer = read_answer(result)
+    changed = await off_the_loop(call.is_slow, call.alter_answer, answer)
+    return as_result(result, changed) if changed != answer else result
 
 
-class _Text(str):
+class _RewrittenText(str):
     """A tool's answer as it was rewritten: no value of the tool's own type any more."""
 
     __slots__ = ()
@@ -177,9 +179,9 @@ def _run_tool(original: Function) -> Function:
     async def run(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
         if not active() or is_asked_within.get():
             return await original(self, args, *rest, **kwargs)
-        refusal = offer_call(self.name, _speaker(), shown(args.model_dump()))
+        refusal = offer_call(self.name, _speaker(), format_arguments(args.model_dump()))
         if refusal is not None:
-            return await _tool_says(refusal)
+            return await _give_answer(refusal)
         return await _tool_answer(self, args, await original(self, args, *rest, **kwargs))
 
     return run
@@ -187,12 +189,12 @@ def _run_tool(original: Function) -> Function:
 
 def _run_tool_stream(original: Function) -> Function:
     async def run_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        refusal = offer_call(self.name, _speaker(), shown(args.model_dump())) if active() else None
+        refusal = offer_call(self.name, _speaker(), format_arguments(args.model_dump())) if active() else None
         if refusal is not None:
-            yield await _tool_says(refusal)
+            yield await _give_answer(refusal)
             return
         last: list[Any] = []  # the last item is the answer, and which is the last shows only then
-        async for item in stepped(nullcontext, aiter(original(self, args, *rest, **kwargs))):
+        async for item in iterate_within(nullcontext, aiter(original(self, args, *rest, **kwargs))):
             for earlier in last:
                 yield earlier
             last = [item]
@@ -203,33 +205,35 @@ def _run_tool_stream(original: Function) -> Function:
 
 
 async def _tool_answer(tool: Any, args: Any, result: Any) -> Any:
-    answer = offer_answer(tool.name, _speaker(), shown(args.model_dump()), tool.return_value_as_string(result))
-    return result if answer is None else await _tool_says(answer)
+    answer = offer_answer(
+        tool.name, _speaker(), format_arguments(args.model_dump()), tool.return_value_as_string(result)
+    )
+    return result if answer is None else await _give_answer(answer)
 
 
-async def _tool_says(answer: Answer) -> _Text:
+async def _give_answer(answer: Answer) -> _RewrittenText:
     if answer.delay_s:  # else it would change places with answers given side by side
         await asyncio.sleep(answer.delay_s)
     if answer.error:
-        raise exception_of(answer)
-    return _Text(answer.text)
+        raise make_exception(answer)
+    return _RewrittenText(answer.text)
 
 
 def _as_string(original: Function) -> Function:
     def return_value_as_string(self: Any, value: Any) -> Any:
-        return str(value) if isinstance(value, _Text) else original(self, value)
+        return str(value) if isinstance(value, _RewrittenText) else original(self, value)
 
     return return_value_as_string
 
 
 def _call_tool(original: Function) -> Function:
     async def call_tool(self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
-        answer, result = offer_call(name, _speaker(), shown(arguments)) if active() else None, None
+        answer, result = offer_call(name, _speaker(), format_arguments(arguments)) if active() else None, None
         if answer is None:
             result = await original(self, name, arguments, *rest, **kwargs)
             if not active() or not isinstance(result, ToolResult) or result.is_error:
                 return result
-            answer = offer_answer(name, _speaker(), shown(arguments), result.to_text())
+            answer = offer_answer(name, _speaker(), format_arguments(arguments), result.to_text())
         if answer is None:
             return result
         if answer.delay_s:
@@ -259,7 +263,7 @@ def _execute_tool_call(original: Function) -> Function:
     async def execute_tool_call(*args: Any, **kwargs: Any) -> Any:
         call = args[0] if args else kwargs.get("tool_call")
         if isinstance(call, FunctionCall):
-            reached(call.id)
+            note_tool_call(call.id)
         return await original(*args, **kwargs)
 
     return execute_tool_call
@@ -267,31 +271,31 @@ def _execute_tool_call(original: Function) -> Function:
 
 def _on_messages(original: Function) -> Function:
     async def on_messages(self: Any, *args: Any, **kwargs: Any) -> Any:
-        turn = _begun(self)
+        turn = _begin(self)
         if turn is None:
             return await original(self, *args, **kwargs)
         with within(_turn, turn):
-            return _spoken(turn, await original(self, *args, **kwargs))
+            return _offer_speech(turn, await original(self, *args, **kwargs))
 
     return on_messages
 
 
 def _on_messages_stream(original: Function) -> Function:
     async def on_messages_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        turn = _begun(self)
+        turn = _begin(self)
         around = nullcontext if turn is None else lambda: within(_turn, turn)
-        async for item in stepped(around, aiter(original(self, *args, **kwargs))):
-            yield item if turn is None else _spoken(turn, item)
+        async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
+            yield item if turn is None else _offer_speech(turn, item)
 
     return on_messages_stream
 
 
-def _begun(agent: Any) -> _Turn | None:
+def _begin(agent: Any) -> _SpeakerTurn | None:
     turn = _turn.get()
-    return None if not active() or (turn is not None and turn.agent is agent) else _Turn(agent, agent.name)
+    return None if not active() or (turn is not None and turn.agent is agent) else _SpeakerTurn(agent, agent.name)
 
 
-def _spoken(turn: _Turn, item: Any) -> Any:
+def _offer_speech(turn: _SpeakerTurn, item: Any) -> Any:
     """Offer what an agent says that has asked no model; executors and people say nothing of their own."""
     injections = active()
     if not injections or turn.has_asked or not isinstance(item, Response) or agent_role(turn.agent) != "agent":
@@ -299,11 +303,11 @@ def _spoken(turn: _Turn, item: Any) -> Any:
     text = getattr(item.chat_message, "content", None)
     if not isinstance(text, str):
         return item
-    asked = Asked(injections, turn.name, (), ())
-    said = asked.answered(Said(text))
-    if said.text == text:
+    call = OfferedModelCall(injections, turn.name, (), ())
+    answer = call.alter_answer(Said(text))
+    if answer.text == text:
         return item
-    return replace(item, chat_message=item.chat_message.model_copy(update={"content": said.text}))
+    return replace(item, chat_message=item.chat_message.model_copy(update={"content": answer.text}))
 
 
 def _run_stream(original: Function) -> Function:
@@ -312,7 +316,7 @@ def _run_stream(original: Function) -> Function:
         if run is not None:
             run.agents = tuple(dict.fromkeys((*run.agents, *getattr(self, "_participant_names", ()))))
         around = nullcontext if run is None else lambda: within(current_run, run)
-        async for item in stepped(around, aiter(original(self, *args, **kwargs))):
+        async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
             yield item
 
     return run_stream
@@ -322,7 +326,7 @@ def _on_message_impl(original: Function) -> Function:
     async def on_message_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not active() or not isinstance(self, BaseGroupChatManager):
             return await original(self, *args, **kwargs)
-        with within(_turn, _Turn(self, getattr(self, "_name", ""))):
+        with within(_turn, _SpeakerTurn(self, getattr(self, "_name", ""))):
             return await original(self, *args, **kwargs)
 
     return on_message_impl

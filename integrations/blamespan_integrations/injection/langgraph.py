@@ -23,36 +23,36 @@ from langgraph.types import Command
 
 from blamespan.injecting.boundaries import Answer
 from blamespan.injecting.injection import active
-from blamespan_integrations.injection._asking import (
-    Asked,
-    exception_of,
-    is_asked_within,
-    off_the_loop,
-    offer_answer,
-    offer_call,
-    reached,
-    recorded_call,
-    shown,
-    within,
-)
-from blamespan_integrations.injection._langgraph_nodes import (
-    ainvoked,
-    arun_node,
-    current_node,
-    graph_astream,
-    graph_stream,
-    invoked,
-    run_node,
-)
-from blamespan_integrations.injection._langgraph_words import (
+from blamespan_integrations.injection._langgraph_convert import (
+    answer_unasked,
     as_chunk,
     as_lines,
     as_messages,
     as_result,
-    as_said,
+    chunk_unasked,
+    read_answer,
     tool_names,
-    unasked,
-    unasked_chunk,
+)
+from blamespan_integrations.injection._langgraph_graphs import (
+    arun_node,
+    current_node,
+    graph_astream,
+    graph_stream,
+    run_node,
+    wrap_ainvoke,
+    wrap_invoke,
+)
+from blamespan_integrations.injection._offering import (
+    OfferedModelCall,
+    find_call_id,
+    format_arguments,
+    is_asked_within,
+    make_exception,
+    note_tool_call,
+    off_the_loop,
+    offer_answer,
+    offer_call,
+    within,
 )
 from blamespan_integrations.injection._splice import Function, SplicedHooks
 
@@ -73,8 +73,8 @@ class LangGraphHooks(SplicedHooks):
         )
         cover(BaseTool, {"_run": _run, "_arun": _arun})
         cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
-        put(RunnableCallable, "invoke", invoked)
-        put(RunnableCallable, "ainvoke", ainvoked)
+        put(RunnableCallable, "invoke", wrap_invoke)
+        put(RunnableCallable, "ainvoke", wrap_ainvoke)
         runner = resolve_name(_RUNNER)
         put(runner, "run_with_retry", run_node)
         put(runner, "arun_with_retry", arun_node)
@@ -85,72 +85,72 @@ _tool: ContextVar[Any] = ContextVar("blamespan-injection-tool", default=None)
 
 def _generate(original: Function) -> Function:
     def generate(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        asked = _asked(messages, kwargs)
-        if asked is None:
+        call = _begin_model_call(messages, kwargs)
+        if call is None:
             return original(self, messages, *args, **kwargs)
-        sent = as_messages(messages, asked.told())
-        if (said := asked.foretold()) is not None:
-            return _answered(asked, unasked(said))
+        sent = as_messages(messages, call.alter_prompt())
+        if (answer := call.foretell_answer()) is not None:
+            return _alter_result(call, answer_unasked(answer))
         with within(is_asked_within, True):
             result = original(self, sent, *args, **kwargs)
-        return _answered(asked, result)
+        return _alter_result(call, result)
 
     return generate
 
 
 def _agenerate(original: Function) -> Function:
     async def agenerate(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        asked = _asked(messages, kwargs)
-        if asked is None:
+        call = _begin_model_call(messages, kwargs)
+        if call is None:
             return await original(self, messages, *args, **kwargs)
-        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
-        if (said := asked.foretold()) is not None:
-            return await off_the_loop(asked.is_slow, _answered, asked, unasked(said))
+        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        if (answer := call.foretell_answer()) is not None:
+            return await off_the_loop(call.is_slow, _alter_result, call, answer_unasked(answer))
         with within(is_asked_within, True):
             result = await original(self, sent, *args, **kwargs)
-        return await off_the_loop(asked.is_slow, _answered, asked, result)
+        return await off_the_loop(call.is_slow, _alter_result, call, result)
 
     return agenerate
 
 
 def _stream(original: Function) -> Function:
     def stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        asked = _asked(messages, kwargs)
-        if asked is None:
+        call = _begin_model_call(messages, kwargs)
+        if call is None:
             yield from original(self, messages, *args, **kwargs)
             return
-        sent = as_messages(messages, asked.told())
-        if (said := asked.foretold()) is not None:
-            yield from _streamed(asked, [unasked_chunk(said)])
+        sent = as_messages(messages, call.alter_prompt())
+        if (answer := call.foretell_answer()) is not None:
+            yield from _alter_chunks(call, [chunk_unasked(answer)])
             return
         with within(is_asked_within, True):
-            held = list(original(self, sent, *args, **kwargs))  # what has been shown cannot be taken back
-        yield from _streamed(asked, held)
+            chunks = list(original(self, sent, *args, **kwargs))  # what has been shown cannot be taken back
+        yield from _alter_chunks(call, chunks)
 
     return stream
 
 
 def _astream(original: Function) -> Function:
     async def astream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        asked = _asked(messages, kwargs)
-        if asked is None:
+        call = _begin_model_call(messages, kwargs)
+        if call is None:
             async for chunk in original(self, messages, *args, **kwargs):
                 yield chunk
             return
-        sent = as_messages(messages, await off_the_loop(asked.is_slow, asked.told))
-        if (said := asked.foretold()) is not None:
-            for chunk in await off_the_loop(asked.is_slow, _streamed, asked, [unasked_chunk(said)]):
+        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        if (answer := call.foretell_answer()) is not None:
+            for chunk in await off_the_loop(call.is_slow, _alter_chunks, call, [chunk_unasked(answer)]):
                 yield chunk
             return
         with within(is_asked_within, True):
-            held = [chunk async for chunk in original(self, sent, *args, **kwargs)]
-        for chunk in await off_the_loop(asked.is_slow, _streamed, asked, held):
+            chunks = [chunk async for chunk in original(self, sent, *args, **kwargs)]
+        for chunk in await off_the_loop(call.is_slow, _alter_chunks, call, chunks):
             yield chunk
 
     return astream
 
 
-def _asked(messages: Any, kwargs: dict[str, Any]) -> Asked | None:
+def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
     injections = active()
     if not injections or is_asked_within.get():
         return None
@@ -159,37 +159,37 @@ def _asked(messages: Any, kwargs: dict[str, Any]) -> Asked | None:
         node.has_asked = True
     name = node.name if node is not None else ""
     alias = node.task.name if node is not None else ""
-    return Asked(injections, name, as_lines(messages), tool_names(kwargs.get("tools")), alias)
+    return OfferedModelCall(injections, name, as_lines(messages), tool_names(kwargs.get("tools")), alias)
 
 
-def _answered(asked: Asked, result: Any) -> Any:
+def _alter_result(call: OfferedModelCall, result: Any) -> Any:
     if not isinstance(result, ChatResult) or not result.generations:
         return result
-    said = as_said(result.generations[0].message)
-    changed = asked.answered(said)
-    return as_result(result, changed) if changed != said else result
+    answer = read_answer(result.generations[0].message)
+    changed = call.alter_answer(answer)
+    return as_result(result, changed) if changed != answer else result
 
 
-def _streamed(asked: Asked, held: list[Any]) -> list[Any]:
-    if not held:
-        return held
-    whole = held[0]
-    for chunk in held[1:]:
+def _alter_chunks(call: OfferedModelCall, chunks: list[Any]) -> list[Any]:
+    if not chunks:
+        return chunks
+    whole = chunks[0]
+    for chunk in chunks[1:]:
         whole = whole + chunk
-    said = as_said(whole.message)
-    changed = asked.answered(said)
-    return [as_chunk(held, changed)] if changed != said else held
+    answer = read_answer(whole.message)
+    changed = call.alter_answer(answer)
+    return [as_chunk(chunks, changed)] if changed != answer else chunks
 
 
 def _run(original: Function) -> Function:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not active() or _tool.get() is self:
             return original(self, *args, **kwargs)
-        reached(recorded_call())
-        answer, result = _refused(self, args, kwargs), None
+        note_tool_call(find_call_id())
+        answer, result = _offer_before_call(self, args, kwargs), None
         if answer is None:
             result = original(self, *args, **kwargs)
-            answer = _offered(self, args, kwargs, result)
+            answer = _offer(self, args, kwargs, result)
         if answer is None:
             return result
         time.sleep(answer.delay_s)
@@ -202,12 +202,12 @@ def _arun(original: Function) -> Function:
     async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not active() or _tool.get() is self:
             return await original(self, *args, **kwargs)
-        reached(recorded_call())
-        answer, result = _refused(self, args, kwargs), None
+        note_tool_call(find_call_id())
+        answer, result = _offer_before_call(self, args, kwargs), None
         if answer is None:
             with within(_tool, self):  # it may call `_run` in turn
                 result = await original(self, *args, **kwargs)
-            answer = _offered(self, args, kwargs, result)
+            answer = _offer(self, args, kwargs, result)
         if answer is None:
             return result
         if answer.delay_s:
@@ -217,18 +217,24 @@ def _arun(original: Function) -> Function:
     return arun
 
 
-def _refused(tool: Any, args: Any, kwargs: dict[str, Any]) -> Answer | None:
+def _offer_before_call(tool: Any, args: Any, kwargs: dict[str, Any]) -> Answer | None:
     """Offer the answer of a tool before it is called."""
-    return offer_call(tool.name, _caller(), shown([*args, _own(kwargs)]))
+    return offer_call(tool.name, _caller(), format_arguments([*args, _own(kwargs)]))
 
 
-def _offered(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answer | None:
+def _offer(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answer | None:
     """Offer a tool's answer, where it is a text or something that LangChain would make one of."""
     content = result[0] if _has_artifact(tool, result) else result
     if isinstance(content, Command):
         return None
-    text = content.text if isinstance(content, ToolMessage) else content if isinstance(content, str) else shown(content)
-    return offer_answer(tool.name, _caller(), shown([*args, _own(kwargs)]), text)
+    text = (
+        content.text
+        if isinstance(content, ToolMessage)
+        else content
+        if isinstance(content, str)
+        else format_arguments(content)
+    )
+    return offer_answer(tool.name, _caller(), format_arguments([*args, _own(kwargs)]), text)
 
 
 def _caller() -> str:
@@ -238,7 +244,7 @@ def _caller() -> str:
 
 def _tool_result(tool: Any, result: Any, answer: Answer) -> Any:
     if answer.error:
-        raise exception_of(answer)
+        raise make_exception(answer)
     if answer.is_due and tool.response_format == "content_and_artifact":
         return (answer.text, None)
     if isinstance(result, tuple):

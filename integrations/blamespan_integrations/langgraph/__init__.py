@@ -5,6 +5,11 @@ No graph has to be changed: a handler joins every callback manager through LangC
 else is recorded all the same without: a node's span is current within the node (`_current`); a run links to
 the one whose checkpoint it goes on from, pauses at breakpoints and answers from caches are heard of (`_loop`).
 
+One call from `instrument()` to its span: `_wrap` registers the handler of `_callbacks`, which passes each event to
+`_graphs`. That keeps a frame (`_frames`) for each LangChain run that is going on, and has `_nodes` and `_calls` start
+and end the spans by `blamespan_integrations.recording`. `_order` says what a step builds on, `_names` who speaks,
+`_memory` what is new; `_convert` and `_messages` turn LangChain's objects into records.
+
 Not recorded, because LangGraph does not tell: which of several fixed edges led to a node.
 """
 

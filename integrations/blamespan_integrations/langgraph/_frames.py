@@ -26,8 +26,8 @@ __all__ = [
     "NodeEnd",
     "NodeFrame",
     "NodeIdentity",
+    "OpenToolCall",
     "OutermostRun",
-    "RequestedCall",
     "StartedRunnable",
     "ToolFrame",
     "find_actor",
@@ -76,7 +76,7 @@ _MAX_PARTS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RequestedCall:
+class OpenToolCall:
     """A tool call that an agent asked for: who asked, and with which step, if in this run."""
 
     agent: str
@@ -103,9 +103,9 @@ class OutermostRun:
     agents: dict[str, Agent] = field(default_factory=dict)
     owners: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Where the agent of each name stands, and in which graph: two that share a name get two names."""
-    calls: dict[str, RequestedCall] = field(default_factory=dict)
+    calls: dict[str, OpenToolCall] = field(default_factory=dict)
     """Tool calls that agents asked for, by the model's id of the call."""
-    unanswered: dict[str, RequestedCall] = field(default_factory=dict)
+    unanswered: dict[str, OpenToolCall] = field(default_factory=dict)
     """Those of them that no tool has answered yet."""
     attempts: dict[str, int] = field(default_factory=dict)
     """How often each node's task was begun, by checkpoint namespace: equal across retries."""

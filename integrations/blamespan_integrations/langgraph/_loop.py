@@ -31,7 +31,7 @@ from blamespan import conventions as words
 from blamespan.instrumenting.guard import guard
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
-from blamespan_integrations.langgraph._frames import Definition, OutermostRun, RequestedCall
+from blamespan_integrations.langgraph._frames import Definition, OpenToolCall, OutermostRun
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 
 __all__ = ["OURS", "CheckpointOrigin", "find_origin", "remember_origin", "restore", "wrap"]
@@ -275,7 +275,7 @@ class _LoopHooks:
         if origin.task and run.goes_on == "continues":
             run.task = origin.task
             run.span.add({words.RUN_TASK: origin.task})
-        run.calls.update({call_id: RequestedCall(agent, None) for call_id, agent in origin.calls.items()})
+        run.calls.update({call_id: OpenToolCall(agent, None) for call_id, agent in origin.calls.items()})
         return True
 
     def _run_of(self, loop: Any) -> OutermostRun | None:

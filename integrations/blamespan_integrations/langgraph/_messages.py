@@ -314,7 +314,7 @@ class _Writing:
             return {"node": value.node, "arg": self.plain(value.arg, depth)}
         state = as_state(value)
         if state is None:
-            return _shown(value)
+            return _format_value(value)
         fields = {key: self.plain(item, depth) for key, item in islice(state.items(), max(0, self._left))}
         return {**fields, _LEFT_OUT: len(state) - len(fields)} if len(fields) < len(state) else fields
 
@@ -339,7 +339,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 _MAX_ADDRESSED = 1_000
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, type) or callable(value):
         return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
     text = str.__str__(str(value))
@@ -348,7 +348,7 @@ def _shown(value: Any) -> str:
 
 def _key_text(key: Any) -> str:
     try:
-        return _shown(key)
+        return _format_value(key)
     except Exception:  # a program's own __str__ may raise anything
         return f"<{type_name(key)}>"
 

@@ -36,7 +36,7 @@ from blamespan_integrations.langgraph._convert import (
     read_writes,
     requested_calls,
 )
-from blamespan_integrations.langgraph._frames import GraphFrame, NodeEnd, NodeFrame, RequestedCall
+from blamespan_integrations.langgraph._frames import GraphFrame, NodeEnd, NodeFrame, OpenToolCall
 from blamespan_integrations.langgraph._memory import is_short
 from blamespan_integrations.langgraph._messages import (
     as_state,
@@ -221,7 +221,7 @@ class NodeRecorder:
         for message in update.messages:
             for call in requested_calls(message):
                 if call.get("id"):
-                    node.run.calls[call["id"]] = node.run.unanswered[call["id"]] = RequestedCall(node.agent, ref)
+                    node.run.calls[call["id"]] = node.run.unanswered[call["id"]] = OpenToolCall(node.agent, ref)
             if answer_to := answered_call(message):
                 node.run.unanswered.pop(answer_to, None)
         if node.graph.is_inner:

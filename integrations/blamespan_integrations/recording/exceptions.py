@@ -68,13 +68,13 @@ def _frames_text(contents: Contents, error: BaseException) -> str:
 
 
 def _without_hooks(
-    described: traceback.TracebackException, seen: frozenset[int] = frozenset()
+    described: traceback.TracebackException, visited: frozenset[int] = frozenset()
 ) -> traceback.TracebackException:
     """Leave out the frames of the hooks by which faults are injected: a span must not tell that they were there."""
     described.stack[:] = [frame for frame in described.stack if not frame.filename.startswith(_HOOKS)]
-    for one in (described.__cause__, described.__context__, *(described.exceptions or ())):
-        if one is not None and id(one) not in seen:
-            _without_hooks(one, seen | {id(described)})
+    for cause in (described.__cause__, described.__context__, *(described.exceptions or ())):
+        if cause is not None and id(cause) not in visited:
+            _without_hooks(cause, visited | {id(described)})
     return described
 
 

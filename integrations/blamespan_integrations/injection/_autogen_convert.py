@@ -18,63 +18,65 @@ from autogen_core.models import (
 
 from blamespan.injecting.boundaries import Line, Said, ToolCall
 
-__all__ = ["as_lines", "as_messages", "as_result", "as_said", "tool_names", "unasked"]
+__all__ = ["answer_unasked", "as_lines", "as_messages", "as_result", "read_answer", "tool_names"]
 
 
 def as_lines(messages: Sequence[LLMMessage]) -> tuple[Line, ...]:
     """Read what a model is sent."""
-    return tuple(_line(message, place) for place, message in enumerate(messages))
+    return tuple(_line(message, index) for index, message in enumerate(messages))
 
 
 def as_messages(messages: Sequence[LLMMessage], lines: Sequence[Line]) -> list[LLMMessage]:
     """Write what a model is sent instead; messages that nobody has changed are the program's own."""
-    given = as_lines(messages)
+    lines_before = as_lines(messages)
     return [
-        messages[line.place] if line.place >= 0 and line.text == given[line.place].text else _message(messages, line)
+        messages[line.place]
+        if line.place >= 0 and line.text == lines_before[line.place].text
+        else _message(messages, line)
         for line in lines
     ]
 
 
-def as_said(result: CreateResult) -> Said:
+def read_answer(result: CreateResult) -> Said:
     """Read what a model answers."""
     if isinstance(result.content, str):
         return Said(result.content)
     return Said(result.thought or "", tuple(_call(call) for call in result.content))
 
 
-def as_result(result: CreateResult, said: Said) -> CreateResult:
+def as_result(result: CreateResult, answer: Said) -> CreateResult:
     """Write what a model answers instead."""
-    if not said.calls:
+    if not answer.calls:
         thought = result.thought if isinstance(result.content, str) else None
-        return result.model_copy(update={"content": said.text, "finish_reason": "stop", "thought": thought})
-    calls = [FunctionCall(id=call.id, name=call.name, arguments=call.arguments) for call in said.calls]
-    return result.model_copy(update={"content": calls, "thought": said.text or result.thought})
+        return result.model_copy(update={"content": answer.text, "finish_reason": "stop", "thought": thought})
+    calls = [FunctionCall(id=call.id, name=call.name, arguments=call.arguments) for call in answer.calls]
+    return result.model_copy(update={"content": calls, "thought": answer.text or result.thought})
 
 
-def unasked(said: Said) -> CreateResult:
+def answer_unasked(answer: Said) -> CreateResult:
     """Write what a model answers that is not asked."""
-    reason: Literal["function_calls", "stop"] = "function_calls" if said.calls else "stop"
+    reason: Literal["function_calls", "stop"] = "function_calls" if answer.calls else "stop"
     none = CreateResult(finish_reason=reason, content="", usage=RequestUsage(0, 0), cached=True)
-    return as_result(none, said)
+    return as_result(none, answer)
 
 
 def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them
     """List the names of the tools on offer."""
-    names = [one.get("name") if isinstance(one, dict) else getattr(one, "name", None) for one in tools or ()]
+    names = [tool.get("name") if isinstance(tool, dict) else getattr(tool, "name", None) for tool in tools or ()]
     return tuple(name for name in names if isinstance(name, str))
 
 
-def _line(message: LLMMessage, place: int) -> Line:
+def _line(message: LLMMessage, index: int) -> Line:
     if isinstance(message, FunctionExecutionResultMessage):
         sender = message.content[0].name if len(message.content) == 1 else ""
-        return Line("tool", "\n".join(result.content for result in message.content), sender, place=place)
+        return Line("tool", "\n".join(result.content for result in message.content), sender, place=index)
     role: Literal["system", "user", "assistant"] = "system"
     if not isinstance(message, SystemMessage):
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
     content = message.content
     text = content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
     calls = tuple(_call(part) for part in content if isinstance(part, FunctionCall)) if role == "assistant" else ()
-    return Line(role, text, getattr(message, "source", ""), calls, place)
+    return Line(role, text, getattr(message, "source", ""), calls, index)
 
 
 def _message(messages: Sequence[LLMMessage], line: Line) -> LLMMessage:

@@ -13,24 +13,33 @@ from langgraph.prebuilt import ToolNode
 
 from blamespan.injecting.boundaries import Mail, RunScope, Said, Where, current_run
 from blamespan.injecting.injection import active
-from blamespan_integrations.injection._asking import (
-    Asked,
+from blamespan_integrations.injection._langgraph_convert import (
+    following,
+    reroute,
+    spoken_text,
+    with_spoken_text,
+)
+from blamespan_integrations.injection._offering import (
+    OfferedModelCall,
     agent_where,
+    find_agent_name,
+    iterate_within,
     off_the_loop,
     offer_mail,
-    recorded_agent,
-    stepped,
     within,
-)
-from blamespan_integrations.injection._langgraph_words import (
-    following,
-    rerouted,
-    said_in,
-    with_said,
 )
 from blamespan_integrations.injection._splice import Function
 
-__all__ = ["Node", "ainvoked", "arun_node", "current_node", "graph_astream", "graph_stream", "invoked", "run_node"]
+__all__ = [
+    "Node",
+    "arun_node",
+    "current_node",
+    "graph_astream",
+    "graph_stream",
+    "run_node",
+    "wrap_ainvoke",
+    "wrap_invoke",
+]
 
 _MODEL_NODES = ("model", "agent")
 _HIDDEN = "__"
@@ -46,7 +55,7 @@ class Node:
         graph: The graph it belongs to.
         has_asked: Whether it has asked a model, or is a graph itself.
         has_spoken: Whether its own function has returned.
-        said: What it says.
+        text: What it says.
         agent: Its name, as spans call it where they are recorded.
         where: Its span.
     """
@@ -55,16 +64,16 @@ class Node:
     graph: Any
     has_asked: bool = False
     has_spoken: bool = False
-    said: str = ""
+    text: str = ""
     agent: str = ""
     where: Where | None = None
 
     @property
     def name(self) -> str:
         """Its name: of prebuilt agents, whose nodes are all called alike, the agent's."""
-        given = self.task.config.get("metadata", {}).get("lc_agent_name")
+        agent_name = self.task.config.get("metadata", {}).get("lc_agent_name")
         name: str = self.task.name
-        return given if name in _MODEL_NODES and isinstance(given, str) and given else name
+        return agent_name if name in _MODEL_NODES and isinstance(agent_name, str) and agent_name else name
 
     @property
     def is_tools(self) -> bool:
@@ -85,7 +94,7 @@ def graph_stream(original: Function) -> Function:
     """Make the hook around `Pregel.stream`: the run begins here."""
 
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        run = _entered(self)
+        run = _enter_graph(self)
         source = iter(original(self, *args, **kwargs))
         if run is None:
             yield from source
@@ -111,9 +120,9 @@ def graph_astream(original: Function) -> Function:
     """Make the hook around `Pregel.astream`."""
 
     async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        run = _entered(self)
+        run = _enter_graph(self)
         around = nullcontext if run is None else functools.partial(_inside, run, self)
-        async for item in stepped(around, aiter(original(self, *args, **kwargs))):
+        async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
             yield item
 
     return astream
@@ -125,7 +134,7 @@ def _inside(run: RunScope, graph: Any) -> Iterator[None]:
         yield
 
 
-def _entered(graph: Any) -> RunScope | None:
+def _enter_graph(graph: Any) -> RunScope | None:
     """Find or begin the run of a graph that starts; a graph within a node speaks for the node."""
     if not active():
         return None
@@ -145,24 +154,24 @@ def _names(graph: Any) -> list[str]:
     ]
 
 
-def invoked(original: Function) -> Function:
+def wrap_invoke(original: Function) -> Function:
     """Make the hook around `RunnableCallable.invoke`: a node's own function."""
 
     def invoke(self: Any, *args: Any, **kwargs: Any) -> Any:
         node = _its_own(self)
         result = original(self, *args, **kwargs)
-        return result if node is None else _spoken(node, result)
+        return result if node is None else _offer_speech(node, result)
 
     return invoke
 
 
-def ainvoked(original: Function) -> Function:
+def wrap_ainvoke(original: Function) -> Function:
     """Make the hook around `RunnableCallable.ainvoke`."""
 
     async def ainvoke(self: Any, *args: Any, **kwargs: Any) -> Any:
         node = _its_own(self)
         result = await original(self, *args, **kwargs)
-        return result if node is None else await off_the_loop(_is_slow(), _spoken, node, result)
+        return result if node is None else await off_the_loop(_is_slow(), _offer_speech, node, result)
 
     return ainvoke
 
@@ -172,24 +181,24 @@ def _its_own(function: Any) -> Node | None:
     node = current_node.get()
     if node is None or node.has_spoken or node.function is not function or not active():
         return None
-    node.agent = recorded_agent() or node.name
+    node.agent = find_agent_name() or node.name
     node.where = agent_where()
     return node
 
 
-def _spoken(node: Node, result: Any) -> Any:
+def _offer_speech(node: Node, result: Any) -> Any:
     """Offer what a node says that has asked no model."""
     if node.has_spoken:  # `ainvoke` has called `invoke`
         return result
     node.has_spoken = True
-    text = said_in(result)
-    node.said = text or ""
+    text = spoken_text(result)
+    node.text = text or ""
     injections = active()
     if node.has_asked or node.is_tools or not text or not injections:
         return result
-    said = Asked(injections, node.name, (), (), node.task.name).answered(Said(text))
-    node.said = said.text
-    return result if said.text == text else with_said(result, said.text)
+    answer = OfferedModelCall(injections, node.name, (), (), node.task.name).alter_answer(Said(text))
+    node.text = answer.text
+    return result if answer.text == text else with_spoken_text(result, answer.text)
 
 
 def _is_slow() -> bool:
@@ -200,7 +209,7 @@ def run_node(original: Function) -> Function:
     """Make the hook around `run_with_retry`: a node from start to end."""
 
     def run_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _begun(task)
+        node = _begin(task)
         if node is None:
             return original(task, *args, **kwargs)
         with within(current_node, node):
@@ -215,7 +224,7 @@ def arun_node(original: Function) -> Function:
     """Make the hook around `arun_with_retry`."""
 
     async def arun_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _begun(task)
+        node = _begin(task)
         if node is None:
             return await original(task, *args, **kwargs)
         with within(current_node, node):
@@ -226,7 +235,7 @@ def arun_node(original: Function) -> Function:
     return arun_with_retry
 
 
-def _begun(task: Any) -> Node | None:
+def _begin(task: Any) -> Node | None:
     graph = _graph.get()
     is_node = graph is not None and task.name in graph.nodes and not task.name.startswith(_HIDDEN)
     return Node(task, graph) if is_node and active() else None
@@ -237,12 +246,14 @@ def _send(node: Node) -> None:
     if node.is_tools or not node.has_spoken:
         return
     writes = list(node.task.writes)
-    tools = {name for name, one in node.graph.nodes.items() if isinstance(getattr(one, "bound", None), ToolNode)}
+    tools = {
+        name for name, node_spec in node.graph.nodes.items() if isinstance(getattr(node_spec, "bound", None), ToolNode)
+    }
     nodes = following(writes)
     if tools.intersection(nodes):  # a call of a tool, no message yet
         return
-    given = Mail(node.said, receivers=nodes, following=nodes, is_last=not nodes)
-    mail = offer_mail(node.agent, given, lambda: node.where, alias=node.task.name)
-    if mail != given:
+    mail_before = Mail(node.text, receivers=nodes, following=nodes, is_last=not nodes)
+    mail = offer_mail(node.agent, mail_before, lambda: node.where, alias=node.task.name)
+    if mail != mail_before:
         node.task.writes.clear()
-        node.task.writes.extend(rerouted(writes, given, mail, node.graph.channels))
+        node.task.writes.extend(reroute(writes, mail_before, mail, node.graph.channels))

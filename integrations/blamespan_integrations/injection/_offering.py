@@ -32,20 +32,20 @@ from blamespan.injecting.injection import Injection, active
 from blamespan_integrations.recording.spans import AGENT_KEY, AgentSpan
 
 __all__ = [
-    "Asked",
+    "OfferedModelCall",
     "agent_where",
-    "exception_of",
+    "find_agent_name",
+    "find_call_id",
+    "format_arguments",
     "is_asked_within",
+    "iterate_within",
+    "make_exception",
+    "note_tool_call",
     "off_the_loop",
     "offer_answer",
     "offer_call",
     "offer_mail",
-    "reached",
-    "recorded_agent",
-    "recorded_call",
     "run_here",
-    "shown",
-    "stepped",
     "tool_where",
     "within",
 ]
@@ -58,7 +58,7 @@ is_asked_within: ContextVar[bool] = ContextVar("blamespan-injection-within", def
 """Set while a model or tool is at work: what it asks in turn (its own super(), a cache's model) is part of that."""
 
 
-class Asked:
+class OfferedModelCall:
     """A model that is about to be asked.
 
     Args:
@@ -79,7 +79,7 @@ class Asked:
     ) -> None:
         self._injections = injections
         self._run = run_here(injections)
-        self._agent = recorded_agent() or agent
+        self._agent = find_agent_name() or agent
         self._alias = alias or agent
         self._tools = tools
         self._decision, self._own = self._run.decide(self._agent)
@@ -95,36 +95,38 @@ class Asked:
         """Return whether to ask off the event loop."""
         return any(injection.is_blocking for injection in self._injections)
 
-    def told(self) -> tuple[Line, ...]:
-        """Give what it is sent instead; what this agent was told otherwise before, or has lost, stays so."""
+    def alter_prompt(self) -> tuple[Line, ...]:
+        """Return what it is sent instead; what this agent was told otherwise before, or has lost, stays so."""
         altered = self._run.altered.setdefault(self._agent, {})
-        given = self._lines
-        self._lines = tuple(kept for line in given if (kept := _kept(line, altered)) is not None)
+        original = self._lines
+        self._lines = tuple(
+            altered_line for line in original if (altered_line := _apply_alteration(line, altered)) is not None
+        )
         before = self._lines
-        self._lines = self._offered("memory", self._lines)
-        self._lines = self._offered("prompt", self._lines)
+        self._lines = self._offer("memory", self._lines)
+        self._lines = self._offer("prompt", self._lines)
         if self._lines != before:
             now = {line.place: line for line in self._lines}
-            altered.update({_anywhere(line): now.get(line.place) for line in given if now.get(line.place) != line})
+            altered.update({_anywhere(line): now.get(line.place) for line in original if now.get(line.place) != line})
         return self._lines
 
-    def foretold(self) -> Said | None:
-        """Give what it answers without being asked; None where it is to be asked."""
+    def foretell_answer(self) -> Said | None:
+        """Return what it answers without being asked; None where it is to be asked."""
         at = self._at("response")
-        return next((said for one in self._injections if (said := one.foretell(at)) is not None), None)
+        return next((answer for item in self._injections if (answer := item.foretell(at)) is not None), None)
 
-    def answered(self, said: Said) -> Said:
-        """Give what it answers instead."""
+    def alter_answer(self, answer: Said) -> Said:
+        """Return what it answers instead."""
         where = functools.cache(agent_where)  # one for all, which moves to the call of a tool
-        changed = self._offered("response", said, where)
-        if changed.calls != said.calls and (step := where()) is not None:
-            self._run.calls.update({call.id: step for call in changed.calls if call not in said.calls})
+        changed = self._offer("response", answer, where)
+        if changed.calls != answer.calls and (step := where()) is not None:
+            self._run.calls.update({call.id: step for call in changed.calls if call not in answer.calls})
         if changed.text:
             self._run.authors[changed.text] = self._agent
         self._run.speakers.append(self._agent)
         return changed
 
-    def _offered(
+    def _offer(
         self, mechanism: Mechanism, content: ContentT, where: Callable[[], Where | None] | None = None
     ) -> ContentT:
         at = self._at(mechanism)
@@ -134,10 +136,10 @@ class Asked:
 
     def _at(self, mechanism: Mechanism) -> Opportunity:
         own: list[str] = []
-        heard: list[str] = []
+        from_others: list[str] = []
         for line in self._lines:
             if line.role != "system" and line.text.strip():
-                (own if self._is_own(line) else heard).append(line.text)
+                (own if self._is_own(line) else from_others).append(line.text)
         task = next((line.text for line in self._lines if line.role == "user"), "")
         return Opportunity(
             mechanism,
@@ -147,7 +149,7 @@ class Asked:
             self._own,
             alias=self._alias,
             task=task,
-            heard=tuple(heard),
+            heard=tuple(from_others),
             said=tuple(own),
             others=tuple(name for name in self._run.agents if name not in (self._agent, self._alias)),
             tools=self._tools,
@@ -163,9 +165,9 @@ def _anywhere(line: Line) -> Line:
     return replace(line, place=-1)
 
 
-def _kept(line: Line, altered: Mapping[Line, Line | None]) -> Line | None:
-    found = altered.get(_anywhere(line), line)
-    return replace(found, place=line.place) if found is not None else None
+def _apply_alteration(line: Line, altered: Mapping[Line, Line | None]) -> Line | None:
+    value = altered.get(_anywhere(line), line)
+    return replace(value, place=line.place) if value is not None else None
 
 
 async def off_the_loop(is_slow: bool, call: Callable[..., ValueT], *arguments: Any) -> ValueT:
@@ -177,7 +179,7 @@ def offer_call(tool: str, agent: str, arguments: str) -> Answer | None:
     """Offer the answer of a tool that is about to be called; None where it is to be called."""
     injections = active()
     return (
-        _offered(injections, _at_tool(injections, tool, agent, arguments), Answer("", is_due=True))
+        _offer_tool_answer(injections, _at_tool(injections, tool, agent, arguments), Answer("", is_due=True))
         if injections
         else None
     )
@@ -192,7 +194,7 @@ def offer_answer(tool: str, agent: str, arguments: str, text: str) -> Answer | N
     results = at.run.results.setdefault(tool, [])
     results.append(text)
     del results[:-_MOST_RESULTS]
-    return _offered(injections, at, Answer(text))
+    return _offer_tool_answer(injections, at, Answer(text))
 
 
 def _at_tool(injections: tuple[Injection, ...], tool: str, agent: str, arguments: str) -> Opportunity:
@@ -200,7 +202,7 @@ def _at_tool(injections: tuple[Injection, ...], tool: str, agent: str, arguments
     is_run = _attribute(around, words.OPERATION) == words.OPERATION_WORKFLOW
     caller = None if is_run else _attribute(around, words.AGENT_NAME)  # not always whose turn it is
     run, alias = run_here(injections), agent
-    agent = caller if isinstance(caller, str) else recorded_agent() or agent
+    agent = caller if isinstance(caller, str) else find_agent_name() or agent
     return Opportunity(
         "tool",
         run,
@@ -215,11 +217,11 @@ def _at_tool(injections: tuple[Injection, ...], tool: str, agent: str, arguments
     )
 
 
-def _offered(injections: tuple[Injection, ...], at: Opportunity, given: Answer) -> Answer | None:
-    answer = given
+def _offer_tool_answer(injections: tuple[Injection, ...], at: Opportunity, original: Answer) -> Answer | None:
+    answer = original
     for injection in injections:
         answer = injection.change(at, answer, tool_where)
-    return answer if answer != given else None
+    return answer if answer != original else None
 
 
 def offer_mail(agent: str, mail: Mail, where: Callable[[], Where | None], *, alias: str = "") -> Mail:
@@ -256,7 +258,7 @@ class within:  # noqa: N801 - reads as a statement: `with within(current_run, sc
             self._variable.reset(self._token)
 
 
-async def stepped(around: Callable[[], Any], source: AsyncIterator[ValueT]) -> AsyncIterator[ValueT]:
+async def iterate_within(around: Callable[[], Any], source: AsyncIterator[ValueT]) -> AsyncIterator[ValueT]:
     """Read on in *source*, with a context manager that *around* makes, at each step and never across a `yield`."""
     try:
         while True:
@@ -273,8 +275,8 @@ async def stepped(around: Callable[[], Any], source: AsyncIterator[ValueT]) -> A
                 await close()
 
 
-def reached(call_id: str) -> None:
-    """Hear that a tool is called: if the call is a faulty one, its step is here."""
+def note_tool_call(call_id: str) -> None:
+    """Note that a tool is called: if the call is a faulty one, its step is here."""
     injections = active()
     if injections and (where := run_here(injections).calls.get(call_id)) is not None:
         here = tool_where(is_call=True)
@@ -282,16 +284,16 @@ def reached(call_id: str) -> None:
             where.move(here)
 
 
-def recorded_agent() -> str:
+def find_agent_name() -> str:
     """Name the agent as its span does; empty where none is recorded."""
     agent = otel_context.get_value(AGENT_KEY)
     return agent.name if isinstance(agent, AgentSpan) and agent.span.is_recording() else ""
 
 
-def recorded_call() -> str:
-    """Give the model's id of the call that the tool at work answers, where that is recorded."""
-    found = _attribute(trace.get_current_span(), words.TOOL_CALL_ID)
-    return found if isinstance(found, str) else ""
+def find_call_id() -> str:
+    """Return the model's id of the call that the tool at work answers, where that is recorded."""
+    value = _attribute(trace.get_current_span(), words.TOOL_CALL_ID)
+    return value if isinstance(value, str) else ""
 
 
 def agent_where() -> Where | None:
@@ -308,20 +310,20 @@ def tool_where(*, is_call: bool = False) -> Where | None:
     return _where(span, words.STEP_INDEX if is_call else words.STEP_RESULT_INDEX)
 
 
-def exception_of(answer: Answer) -> Exception:
+def make_exception(answer: Answer) -> Exception:
     """Make the exception that a tool raises."""
     kind = getattr(builtins, answer.error, RuntimeError)
     is_error: bool = isinstance(kind, type) and issubclass(kind, Exception)
-    found: Exception = (kind if is_error else RuntimeError)(answer.text)
-    return found
+    error: Exception = (kind if is_error else RuntimeError)(answer.text)
+    return error
 
 
 def _where(span: trace.Span, key: str) -> Where | None:
     context = span.get_span_context()
 
     def place() -> int | None:
-        found = _attribute(span, key)
-        return found if isinstance(found, int) else None
+        value = _attribute(span, key)
+        return value if isinstance(value, int) else None
 
     return Where(context, place) if context.is_valid else None
 
@@ -332,9 +334,11 @@ def _attribute(span: trace.Span, key: str) -> object:
     return attributes.get(key) if attributes is not None else None
 
 
-def shown(value: object) -> str:
+def format_arguments(value: object) -> str:
     """Write a tool's arguments as text, the same for the same arguments."""
     try:
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=lambda one: f"<{type(one).__qualname__}>")
+        return json.dumps(
+            value, ensure_ascii=False, sort_keys=True, default=lambda item: f"<{type(item).__qualname__}>"
+        )
     except (ValueError, TypeError, RecursionError):
         return f"<{type(value).__qualname__}>"

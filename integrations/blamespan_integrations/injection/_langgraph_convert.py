@@ -16,18 +16,18 @@ from langgraph.types import Command, Send
 from blamespan.injecting.boundaries import Line, Mail, Said, ToolCall
 
 __all__ = [
+    "answer_unasked",
     "as_chunk",
     "as_lines",
     "as_messages",
     "as_result",
-    "as_said",
+    "chunk_unasked",
     "following",
-    "rerouted",
-    "said_in",
+    "read_answer",
+    "reroute",
+    "spoken_text",
     "tool_names",
-    "unasked",
-    "unasked_chunk",
-    "with_said",
+    "with_spoken_text",
 ]
 
 _EDGE = "branch:to:"
@@ -38,23 +38,23 @@ _OWN_CHANNELS = ("__", _EDGE, "join:")
 
 def as_lines(messages: Sequence[BaseMessage]) -> tuple[Line, ...]:
     """Read what a model is sent."""
-    return tuple(_line(message, place) for place, message in enumerate(messages))
+    return tuple(_line(message, index) for index, message in enumerate(messages))
 
 
 def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[BaseMessage]:
     """Write what a model is sent instead; messages that nobody has changed are the program's own."""
-    given = as_lines(messages)
+    before = as_lines(messages)
     return [
         HumanMessage(line.text)
         if line.place < 0
         else messages[line.place]
-        if line.text == given[line.place].text
+        if line.text == before[line.place].text
         else _with_text(messages[line.place], line.text)
         for line in lines
     ]
 
 
-def as_said(message: BaseMessage) -> Said:
+def read_answer(message: BaseMessage) -> Said:
     """Read what a model answers."""
     calls: list[ToolCall] = []
     if isinstance(message, AIMessage):
@@ -62,26 +62,26 @@ def as_said(message: BaseMessage) -> Said:
     return Said(message.text, tuple(calls))
 
 
-def as_result(result: ChatResult, said: Said) -> ChatResult:
+def as_result(result: ChatResult, answer: Said) -> ChatResult:
     """Write what a model answers instead."""
     first = result.generations[0]
-    message = _with_said(first.message, said)
+    message = _with_answer(first.message, answer)
     changed = ChatGeneration(message=message, generation_info=first.generation_info)
     return ChatResult(generations=[changed, *result.generations[1:]], llm_output=result.llm_output)
 
 
-def unasked(said: Said) -> ChatResult:
+def answer_unasked(answer: Said) -> ChatResult:
     """Write what a model answers that is not asked."""
-    none = ChatGeneration(message=AIMessage("", name=said.name or None))
-    return as_result(ChatResult(generations=[none]), said)
+    none = ChatGeneration(message=AIMessage("", name=answer.name or None))
+    return as_result(ChatResult(generations=[none]), answer)
 
 
-def unasked_chunk(said: Said) -> ChatGenerationChunk:
+def chunk_unasked(answer: Said) -> ChatGenerationChunk:
     """Write what a model streams that is not asked."""
-    return as_chunk([ChatGenerationChunk(message=AIMessageChunk(content="", name=said.name or None))], said)
+    return as_chunk([ChatGenerationChunk(message=AIMessageChunk(content="", name=answer.name or None))], answer)
 
 
-def as_chunk(chunks: Sequence[ChatGenerationChunk], said: Said) -> ChatGenerationChunk:
+def as_chunk(chunks: Sequence[ChatGenerationChunk], answer: Said) -> ChatGenerationChunk:
     """Write what a model streams instead, in one piece."""
     whole = chunks[0]
     for chunk in chunks[1:]:
@@ -89,10 +89,10 @@ def as_chunk(chunks: Sequence[ChatGenerationChunk], said: Said) -> ChatGeneratio
     message = whole.message
     calls = [
         tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=index)
-        for index, call in enumerate(said.calls)
+        for index, call in enumerate(answer.calls)
     ]
     changed = AIMessageChunk(
-        content=said.text,
+        content=answer.text,
         tool_call_chunks=calls,
         id=message.id,
         name=message.name,
@@ -103,7 +103,7 @@ def as_chunk(chunks: Sequence[ChatGenerationChunk], said: Said) -> ChatGeneratio
     return ChatGenerationChunk(message=changed, generation_info=whole.generation_info)
 
 
-def said_in(update: Any) -> str | None:  # whatever a node returns
+def spoken_text(update: Any) -> str | None:  # whatever a node returns
     """Find what a node says in its update: its last message, or the last text of it."""
     value = _spoken_value(update.update if isinstance(update, Command) else update)
     if isinstance(value, list):
@@ -111,11 +111,11 @@ def said_in(update: Any) -> str | None:  # whatever a node returns
     return value.text if isinstance(value, AIMessage) else value if isinstance(value, str) else None
 
 
-def with_said(update: Any, text: str) -> Any:  # as above
+def with_spoken_text(update: Any, text: str) -> Any:  # as above
     """Write what a node says in its update instead; everything else in it stays."""
     if isinstance(update, Command):
         changed = copy.copy(update)
-        object.__setattr__(changed, "update", with_said(update.update, text))
+        object.__setattr__(changed, "update", with_spoken_text(update.update, text))
         return changed
     key = _spoken_key(update)
     value = update[key] if key is not None else update
@@ -128,57 +128,57 @@ def with_said(update: Any, text: str) -> Any:  # as above
 
 def following(writes: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
     """Read from what a node writes which nodes are next."""
-    found = [
+    names = [
         channel.removeprefix(_EDGE) if channel.startswith(_EDGE) else value.node
         for channel, value in writes
         if channel.startswith(_EDGE) or (channel == _SENDS and isinstance(value, Send))
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
-def rerouted(writes: Sequence[tuple[str, Any]], given: Mail, mail: Mail, channels: Any) -> list[tuple[str, Any]]:
-    """Write what a node writes instead, so that *mail* holds where *given* did.
+def reroute(writes: Sequence[tuple[str, Any]], before: Mail, mail: Mail, channels: Any) -> list[tuple[str, Any]]:
+    """Write what a node writes instead, so that *mail* holds where *before* did.
 
     Args:
         writes: What it writes: channels and values.
-        given: The message's way as the program has it.
+        before: The message's way as the program has it.
         mail: The way it takes.
         channels: The graph's, by name: a key that keeps one value only cannot be written twice.
     """
-    found = [
+    kept_writes = [
         (channel, value)
         for channel, value in writes
-        if mail.following == given.following or not (channel.startswith(_EDGE) or channel == _SENDS)
+        if mail.following == before.following or not (channel.startswith(_EDGE) or channel == _SENDS)
     ]
-    if not mail.receivers and given.receivers:
-        found = [(channel, value) for channel, value in found if channel.startswith(_OWN_CHANNELS)]
+    if not mail.receivers and before.receivers:
+        kept_writes = [(channel, value) for channel, value in kept_writes if channel.startswith(_OWN_CHANNELS)]
     for copy_number in range(1, mail.copies):
-        found += [
+        kept_writes += [
             (channel, _again(value, copy_number))
             for channel, value in writes
             if not channel.startswith(_OWN_CHANNELS) and not isinstance(channels.get(channel), LastValue)
         ]
-    if mail.following != given.following:
+    if mail.following != before.following:
         packets = {value.node: value for channel, value in writes if channel == _SENDS and isinstance(value, Send)}
         sample = next(iter(packets.values()), None)
-        found += [
+        kept_writes += [
             (f"{_EDGE}{name}", None) if sample is None else (_SENDS, Send(name, packets.get(name, sample).arg))
             for name in mail.following
         ]
-    return found
+    return kept_writes
 
 
 def tool_names(tools: Any) -> tuple[str, ...]:  # tools, names, or what describes them
     """List the names of the tools on offer."""
-    found = []
-    for one in tools or ():
-        described = one.get("function", one) if isinstance(one, dict) else one
+    names = []
+    for tool in tools or ():
+        described = tool.get("function", tool) if isinstance(tool, dict) else tool
         name = described.get("name") if isinstance(described, dict) else getattr(described, "name", described)
-        found += [name] if isinstance(name, str) else []
-    return tuple(found)
+        names += [name] if isinstance(name, str) else []
+    return tuple(names)
 
 
-def _line(message: BaseMessage, place: int) -> Line:
+def _line(message: BaseMessage, index: int) -> Line:
     role: Literal["system", "user", "assistant", "tool"] = "user"
     if isinstance(message, SystemMessage):
         role = "system"
@@ -186,7 +186,7 @@ def _line(message: BaseMessage, place: int) -> Line:
         role = "tool"
     elif isinstance(message, AIMessage):
         role = "assistant"
-    return Line(role, message.text, message.name or "", as_said(message).calls, place)
+    return Line(role, message.text, message.name or "", read_answer(message).calls, index)
 
 
 def _with_text(message: BaseMessage, text: str) -> BaseMessage:
@@ -196,23 +196,23 @@ def _with_text(message: BaseMessage, text: str) -> BaseMessage:
     return message.model_copy(update={"content": [{"type": "text", "text": text}, *others]})
 
 
-def _with_said(message: BaseMessage, said: Said) -> BaseMessage:
-    given = as_said(message)
-    changed = _with_text(message, said.text) if said.text != given.text else message
-    if said.calls == given.calls or not isinstance(message, AIMessage):
+def _with_answer(message: BaseMessage, answer: Said) -> BaseMessage:
+    before = read_answer(message)
+    changed = _with_text(message, answer.text) if answer.text != before.text else message
+    if answer.calls == before.calls or not isinstance(message, AIMessage):
         return changed
     good, bad = [], []
-    for call in said.calls:
+    for call in answer.calls:
         arguments = _arguments(call.arguments)
         if isinstance(arguments, dict):
             good.append(tool_call(name=call.name, args=arguments, id=call.id))
         else:
             bad.append(invalid_tool_call(name=call.name, args=call.arguments, id=call.id, error=None))
-    kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    others = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
     content = changed.content
     if isinstance(content, list):
         content = [part for part in content if not (isinstance(part, dict) and part.get("type") == "tool_use")]
-    update = {"tool_calls": good, "invalid_tool_calls": bad, "additional_kwargs": kept, "content": content}
+    update = {"tool_calls": good, "invalid_tool_calls": bad, "additional_kwargs": others, "content": content}
     return changed.model_copy(update=update)
 
 
