@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from blamespan.labels.people import PersonLabel
     from blamespan.tracers import Tracer
     from blamespan_lab.language_model.recipe import CausalRecipe
-    from blamespan_lab.language_model.training import Trained
+    from blamespan_lab.language_model.training import TrainedLanguageModel
     from blamespan_lab.measuring.labels import Joined, Labels
     from blamespan_tracer.lexicon import Lexicon
 
@@ -141,7 +141,7 @@ def _train_causal(path: Path, data: Path, out: Path, seed: int | None, updates: 
     _print_causal(train_causal(recipe if seed is None else replace(recipe, seed=seed), data, out), recipe)
 
 
-def _print_causal(trained: Trained, recipe: CausalRecipe) -> None:
+def _print_causal(trained: TrainedLanguageModel, recipe: CausalRecipe) -> None:
     for stage in trained.stages:
         measure = "loss" if stage.stage == "sft" else "reward"
         chance = "" if math.isnan(stage.chance) else f" (chance {stage.chance:.3f})"

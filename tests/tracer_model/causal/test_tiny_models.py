@@ -23,7 +23,7 @@ from blamespan.errors import BlamespanError, TracerUnavailable  # noqa: E402
 from blamespan_lab.language_model.recipe import CausalData, CausalRecipe, Grpo, Lora, Scratch, Sft  # noqa: E402
 from blamespan_lab.language_model.scratch import build_model, build_tokenizer  # noqa: E402
 from blamespan_lab.language_model.stages import reward_function  # noqa: E402
-from blamespan_lab.language_model.training import Trained, train_causal_on  # noqa: E402
+from blamespan_lab.language_model.training import TrainedLanguageModel, train_causal_on  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.reading import Reader  # noqa: E402
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt  # noqa: E402
@@ -208,25 +208,25 @@ def run_recipe(**changes: Any) -> CausalRecipe:
     )
 
 
-def train(tmp_path_factory: pytest.TempPathFactory, made: CausalRecipe, n_runs: int) -> Trained:
+def train(tmp_path_factory: pytest.TempPathFactory, made: CausalRecipe, n_runs: int) -> TrainedLanguageModel:
     out = tmp_path_factory.mktemp("run")
     return train_causal_on(examples(made, n_runs, seed=1), examples(made, 40, seed=2), made, out)
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> TrainedLanguageModel:
     """SFT and GRPO of a whole model, with AgenTracer's reward."""
     return train(tmp_path_factory, run_recipe(), 640)
 
 
 @pytest.fixture(scope="session")
-def adapter(tmp_path_factory: pytest.TempPathFactory, whole: Trained) -> Trained:
+def adapter(tmp_path_factory: pytest.TempPathFactory, whole: TrainedLanguageModel) -> TrainedLanguageModel:
     """The same of an adapter on what that made, a little."""
     made = run_recipe(base=str(whole.folder), lora=Lora(rank=4))
     return train(tmp_path_factory, replace(made, grpo=replace(made.grpo, steps=4)), 96)
 
 
-def test_losses_fall_and_rewards_are_far_above_chance(whole: Trained) -> None:
+def test_losses_fall_and_rewards_are_far_above_chance(whole: TrainedLanguageModel) -> None:
     """SFT learns the format and more, and what GRPO writes freely earns far more than even guesses do."""
     sft, grpo = whole.stages
 
@@ -235,7 +235,7 @@ def test_losses_fall_and_rewards_are_far_above_chance(whole: Trained) -> None:
     assert 0 <= grpo.constant <= 100
 
 
-def test_held_out_runs_earn_more_than_any_constant_answer(whole: Trained) -> None:
+def test_held_out_runs_earn_more_than_any_constant_answer(whole: TrainedLanguageModel) -> None:
     """What is written freely about runs never seen earns nothing before training, and after SFT and GRPO surely more
     than the best answer that is always the same."""
     made = run_recipe()
@@ -252,7 +252,7 @@ def test_held_out_runs_earn_more_than_any_constant_answer(whole: Trained) -> Non
     assert of_tracer(str(whole.folder), held).mean > constant.mean
 
 
-def test_metrics_hold_every_update(whole: Trained) -> None:
+def test_metrics_hold_every_update(whole: TrainedLanguageModel) -> None:
     """Groups whose replies all earned the same are in the log of every update."""
     rows = [json.loads(line) for line in (whole.folder.parent / "metrics.jsonl").read_text().splitlines()]
 
@@ -262,7 +262,7 @@ def test_metrics_hold_every_update(whole: Trained) -> None:
     assert "held_out" in rows[-1]
 
 
-def test_saved_adapter_gives_the_same_scores(adapter: Trained) -> None:
+def test_saved_adapter_gives_the_same_scores(adapter: TrainedLanguageModel) -> None:
     """What was trained is what the tracer loads, by the adapter alone."""
     from peft import PeftModel
 
@@ -280,7 +280,7 @@ def test_saved_adapter_gives_the_same_scores(adapter: Trained) -> None:
     assert tracer.identity.weights != ""
 
 
-def test_adapter_of_another_model_is_refused(adapter: Trained, base: Path, tmp_path: Path) -> None:
+def test_adapter_of_another_model_is_refused(adapter: TrainedLanguageModel, base: Path, tmp_path: Path) -> None:
     """Also where shapes fit, which nobody would notice."""
     settings = CausalSettings(model=str(base), adapter=str(adapter.folder), device="cpu")
     with pytest.raises(TracerUnavailable, match="expected the model that the adapter"):

@@ -61,7 +61,7 @@ def feedback(
 
     chosen = by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "template")
     tracer = load_tracer(tracer_name)
-    advice = _judged() if chosen == "judge" else None  # after the tracer: a judge's account is for both
+    advice = _load_judge() if chosen == "judge" else None  # after the tracer: a judge's account is for both
     n_written = n_unreadable = 0
     for run in _runs(path, format_name, which):
         if isinstance(run, UnreadableInput):
@@ -76,7 +76,7 @@ def feedback(
                 _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
                 continue
             written = feedback_on(trace, verdict)
-            _print(run, _worded(written, run, advice), wants_json, is_first=n_written == 0)
+            _print(run, _improve(written, run, advice), wants_json, is_first=n_written == 0)
             n_written += 1
     if not n_written and not n_unreadable:
         raise UnreadableInput(
@@ -92,7 +92,7 @@ def _unsuspected(verdict: Attribution) -> str:
     return f"nobody said that this run failed, and nobody seems at fault (failure score {verdict.failure_score:.2f})"
 
 
-def _judged() -> JudgedAdvice:
+def _load_judge() -> JudgedAdvice:
     from blamespan.plugins import require
 
     require("httpx", "collector")
@@ -116,7 +116,7 @@ def _runs(path: Path, format_name: str | None, which: str | None) -> Iterator[Re
             yield run
 
 
-def _worded(plain: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
+def _improve(plain: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
     if advice is None:
         return plain
     from blamespan_tracer.llm_judge.spending import Unanswered

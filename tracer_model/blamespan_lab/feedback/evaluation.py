@@ -18,7 +18,7 @@ from blamespan.retrying import Attempt
 from blamespan.tracers import Tracer
 from blamespan_lab.console import show_progress
 from blamespan_lab.feedback.heeding import HeedfulPolicy
-from blamespan_lab.feedback.retrying import Recorded, Tell, attempts, by_template, recorded
+from blamespan_lab.feedback.retrying import SpanCollector, Tell, attempts, by_template, recorded
 from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
 from blamespan_lab.replay.user_program import Ran
 from blamespan_lab.simulation.agents.agent import AgentProfile
@@ -31,7 +31,7 @@ from blamespan_lab.simulation.tasks import FAMILIES, Task
 from blamespan_lab.simulation.topologies import TOPOLOGIES
 from blamespan_lab.statistics import interval, percent
 
-__all__ = ["ARMS", "Suite", "Trial", "measure"]
+__all__ = ["ARMS", "Suite", "SuiteTrial", "measure"]
 
 _CARE = 0.3
 """Of checkers: careful ones leave hardly a failure to learn from."""
@@ -74,7 +74,7 @@ class Suite:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told(Program):
+class _ProgramWithFeedback(Program):
     """A program whose task has feedback behind it."""
 
     told: str = ""
@@ -86,7 +86,7 @@ class _Told(Program):
 
 
 @dataclass
-class Trial:
+class SuiteTrial:
     """One team at one task, over and over.
 
     Attributes:
@@ -106,7 +106,9 @@ class Trial:
     def run(self, asked: str) -> Ran:
         """Run the team on its task, with what *asked* has behind it."""
         feedback = asked.removeprefix(self.program.task().question).strip()
-        program = _Told(**{name: getattr(self.program, name) for name in Program.__dataclass_fields__}, told=feedback)
+        program = _ProgramWithFeedback(
+            **{name: getattr(self.program, name) for name in Program.__dataclass_fields__}, told=feedback
+        )
         ended = program.run(policy_for=self.policy_for or partial(self._policy, number=len(self.outcomes)))
         self.outcomes.append(ended)
         return Ran(ended.final_text, ended.succeeded, ended.error)
@@ -187,22 +189,22 @@ def measure(suite: Suite, tracer: Tracer) -> _Row:
 
 
 def _every_arm(
-    program: Program, suite: Suite, policy_for: PolicyFor | None, spans: Recorded, tracer: Tracer
-) -> tuple[dict[str, Trial], dict[str, list[Attempt]]]:
+    program: Program, suite: Suite, policy_for: PolicyFor | None, spans: SpanCollector, tracer: Tracer
+) -> tuple[dict[str, SuiteTrial], dict[str, list[Attempt]]]:
     """Try a task in every arm; one that is solved at once is the same in all of them, and is tried once."""
-    trials: dict[str, Trial] = {}
+    trials: dict[str, SuiteTrial] = {}
     rows: dict[str, list[Attempt]] = {}
     for name, tell in ARMS.items():
         first = next(iter(ARMS))
         if rows and rows[first][0].succeeded:
             trials[name], rows[name] = trials[first], rows[first]
             continue
-        trials[name] = Trial(program, suite.heed, suite.stubborn, policy_for)
-        rows[name] = list(_tried(trials[name], tell(program.seed), suite, spans, tracer))
+        trials[name] = SuiteTrial(program, suite.heed, suite.stubborn, policy_for)
+        rows[name] = list(_try(trials[name], tell(program.seed), suite, spans, tracer))
     return trials, rows
 
 
-def _tried(trial: Trial, tell: Tell, suite: Suite, spans: Recorded, tracer: Tracer) -> Iterator[Attempt]:
+def _try(trial: SuiteTrial, tell: Tell, suite: Suite, spans: SpanCollector, tracer: Tracer) -> Iterator[Attempt]:
     question = trial.program.task().question
     return attempts(trial.run, question, budget=suite.rounds, spans=spans, tracer=tracer, tell=tell)
 

@@ -62,13 +62,13 @@ class _HeedfulMoment(DecisionContext):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.care = 1 - (1 - self.care) * self._left(_CHECKING) if self.care > 0 else 0.0
+        self.care = 1 - (1 - self.care) * self._share_left(_CHECKING) if self.care > 0 else 0.0
 
     def mistake_probability(self, mode: str) -> float:
         """Return the probability of a mistake of *mode*: lower after feedback on such."""
-        return self.profile.mistakes * self._left(mode)
+        return self.profile.mistakes * self._share_left(mode)
 
-    def _left(self, code: str) -> float:
+    def _share_left(self, code: str) -> float:
         """Return the share of its mistakes of a kind that an agent still makes."""
         left = 1.0
         for note in self.notes:

@@ -25,7 +25,7 @@ from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_lab.feedback.writing import feedback_on, is_suspected, with_feedback
 from blamespan_lab.replay.user_program import Ran, UserProgram, load_program
 
-__all__ = ["Recorded", "Tell", "attempts", "recorded", "retry"]
+__all__ = ["SpanCollector", "Tell", "attempts", "recorded", "retry"]
 
 Tell: TypeAlias = Callable[[AttributedRun | None, Ran], str]
 """Writes what the next attempt is told, from what was recorded of this one and how it ended."""
@@ -33,7 +33,7 @@ Tell: TypeAlias = Callable[[AttributedRun | None, Ran], str]
 _MOST_ATTEMPTS = 100
 
 
-class Recorded:
+class SpanCollector:
     """Spans of a program while recording is on."""
 
     def __init__(self, exporter: InMemorySpanExporter) -> None:
@@ -47,7 +47,7 @@ class Recorded:
 
 
 @contextmanager
-def recorded() -> Iterator[Recorded]:
+def recorded() -> Iterator[SpanCollector]:
     """Record AutoGen and LangGraph runs for this block alone: no span leaves the process.
 
     Raises:
@@ -67,7 +67,7 @@ def recorded() -> Iterator[Recorded]:
             "Install one with: pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'"
         )
     try:
-        yield Recorded(exporter)
+        yield SpanCollector(exporter)
     finally:
         blamespan.uninstrument()
 
@@ -82,7 +82,7 @@ def _is_recording() -> bool:
 
 
 def attempts(
-    run: Callable[[str], Ran], task: str, *, budget: int, spans: Recorded, tracer: Tracer, tell: Tell
+    run: Callable[[str], Ran], task: str, *, budget: int, spans: SpanCollector, tracer: Tracer, tell: Tell
 ) -> Iterator[Attempt]:
     """Run up to *budget* times, ending with the first success, or where nobody can tell and nobody seems at fault.
 

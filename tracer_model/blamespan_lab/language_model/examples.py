@@ -63,7 +63,7 @@ def read_examples(recipe: CausalRecipe, data: Path) -> tuple[list[Example], list
     Raises:
         ConfigError: if something is missing, or a side has no failed run.
     """
-    examples = [*examples_of(_labelled(recipe, data), recipe)]
+    examples = [*examples_of(_read_labelled(recipe, data), recipe)]
     percent, seed = recipe.data.held_out_percent, recipe.seed + 1
     held_out = [example for example in examples if is_held_out(example.trace.task, percent=percent, seed=seed)]
     fitted = [example for example in examples if not is_held_out(example.trace.task, percent=percent, seed=seed)]
@@ -74,7 +74,7 @@ def read_examples(recipe: CausalRecipe, data: Path) -> tuple[list[Example], list
         )
     _log.info("%d runs to fit on, %d held out by task", len(fitted), len(held_out))
     random.Random(recipe.seed).shuffle(fitted)  # noqa: S311  # a draw, no secret
-    fitted = _balanced(fitted, recipe.data.sound_percent)
+    fitted = _balance(fitted, recipe.data.sound_percent)
     return fitted[: recipe.data.most_runs or None], held_out
 
 
@@ -101,7 +101,7 @@ def thought_about(example: Example) -> str:
     return " ".join(f"Agent {agent}: {AEGIS[code].name}." for agent, code in example.pairs or ())
 
 
-def _labelled(recipe: CausalRecipe, data: Path) -> Iterator[RecordedRun]:
+def _read_labelled(recipe: CausalRecipe, data: Path) -> Iterator[RecordedRun]:
     for name in recipe.data.corpora:
         yield from show_progress(read_corpus(data / name, "train"), f"reading {name}")
     for name in recipe.data.aegis:
@@ -135,7 +135,7 @@ def _pairs(run: RecordedRun, shown: RenderedRun) -> tuple[tuple[int, str], ...] 
     return tuple(dict.fromkeys(pairs)) if pairs or run.trace.outcome == "succeeded" else None
 
 
-def _balanced(examples: Sequence[Example], sound_percent: int) -> list[Example]:
+def _balance(examples: Sequence[Example], sound_percent: int) -> list[Example]:
     """Leave out sound runs beyond their share."""
     n_failed = sum(not example.is_sound for example in examples)
     most = n_failed * sound_percent // max(100 - sound_percent, 1)

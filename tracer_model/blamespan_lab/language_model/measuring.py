@@ -14,13 +14,13 @@ from blamespan_lab.language_model.examples import Example
 from blamespan_lab.statistics import percent
 from blamespan_tracer.causal.tracer import Judged
 
-__all__ = ["HeldOut", "embedded_beside", "measured"]
+__all__ = ["CausalFigures", "embedded_beside", "measure_held_out"]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class CausalFigures:
     """Figures on held-out tasks; calibration saw the same runs, which flatters.
 
     Attributes:
@@ -41,7 +41,7 @@ class HeldOut:
     embedded_agent: float = float("nan")
 
 
-def measured(judged_runs: Sequence[tuple[Example, Judged]]) -> HeldOut:
+def measure_held_out(judged_runs: Sequence[tuple[Example, Judged]]) -> CausalFigures:
     """Compare what a model says of held-out runs with their labels."""
     steps, agents, chances = [], [], []
     for example, judgement in judged_runs:
@@ -65,10 +65,10 @@ def measured(judged_runs: Sequence[tuple[Example, Judged]]) -> HeldOut:
             chances.append(len(guilty) / len(by_agent))
     nan = float("nan")
     chance = 100 * sum(chances) / len(chances) if chances else nan
-    return HeldOut(len(agents), percent(steps) if steps else nan, percent(agents), chance)
+    return CausalFigures(len(agents), percent(steps) if steps else nan, percent(agents), chance)
 
 
-def embedded_beside(figures: HeldOut, examples: Sequence[Example]) -> HeldOut:
+def embedded_beside(figures: CausalFigures, examples: Sequence[Example]) -> CausalFigures:
     """Add what the embedded tracer says of the same *examples*; NaN stays where it cannot be loaded."""
     failed = [(example, example.step) for example in examples if example.step is not None and not example.is_sound]
     try:

@@ -70,9 +70,9 @@ class Ledger(TrainerCallback):  # type: ignore[misc]  # transformers' types say 
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Read what was written up to where training goes on."""
-        self.rows = [row for row in self._written() if row["update"] <= state.global_step]
+        self.rows = [row for row in self._read_rows() if row["update"] <= state.global_step]
 
-    def _written(self) -> list[dict[str, float]]:
+    def _read_rows(self) -> list[dict[str, float]]:
         lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
         by_update: dict[float, dict[str, float]] = {}
         for line in lines:
@@ -125,7 +125,7 @@ def run_sft(
         BlamespanError: if memory does not even suffice for one run at a time.
     """
     shown = [(example, reader.whole(example.run)) for example in examples]
-    rows = [_taught(recipe, reader, example, rendered[1]) for example, rendered in shown if rendered is not None]
+    rows = [_teach_row(recipe, reader, example, rendered[1]) for example, rendered in shown if rendered is not None]
     dataset, ledger = Dataset.from_list(rows), Ledger("sft", out / METRICS)
     device_runs = recipe.sft.device_runs
 
@@ -159,7 +159,7 @@ def run_grpo(
     """
     grpo = recipe.grpo
     shown = [(example, reader.whole(example.run)) for example in examples]
-    rows = [_asked(example, *rendered) for example, rendered in shown if rendered is not None]
+    rows = [_ask_row(example, *rendered) for example, rendered in shown if rendered is not None]
     ledger, tightening = Ledger("grpo", out / METRICS), _Tightening(grpo.clip)
 
     def trainer(device_replies: int) -> GRPOTrainer:
@@ -214,7 +214,7 @@ def reward_function(grpo: Grpo, tokenizer: Tokenizer) -> Callable[..., list[floa
 
     def reward(completion_ids: list[list[int]], label: list[str], opens_thought: list[bool], **_: Any) -> list[float]:
         return [
-            _earned(grpo, reply_of(tokenizer, tokens, opens_thought=is_open), json.loads(label_text))
+            _earn(grpo, reply_of(tokenizer, tokens, opens_thought=is_open), json.loads(label_text))
             for tokens, label_text, is_open in zip(completion_ids, label, opens_thought, strict=True)
         ]
 
@@ -229,14 +229,14 @@ def reply_of(tokenizer: Tokenizer, tokens: Sequence[int], *, opens_thought: bool
     return f"{OPEN}{text}" if opens_thought else text
 
 
-def _earned(grpo: Grpo, reply: str, label: list[Any]) -> float:
+def _earn(grpo: Grpo, reply: str, label: list[Any]) -> float:
     if grpo.reward == "aegis":
         return aegis_reward(read_pairs(reply), frozenset((agent, code) for agent, code in label))
     agent, step = label
     return step_reward(read_step(reply), StepAnswer(agent, step), sigma=grpo.sigma, step_weight=grpo.step_weight)
 
 
-def _taught(recipe: CausalRecipe, reader: Reader, example: Example, part: Part) -> dict[str, list[int]]:
+def _teach_row(recipe: CausalRecipe, reader: Reader, example: Example, part: Part) -> dict[str, list[int]]:
     """Lay out one run for SFT: tokens, and which of them are learnt from."""
     thought = thought_about(example) if recipe.sft.thought == "label" else ""
     if example.step is not None:
@@ -249,7 +249,7 @@ def _taught(recipe: CausalRecipe, reader: Reader, example: Example, part: Part) 
     return {"input_ids": tokens, "labels": [-100] * n_asked + tokens[n_asked:]}
 
 
-def _asked(example: Example, messages: list[dict[str, str]], part: Part) -> dict[str, Any]:
+def _ask_row(example: Example, messages: list[dict[str, str]], part: Part) -> dict[str, Any]:
     label = [example.step.agent, example.step.step] if example.step is not None else list(example.pairs or ())
     return {"prompt": messages, "label": json.dumps(label), "opens_thought": part.opens_thought}
 

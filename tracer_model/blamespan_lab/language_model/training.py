@@ -17,7 +17,7 @@ import torch
 
 from blamespan.errors import ConfigError
 from blamespan_lab.language_model.examples import Example, read_examples
-from blamespan_lab.language_model.measuring import HeldOut, embedded_beside, measured
+from blamespan_lab.language_model.measuring import CausalFigures, embedded_beside, measure_held_out
 from blamespan_lab.language_model.recipe import CausalRecipe
 from blamespan_lab.language_model.scratch import build_model, build_tokenizer
 from blamespan_lab.language_model.stages import METRICS, StageFigures, run_grpo, run_sft
@@ -37,7 +37,7 @@ from blamespan_tracer.causal.settings import CausalSettings, Learnt
 from blamespan_tracer.causal.tracer import CausalTracer, Judged
 from blamespan_tracer.causal.trying import check_pair, check_template
 
-__all__ = ["Trained", "train_causal", "train_causal_on"]
+__all__ = ["TrainedLanguageModel", "train_causal", "train_causal_on"]
 
 _BASE, _MODEL, _ADAPTER = "base", "model", "adapter"
 """Folders of a run: a model built from nothing, the trained model, the trained adapter."""
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedLanguageModel:
     """What training made, and how it went.
 
     Attributes:
@@ -67,12 +67,12 @@ class Trained:
     folder: Path
     is_adapter: bool
     stages: tuple[StageFigures, ...]
-    held_out: HeldOut
+    held_out: CausalFigures
     wall_s: float = float("nan")
     most_gib: float = float("nan")
 
 
-def train_causal(recipe: CausalRecipe, data: Path, out: Path) -> Trained:
+def train_causal(recipe: CausalRecipe, data: Path, out: Path) -> TrainedLanguageModel:
     """Train by *recipe* on the runs under *data*; leave recipe, metrics, checkpoints and weights in *out*.
 
     Stopped and started again with the same *out*, it goes on from its last checkpoint.
@@ -91,8 +91,10 @@ def train_causal(recipe: CausalRecipe, data: Path, out: Path) -> Trained:
     return train_causal_on(*read_examples(recipe, data), recipe, out)
 
 
-def train_causal_on(fitted: Sequence[Example], held_out: Sequence[Example], recipe: CausalRecipe, out: Path) -> Trained:
-    """Train on runs in memory, *held* ones kept for calibration and figures."""
+def train_causal_on(
+    fitted: Sequence[Example], held_out: Sequence[Example], recipe: CausalRecipe, out: Path
+) -> TrainedLanguageModel:
+    """Train on runs in memory, *held_out* ones kept for calibration and figures."""
     start_s = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     model, tokenizer, base = _start(recipe, fitted, out)
@@ -114,10 +116,10 @@ def train_causal_on(fitted: Sequence[Example], held_out: Sequence[Example], reci
         context=recipe.data.context,
         base=base_print if recipe.lora.rank else "",
     )
-    learnt, held_out_figures = _calibrated(model, tokenizer, learnt, recipe, held_out)
+    learnt, held_out_figures = _calibrate(model, tokenizer, learnt, recipe, held_out)
     folder = out / (_ADAPTER if recipe.lora.rank else _MODEL)
     trainer.save_model(str(folder))  # by all processes: each may hold a part of the weights
-    trained = Trained(
+    trained = TrainedLanguageModel(
         folder,
         bool(recipe.lora.rank),
         tuple(figures),
@@ -200,9 +202,9 @@ def _with_lora(model: Model, recipe: CausalRecipe, base: str) -> Model:
     return get_peft_model(model, config)
 
 
-def _calibrated(
+def _calibrate(
     model: Model, tokenizer: Tokenizer, learnt: Learnt, recipe: CausalRecipe, held_runs: Sequence[Example]
-) -> tuple[Learnt, HeldOut]:
+) -> tuple[Learnt, CausalFigures]:
     """Ask about held-out runs, and make the probabilities mean what they say there."""
     model.eval()
     some = held_runs[:_MOST_HELD]
@@ -211,7 +213,7 @@ def _calibrated(
     judged_runs = [
         (example, judgement) for example, judgement in zip(some, judged, strict=True) if isinstance(judgement, Judged)
     ]
-    held_out = measured(judged_runs)
+    held_out = measure_held_out(judged_runs)
     if learnt.question == "step" and _is_first():
         held_out = embedded_beside(held_out, [example for example, _ in judged_runs])
     if learnt.question == "pairs" or not judged_runs:

@@ -24,7 +24,7 @@ __all__ = ["fit_members"]
 
 _PACKAGE = "blamespan_lab"
 
-_given: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]] | None = None
+_task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]] | None = None
 """What a process of the pool trains on."""
 
 
@@ -52,7 +52,7 @@ def fit_members(
         return [fit_network(examples, shape, schedule, meanings=meanings, seed=seed) for seed in seeds]
     context = multiprocessing.get_context("spawn")  # PyTorch has threads by now: a fork may stand still
     records = context.Queue()
-    listener = QueueListener(records, _Passed())
+    listener = QueueListener(records, _LogForwarder())
     listener.start()
     level = logging.getLogger(_PACKAGE).getEffectiveLevel()
     try:
@@ -65,7 +65,7 @@ def fit_members(
     return [{name: from_numpy(value) for name, value in weights.items()} for weights in by_seed]
 
 
-class _Passed(logging.Handler):
+class _LogForwarder(logging.Handler):
     """Has this process log what another said."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -73,9 +73,9 @@ class _Passed(logging.Handler):
 
 
 def _begin(records: Any, level: int, task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]]) -> None:
-    global _given
+    global _task
     end_with_parent()
-    _given = task
+    _task = task
     log = logging.getLogger(_PACKAGE)
     log.setLevel(level)
     log.propagate = False
@@ -83,7 +83,7 @@ def _begin(records: Any, level: int, task: tuple[Sequence[Example], Shape, Sched
 
 
 def _fit(seed: int) -> dict[str, NDArray[np.float32]]:
-    assert _given is not None  # the process was set up
-    examples, shape, schedule, meanings = _given
+    assert _task is not None  # the process was set up
+    examples, shape, schedule, meanings = _task
     weights = fit_network(examples, shape, schedule, meanings=meanings, seed=seed)
     return {name: value.numpy() for name, value in weights.items()}

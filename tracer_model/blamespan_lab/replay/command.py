@@ -114,14 +114,14 @@ def _as_text(script: Script, step: int, done: Rerun) -> str:
         [
             f"step {step} of {printable(replaced.agent)} put right "
             f"({done.answered} answers from the recording, {done.asked} models asked after it)",
-            f"original  {_shown(done.original)}",
-            f"replay    {_shown(done.replay)}",
+            f"original  {_shorten(done.original)}",
+            f"replay    {_shorten(done.replay)}",
             verdict,
         ]
     )
 
 
-def _shown(ran: Ran) -> str:
+def _shorten(ran: Ran) -> str:
     outcome = {True: "succeeded", False: "failed", None: "unchecked"}[ran.succeeded]
     answer = " ".join(printable(ran.answer).split())
     short = answer if len(answer) <= _MOST_SHOWN else answer[:_MOST_SHOWN] + "..."

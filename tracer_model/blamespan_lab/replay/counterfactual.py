@@ -100,7 +100,7 @@ class _Dropped(Exception):
 
 
 @dataclass(frozen=True)
-class _Run:
+class _PlayedRun:
     """A recorded run and what happened in it."""
 
     outcome: Outcome
@@ -134,7 +134,7 @@ class _Run:
         return [span_from_sdk(span) for span in self.spans]
 
 
-class _Faults(Injection):
+class _RecordedFaults(Injection):
     """Faults put in, some of which are spared: they count as written and leave things as they are.
 
     Attributes:
@@ -178,106 +178,106 @@ class _Examined:
 
     def as_it_is(self) -> Case:
         """Keep the run if it succeeds; else repair what its agents got wrong until it does."""
-        run = self._recorded(self.name)
+        run = self._record(self.name)
         if run.outcome.succeeded:
-            return Case((self._kept(run, "clean", self._own_mistakes(run)),))
+            return Case((self._recorded_run(run, "clean", self._own_mistakes(run)),))
         for key, decision in run.decisions.items():
-            if decision.mistakes and self._replayed(repairs={key: decision.mistakes}).succeeded:
+            if decision.mistakes and self._replay(repairs={key: decision.mistakes}).succeeded:
                 break
         else:
             raise _Dropped("no-flip")
-        twin = self._recorded(f"{self.name} but {key!r}", {key: decision.mistakes})
+        twin = self._record(f"{self.name} but {key!r}", {key: decision.mistakes})
         faults = self._own_mistakes(run)
         step = run.steps.step(decision, twin.decisions[key].reply)
         if step is None:
             raise _Dropped("no-step")
         modes = tuple(dict.fromkeys(mistake.mode for mistake in decision.mistakes))
         decisive = _decisive(run.trace, step, modes)
-        recorded_twin = self._kept(twin, "clean", self._own_mistakes(twin))
-        return Case((recorded_twin, self._kept(run, "natural", faults, decisive, recorded_twin)))
+        recorded_twin = self._recorded_run(twin, "clean", self._own_mistakes(twin))
+        return Case((recorded_twin, self._recorded_run(run, "natural", faults, decisive, recorded_twin)))
 
     def must_fail(self) -> None:
         """Make sure that there is a failure to record."""
-        if self._replayed().succeeded:
+        if self._replay().succeeded:
             raise _Dropped("harmless")
 
     def with_faults(self) -> Case:
         """Keep the run with its twin, if the twin succeeds."""
-        with _Faults(self.faults, self.seed) as injection:
+        with _RecordedFaults(self.faults, self.seed) as injection:
             outcome, spans = self.recording.record(self.name, self.program.run)
         if not injection.written:
             raise _Dropped("not-written")
-        run = _Run(outcome, spans, tuple(injection.written))
-        twin = self._recorded(repr((self.program, self.recipe)))
+        run = _PlayedRun(outcome, spans, tuple(injection.written))
+        twin = self._record(repr((self.program, self.recipe)))
         if not twin.outcome.succeeded:
             raise _Dropped("clean-fails")
         causes = [self._cause(run, twin, number) for number in dict.fromkeys(number for number, _ in run.applied)]
         causes.sort(key=lambda cause: cause.label.step if cause.label.step is not None else len(run.trace.steps))
         faults = tuple(cause.label for cause in causes)
-        recorded_twin = self._kept(twin, "clean", self._own_mistakes(twin))
+        recorded_twin = self._recorded_run(twin, "clean", self._own_mistakes(twin))
         if outcome.succeeded:
-            return Case((recorded_twin, self._kept(run, "harmless", faults, None, recorded_twin)))
-        return Case((recorded_twin, self._failed(run, recorded_twin, causes)))
+            return Case((recorded_twin, self._recorded_run(run, "harmless", faults, None, recorded_twin)))
+        return Case((recorded_twin, self._label_failure(run, recorded_twin, causes)))
 
-    def _failed(self, run: _Run, twin: Recorded, causes: Sequence[_Cause]) -> Recorded:
+    def _label_failure(self, run: _PlayedRun, twin: Recorded, causes: Sequence[_Cause]) -> Recorded:
         """Label a failure: the first cause whose repair alone flips it is decisive."""
         faults = tuple(cause.label for cause in causes)
         label = next((cause.label for cause in causes if cause.flips()), None)
         if label is None:
             if len(causes) == 1:
                 raise _Dropped("repair-fails")
-            return self._kept(run, "several", faults, None, twin, verified=False)
+            return self._recorded_run(run, "several", faults, None, twin, verified=False)
         if label.step is None:
             raise _Dropped("no-step")
         if self._own_mistake_decides(run, label.step):
             raise _Dropped("own-mistake-first")
         decisive = _decisive(run.trace, label.step, label.modes)
-        return self._kept(run, "several" if len(causes) > 1 else "faulty", faults, decisive, twin)
+        return self._recorded_run(run, "several" if len(causes) > 1 else "faulty", faults, decisive, twin)
 
-    def _own_mistake_decides(self, run: _Run, before: int) -> bool:
+    def _own_mistake_decides(self, run: _PlayedRun, before: int) -> bool:
         """Return whether an agent's own mistake, at a step before *before*, would also flip the run if put right."""
         return any(
             (step := run.steps.step(decision)) is not None
             and step < before
-            and self._replayed(repairs={key: decision.mistakes}).succeeded
+            and self._replay(repairs={key: decision.mistakes}).succeeded
             for key, decision in run.decisions.items()
             if decision.mistakes
         )
 
-    def _cause(self, run: _Run, twin: _Run, number: int) -> _Cause:
+    def _cause(self, run: _PlayedRun, twin: _PlayedRun, number: int) -> _Cause:
         """Say where one of the planned faults shows, and how to put it right; written again and again it is one."""
         first = next(applied for planned, applied in run.applied if planned == number)
         if first.mechanism in ("prompt", "memory"):
             return self._told_otherwise(run, twin, number, first)
 
         def flips() -> bool:
-            return self._replayed(lambda planned, _: planned == number).succeeded
+            return self._replay(lambda planned, _: planned == number).succeeded
 
         return _Cause(_label(run.trace, first, first.step), flips)
 
-    def _told_otherwise(self, run: _Run, twin: _Run, number: int, first: Applied) -> _Cause:
+    def _told_otherwise(self, run: _PlayedRun, twin: _PlayedRun, number: int, first: Applied) -> _Cause:
         """Take what an agent first says otherwise, because of what it was told or has lost, for the fault's step.
 
         It stays told. Put right is that step alone: the agent says there what it would have said.
         """
-        changed = self._first_changed(run, twin, number)
+        changed = self._find_first_change(run, twin, number)
         if changed is None:
             return _Cause(_label(run.trace, first, first.step), lambda: False)
         key, right = changed
         step = run.steps.step(run.decisions[key], right)
         overrides = {key: right, **self._rest_of(run, twin, key, step)}
-        return _Cause(_label(run.trace, first, step), lambda: self._replayed(overrides=overrides).succeeded)
+        return _Cause(_label(run.trace, first, step), lambda: self._replay(overrides=overrides).succeeded)
 
-    def _first_changed(self, run: _Run, twin: _Run, number: int) -> tuple[_Key, Reply] | None:
+    def _find_first_change(self, run: _PlayedRun, twin: _PlayedRun, number: int) -> tuple[_Key, Reply] | None:
         """Find the first decision that is another without this one fault, and what it is then."""
-        without = twin.outcome if len(self.faults) == 1 else self._replayed(lambda planned, _: planned == number)
+        without = twin.outcome if len(self.faults) == 1 else self._replay(lambda planned, _: planned == number)
         right = {(decision.agent, decision.index): decision.reply for decision in without.decisions}
         for key, decision in run.decisions.items():
             if right.get(key) != decision.reply:
                 return (key, right[key]) if key in right else None
         return None
 
-    def _rest_of(self, run: _Run, twin: _Run, key: _Key, step: int | None) -> Mapping[_Key, Reply]:
+    def _rest_of(self, run: _PlayedRun, twin: _PlayedRun, key: _Key, step: int | None) -> Mapping[_Key, Reply]:
         """Return the decisions after *key* that are the same step, as the twin has them."""
         later = [later_key for later_key in run.decisions if later_key[0] == key[0] and later_key[1] > key[1]]
         return {
@@ -286,11 +286,11 @@ class _Examined:
             if later_key in twin.decisions and step is not None and run.steps.step(run.decisions[later_key]) == step
         }
 
-    def _recorded(self, name: str, repairs: Repairs | None = None) -> _Run:
+    def _record(self, name: str, repairs: Repairs | None = None) -> _PlayedRun:
         outcome, spans = self.recording.record(name, lambda: self.program.run(repairs=repairs))
-        return _Run(outcome, spans)
+        return _PlayedRun(outcome, spans)
 
-    def _replayed(
+    def _replay(
         self,
         spared: Callable[[int, Applied], bool] | None = None,
         *,
@@ -302,7 +302,7 @@ class _Examined:
         def run() -> Outcome:
             if not self.faults:
                 return self.program.run(repairs=repairs)
-            with _Faults(self.faults, self.seed, spared):
+            with _RecordedFaults(self.faults, self.seed, spared):
                 return self.program.run(overrides=overrides, repairs=repairs)
 
         outcome = self.recording.unrecorded(run)
@@ -310,12 +310,12 @@ class _Examined:
             raise _Dropped("void")
         return outcome
 
-    def _own_mistakes(self, run: _Run) -> tuple[FaultLabel, ...]:
+    def _own_mistakes(self, run: _PlayedRun) -> tuple[FaultLabel, ...]:
         return tuple(sorted(_mistakes(run), key=lambda fault: fault.step or 0))
 
-    def _kept(
+    def _recorded_run(
         self,
-        run: _Run,
+        run: _PlayedRun,
         purpose: Purpose,
         faults: tuple[FaultLabel, ...],
         decisive: Decisive | None = None,
@@ -344,7 +344,7 @@ class _Examined:
         return Recorded(run.spans, trace, label)
 
 
-def _mistakes(run: _Run) -> Iterator[FaultLabel]:
+def _mistakes(run: _PlayedRun) -> Iterator[FaultLabel]:
     for decision in run.outcome.decisions:
         step = run.steps.step(decision)
         for mistake in decision.mistakes:

@@ -211,14 +211,14 @@ def _results(trace: MessageActionTrace, tools: Mapping[str, Span]) -> Iterator[R
                 str(attributes.get(words.TOOL_NAME, "")),
                 read_arguments(attributes.get(words.TOOL_ARGUMENTS)),
                 str(attributes.get(words.TOOL_CALL_ID) or ""),
-                _raised(tools[step.span_id]) or step.content,
+                _exception_message(tools[step.span_id]) or step.content,
                 step.error or "",
                 step.index,
                 _lost(attributes, words.TOOL_RESULT),
             )
 
 
-def _raised(span: Span) -> str:
+def _exception_message(span: Span) -> str:
     """Return what the exception said that ended a tool's span."""
     messages = [event.attributes.get("exception.message") for event in span.events if event.name == "exception"]
     return str(messages[-1]) if messages and messages[-1] is not None else ""

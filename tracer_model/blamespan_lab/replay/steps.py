@@ -32,7 +32,7 @@ class DecisionSteps:
         self._calls = _calls_of(trace, spans)
         self._found: dict[tuple[str, int], tuple[int | None, Mapping[RequestedCall, int]]] = {}
         for decision in decisions:
-            self._found[decision.agent, decision.index] = self._placed(decision)
+            self._found[decision.agent, decision.index] = self._locate(decision)
 
     def step(self, decision: PolicyDecision, corrected: Reply | None = None) -> int | None:
         """Return the index of the step that shows *decision*, or None.
@@ -46,7 +46,7 @@ class DecisionSteps:
         wrong = [call for call in decision.reply.calls if call in calls and call not in right]
         return calls[wrong[0]] if wrong else next(iter(calls.values()), message)
 
-    def _placed(self, decision: PolicyDecision) -> tuple[int | None, Mapping[RequestedCall, int]]:
+    def _locate(self, decision: PolicyDecision) -> tuple[int | None, Mapping[RequestedCall, int]]:
         owner = next((span for span in decision.span_ids if span in self._messages), "")
         waiting = self._calls.get(owner, [])
         placed: dict[RequestedCall, int] = {}

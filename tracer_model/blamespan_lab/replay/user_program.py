@@ -86,7 +86,7 @@ class UserProgram:
     def _run(self, task: str) -> Any:
         if not inspect.iscoroutinefunction(self.factory):
             result = start_program(self.make(), task)
-            return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+            return asyncio.run(_await_result(result)) if inspect.isawaitable(result) else result
         return asyncio.run(self._run_async(task))
 
     async def _run_async(self, task: str) -> Any:
@@ -104,7 +104,7 @@ class UserProgram:
             return Ran(answer, None)
         try:
             verdict = self.check(answer, task)
-            verdict = asyncio.run(_awaited(verdict)) if inspect.isawaitable(verdict) else verdict
+            verdict = asyncio.run(_await_result(verdict)) if inspect.isawaitable(verdict) else verdict
         except Exception as error:  # an answer that the check cannot read is not right
             return Ran(answer, False, f"the check raised {type(error).__name__}: {error}")
         if verdict is None or isinstance(verdict, str):  # "no" would be true
@@ -130,13 +130,13 @@ def load_program(name: str, check: str | None = None) -> UserProgram:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    factory = _imported(name, "program")
+    factory = _import(name, "program")
     if is_runnable(factory) and not inspect.isroutine(factory) and not inspect.isclass(factory):
         raise ConfigError(
             f"{name!r} is a program itself, which keeps what it was told. Name a factory: def make(): return ..."
         )
     _takes_no_argument(factory, name)
-    judge = _imported(check, "check") if check is not None else getattr(factory, "check", None)
+    judge = _import(check, "check") if check is not None else getattr(factory, "check", None)
     if judge is not None and not callable(judge):
         raise ConfigError(f"the check of {name!r} must be a function of (answer, task), got {judge!r}. Name one")
     program = UserProgram(name, factory, judge)
@@ -145,7 +145,7 @@ def load_program(name: str, check: str | None = None) -> UserProgram:
     return program
 
 
-def _imported(name: str, what: str) -> Any:
+def _import(name: str, what: str) -> Any:
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise ConfigError(f"expected a {what} as module:function, got {name!r}. Write it like my_team.app:make")
@@ -190,5 +190,5 @@ def _runnable(program: Any, name: str) -> Any:
     )
 
 
-async def _awaited(awaitable: Awaitable[Any]) -> Any:
+async def _await_result(awaitable: Awaitable[Any]) -> Any:
     return await awaitable

@@ -10,8 +10,8 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import SubjectSpec
-from blamespan_lab.stress.trial import Clean, Planned, Trial
-from blamespan_lab.stress.workers import Order, Result, Workers
+from blamespan_lab.stress.trial import Clean, FaultTrial, Planned
+from blamespan_lab.stress.workers import Order, Result, SubjectWorkers
 
 __all__ = ["Campaign", "campaign", "planned"]
 
@@ -38,7 +38,7 @@ class Campaign:
     tasks: int
     failing: Mapping[int, str]
     is_verified: bool
-    trials: tuple[Trial, ...]
+    trials: tuple[FaultTrial, ...]
     left_out: int
 
 
@@ -49,7 +49,7 @@ def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tr
         ConfigError: if the subject cannot be opened, or has none of the agents that the recipe names.
         BlamespanError: if not one task succeeds without a fault.
     """
-    with Workers(spec, recipe, count) as workers:
+    with SubjectWorkers(spec, recipe, count) as workers:
         clean, failing = _clean(workers, spec, tracked)
         if not clean:
             why = "; ".join(dict.fromkeys(failing.values()))
@@ -62,7 +62,7 @@ def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tr
         orders: list[Order] = [(planned_run, clean[planned_run.task]) for planned_run in affordable]
         done = tracked(workers.results(orders), f"{spec.name}: with a fault", len(orders))
         trial_of = {
-            order[0]: result for order, result in done if isinstance(order, tuple) and isinstance(result, Trial)
+            order[0]: result for order, result in done if isinstance(order, tuple) and isinstance(result, FaultTrial)
         }
     is_verified = all(planned_run.run.succeeded is not None for planned_run in clean.values())
     trials = tuple(trial_of[planned_run] for planned_run in affordable)
@@ -102,7 +102,7 @@ def _one(kind: str, role: str, tasks: Sequence[int], number: int, recipe: Stress
     return Planned(kind, mechanisms[number % len(mechanisms)], role, tasks[(first + number) % len(tasks)], number)
 
 
-def _clean(workers: Workers, spec: SubjectSpec, tracked: Tracked) -> tuple[dict[int, Clean], dict[int, str]]:
+def _clean(workers: SubjectWorkers, spec: SubjectSpec, tracked: Tracked) -> tuple[dict[int, Clean], dict[int, str]]:
     """Run every task without a fault; give those that can be built on, and why the others cannot."""
     clean: dict[int, Clean] = {}
     failing: dict[int, str] = {}

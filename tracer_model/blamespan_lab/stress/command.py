@@ -77,7 +77,7 @@ def stress(
     specs = _specs(program, bundled, framework, _texts(tasks, tasks_file), check, recipe)
     if out is not None:
         _make_sure_of(out)
-    done = [_stressed(spec, recipe, processes) for spec in specs]
+    done = [_run_campaign(spec, recipe, processes) for spec in specs]
     if out is not None:
         from blamespan_lab.stress.page import page
 
@@ -152,7 +152,7 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
     return teams
 
 
-def _stressed(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
+def _run_campaign(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
     from blamespan.cores import cores
     from blamespan_lab.console import show_progress
     from blamespan_lab.stress.campaign import campaign

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from blamespan_lab.faults.wording import names, numbers
-from blamespan_lab.stress.watching import Run, SeenStep
+from blamespan_lab.stress.watching import SeenStep, WatchedRun
 
-__all__ = ["CATCHES", "Catch", "Caught", "Fault", "caught", "is_objection"]
+__all__ = ["CATCHES", "Catch", "Caught", "InjectedFault", "caught", "is_objection"]
 
 Catch: TypeAlias = Literal["objection", "tool re-check", "majority", "re-derivation", "self-correction", "ignored"]
 """How a fault was kept from doing harm: somebody objected; asked a tool again; went with the many who said otherwise;
@@ -51,7 +51,7 @@ _SHORTEST_NAME = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """A fault as its label tells it: where, and what stood there before and after.
 
     Attributes:
@@ -83,7 +83,7 @@ class Caught:
     steps: int | None
 
 
-def caught(run: Run, twin: Run, fault: Fault) -> Caught:
+def caught(run: WatchedRun, twin: WatchedRun, fault: InjectedFault) -> Caught:
     """Find who caught *fault* in *run*, which ended well in spite of it; *twin* is the run without it."""
     if fault.step is None or not 0 <= fault.step < len(run.steps):
         return Caught("", "ignored", None)
@@ -99,9 +99,9 @@ def caught(run: Run, twin: Run, fault: Fault) -> Caught:
 class _Listener:
     """Goes through the steps after a fault, one by one."""
 
-    run: Run
-    twin: Run
-    fault: Fault
+    run: WatchedRun
+    twin: WatchedRun
+    fault: InjectedFault
     carriers: set[int] = field(default_factory=set)
     asked_anew: set[str] = field(default_factory=set)
     right_from: dict[int, str] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class _Listener:
         assert self.fault.step is not None  # else there is nothing to hear of
         index = self.fault.step
         self.carriers.add(index)
-        self.twins = _aligned(self.run, self.twin)
+        self.twins = _align_steps(self.run, self.twin)
         self.asked = Counter(_call(step) for step in self.twin.steps if step.kind == "tool_call")
         self.asked.subtract(_call(step) for step in self.run.steps[:index] if step.kind == "tool_call")
         own = self.twins.get(index)
@@ -179,7 +179,7 @@ class _Listener:
             self.right_from[step.index] = step.agent
 
 
-def _aligned(run: Run, twin: Run) -> dict[int, SeenStep]:
+def _align_steps(run: WatchedRun, twin: WatchedRun) -> dict[int, SeenStep]:
     """Return for the n-th step of a kind of each agent the same one of the twin."""
     theirs = defaultdict(list)
     for step in twin.steps:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from blamespan_lab.stress.campaign import Campaign
-from blamespan_lab.stress.figures import Cell, Rate, cell, cells_by
+from blamespan_lab.stress.figures import Rate, TrialSummary, cell, cells_by
 
 __all__ = ["as_json"]
 
@@ -30,7 +30,7 @@ def as_json(done: Campaign) -> dict[str, Any]:
     }
 
 
-def _cell(summary: Cell) -> dict[str, Any]:
+def _cell(summary: TrialSummary) -> dict[str, Any]:
     return {
         "planned": summary.planned,
         "written": summary.written,

@@ -9,9 +9,9 @@ from statistics import median
 
 from blamespan.analysis.summary.statistics import wilson
 from blamespan_lab.stress.containment import CATCHES
-from blamespan_lab.stress.trial import Trial
+from blamespan_lab.stress.trial import FaultTrial
 
-__all__ = ["Cell", "Rate", "cell", "cells_by", "neutralised"]
+__all__ = ["Rate", "TrialSummary", "cell", "cells_by", "count_neutralised"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TrialSummary:
     """What became of some trials.
 
     Attributes:
@@ -70,14 +70,14 @@ class Cell:
         return Rate(contained - self.catches.get("ignored", 0), contained)
 
 
-def cell(trials: Iterable[Trial]) -> Cell:
+def cell(trials: Iterable[FaultTrial]) -> TrialSummary:
     """Sum up *trials*."""
     trials = list(trials)
     written = [trial for trial in trials if trial.is_written]
     caught = [trial.caught for trial in written if trial.how is not None and trial.caught is not None]
     steps = [catch.steps for catch in caught if catch.steps is not None]
     ways = Counter(catch.how for catch in caught)
-    return Cell(
+    return TrialSummary(
         planned=len(trials),
         written=len(written),
         flipped=Rate(sum(trial.is_flipped for trial in written), len(written)),
@@ -90,15 +90,15 @@ def cell(trials: Iterable[Trial]) -> Cell:
     )
 
 
-def cells_by(trials: Sequence[Trial], *keys: str) -> dict[tuple[str, ...], Cell]:
+def cells_by(trials: Sequence[FaultTrial], *keys: str) -> dict[tuple[str, ...], TrialSummary]:
     """Sum up by fields of what was planned: `kind`, `role`, `mechanism`; in the order in which they come first."""
-    groups: dict[tuple[str, ...], list[Trial]] = {}
+    groups: dict[tuple[str, ...], list[FaultTrial]] = {}
     for trial in trials:
         groups.setdefault(tuple(str(getattr(trial.planned, key)) for key in keys), []).append(trial)
     return {key: cell(group) for key, group in groups.items()}
 
 
-def neutralised(trials: Sequence[Trial], reference: Sequence[Trial]) -> Rate:
+def count_neutralised(trials: Sequence[FaultTrial], reference: Sequence[FaultTrial]) -> Rate:
     """Count those of the faults that broke *reference* which the other team, with the same fault, withstood.
 
     The same: kind, mechanism, role, task and round are, and it was written in both.

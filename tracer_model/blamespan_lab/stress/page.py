@@ -8,7 +8,7 @@ from html import escape
 from blamespan.analysis.showing.legible import printable
 from blamespan_lab.stress.campaign import Campaign
 from blamespan_lab.stress.containment import CATCHES
-from blamespan_lab.stress.figures import Cell, Rate, cell, cells_by
+from blamespan_lab.stress.figures import Rate, TrialSummary, cell, cells_by
 
 __all__ = ["page"]
 
@@ -69,21 +69,21 @@ def _parts(done: Campaign) -> Iterator[str]:
     yield _bars(dict(sorted(kinds.items(), key=lambda row: -row[1].share)))
     if done.is_verified:
         yield "<h2>What became of faults, by agent they were put into</h2>"
-        yield _stacked({key[0]: summary for key, summary in cells_by(done.trials, "role").items()})
+        yield _draw_stacks({key[0]: summary for key, summary in cells_by(done.trials, "role").items()})
     yield f"<h2>Share of runs that {what}, by kind and agent</h2>"
     yield _grid(done)
     yield "<h2>How runs ended</h2>"
-    yield _listed(whole.ends)
+    yield _list_items(whole.ends)
     yield '<p class="note">Bars: share, with its 95 % interval (Wilson) and the number of runs.</p>'
 
 
-def _sentence(whole: Cell, is_verified: bool) -> str:
+def _sentence(whole: TrialSummary, is_verified: bool) -> str:
     rate, what = (whole.flipped, "flipped the outcome") if is_verified else (whole.changed, "changed the answer")
     low, high = rate.interval
     return f"{100 * rate.share:.1f} % {what} (95 % interval {100 * low:.1f} to {100 * high:.1f}, n = {rate.n})."
 
 
-def _harm(summary: Cell, done: Campaign) -> Rate:
+def _harm(summary: TrialSummary, done: Campaign) -> Rate:
     return summary.flipped if done.is_verified else summary.changed
 
 
@@ -102,7 +102,7 @@ def _bars(rates: Mapping[str, Rate]) -> str:
     return _drawing(rows)
 
 
-def _stacked(cells: Mapping[str, Cell]) -> str:
+def _draw_stacks(cells: Mapping[str, TrialSummary]) -> str:
     rows = []
     for number, (name, summary) in enumerate(cells.items()):
         y, x = number * _ROW, float(_LEFT)
@@ -135,7 +135,7 @@ def _grid(done: Campaign) -> str:
     return f'<div class="scroll"><table><tr><th></th>{head}</tr>{"".join(rows)}</table></div>'
 
 
-def _square(summary: Cell | None, done: Campaign) -> str:
+def _square(summary: TrialSummary | None, done: Campaign) -> str:
     if summary is None or not summary.written:
         return "<td></td>"
     rate = _harm(summary, done)
@@ -148,7 +148,7 @@ def _square(summary: Cell | None, done: Campaign) -> str:
     )
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _list_items(counts: Mapping[str, int]) -> str:
     return "<ul>" + "".join(f"<li>{_text(name)}: {count}</li>" for name, count in counts.items()) + "</ul>"
 
 

@@ -13,7 +13,7 @@ from blamespan_lab.replay.user_program import UserProgram, load_program
 from blamespan_lab.simulation.program import Framework, PolicyFor, Program
 from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.simulation.tasks import FAMILIES
-from blamespan_lab.stress.watching import Run, seen_in
+from blamespan_lab.stress.watching import WatchedRun, seen_in
 
 __all__ = ["Bundled", "Named", "Subject", "SubjectSpec"]
 
@@ -25,11 +25,11 @@ _SIZES, _PACES = (3, 4, 5, 6, 8, 10), (1, 2, 3, 4)
 class Subject(Protocol):
     """A program that can be run on numbered tasks."""
 
-    def roles(self, task: int, run: Run) -> Mapping[str, Sequence[str]]:
+    def roles(self, task: int, run: WatchedRun) -> Mapping[str, Sequence[str]]:
         """Name the agents on *task*, by what results are told by; *run* is one without a fault."""
         ...
 
-    def run(self, task: int) -> Run:
+    def run(self, task: int) -> WatchedRun:
         """Run it once, recorded."""
         ...
 
@@ -121,17 +121,17 @@ class _BundledSubject:
             pace=rng.choice(_PACES),
         )
 
-    def roles(self, task: int, run: Run) -> Mapping[str, Sequence[str]]:
+    def roles(self, task: int, run: WatchedRun) -> Mapping[str, Sequence[str]]:
         names_of: dict[str, list[str]] = {}
         for member in self._program(task).prepare().team:
             names_of.setdefault(member.role, []).append(member.name)
         return {role: names for role, names in names_of.items() if set(names) & set(run.agents)}
 
-    def run(self, task: int) -> Run:
+    def run(self, task: int) -> WatchedRun:
         self.recorder.clear()
         ended = self._program(task).run(policy_for=self.policy_for)
         if ended.is_void:
-            return Run("", None, ended.error, is_void=True)
+            return WatchedRun("", None, ended.error, is_void=True)
         spans = self.recorder.spans()
         return seen_in(spans, ended.final_text, ended.succeeded, ended.error, ran_out=ended.ran_out)
 
@@ -142,10 +142,10 @@ class _NamedSubject:
     program: UserProgram
     recorder: SpanRecorder
 
-    def roles(self, task: int, run: Run) -> Mapping[str, Sequence[str]]:
+    def roles(self, task: int, run: WatchedRun) -> Mapping[str, Sequence[str]]:
         return {name: (name,) for name in run.agents}
 
-    def run(self, task: int) -> Run:
+    def run(self, task: int) -> WatchedRun:
         self.recorder.clear()
         ran = self.program.run(self.texts[task])
         return seen_in(self.recorder.spans(), ran.answer, ran.succeeded, ran.error)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from blamespan.analysis.showing.legible import printable
 from blamespan_lab.stress.campaign import Campaign
-from blamespan_lab.stress.figures import Cell, Rate, cell, cells_by, neutralised
+from blamespan_lab.stress.figures import Rate, TrialSummary, cell, cells_by, count_neutralised
 
 __all__ = ["print_campaign", "print_comparison", "rate_text"]
 
@@ -31,7 +31,7 @@ def print_campaign(console: Console, done: Campaign, *, every: bool) -> None:
         console.width = max(console.width, _NARROWEST)
     whole = cell(done.trials)
     console.print(Text(printable(done.subject), style="bold"), soft_wrap=True)
-    for line in _told(done, whole):
+    for line in _format_trials(done, whole):
         console.print(Text(printable(line)), soft_wrap=True)
     _print(console, "agent", {key[:1]: summary for key, summary in cells_by(done.trials, "role").items()}, done, None)
     ranked = cells_by(done.trials, "kind", "role")
@@ -47,7 +47,7 @@ def print_comparison(console: Console, campaigns: Sequence[Campaign]) -> None:
     first = campaigns[0]
     for campaign in campaigns:
         whole = cell(campaign.trials)
-        withstood = "" if campaign is first else rate_text(neutralised(campaign.trials, first.trials))
+        withstood = "" if campaign is first else rate_text(count_neutralised(campaign.trials, first.trials))
         table.add_row(
             Text(printable(campaign.subject)),
             str(whole.written),
@@ -76,7 +76,7 @@ def rate_text(rate: Rate) -> str:
     return f"{100 * rate.share:.0f} ({100 * low:.0f}-{100 * high:.0f}) of {rate.n}"
 
 
-def _told(done: Campaign, whole: Cell) -> list[str]:
+def _format_trials(done: Campaign, whole: TrialSummary) -> list[str]:
     lines = [
         f"{done.tasks - len(done.failing)} of {done.tasks} tasks succeed without a fault; {whole.planned} runs with "
         f"one, in {whole.written} it could be written; {done.left_out} more were planned than the budget allows"
@@ -95,7 +95,7 @@ def _told(done: Campaign, whole: Cell) -> list[str]:
 
 
 def _print(
-    console: Console, title: str, rows: Mapping[tuple[str, ...], Cell], done: Campaign, most: int | None
+    console: Console, title: str, rows: Mapping[tuple[str, ...], TrialSummary], done: Campaign, most: int | None
 ) -> None:
     names = ("agent",) if title == "agent" else ("fault", "agent")
     outcome = "flipped %" if done.is_verified else "changed %"
@@ -106,8 +106,8 @@ def _print(
             *(Text(printable(name)) for name in key),
             str(summary.written),
             rate_text(rate),
-            Text(_counted(summary.catches)),
-            Text(printable(_counted(summary.catchers))),
+            Text(_format_counts(summary.catches)),
+            Text(printable(_format_counts(summary.catchers))),
             _steps(summary),
             f"{summary.ended.hits} of {summary.ended.n}",
         )
@@ -125,14 +125,14 @@ def _table(*names: str) -> Table:
     return table
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def _steps(summary: Cell) -> str:
+def _steps(summary: TrialSummary) -> str:
     return "" if summary.median_steps is None else f"{summary.median_steps:g}"
 
 
-def _ends(whole: Cell) -> str:
+def _ends(whole: TrialSummary) -> str:
     others = {name: count for name, count in whole.ends.items() if name != "by itself"}
-    return f"({_counted(others)})" if others else ""
+    return f"({_format_counts(others)})" if others else ""

@@ -9,12 +9,12 @@ from random import Random
 from blamespan.injecting.boundaries import Applied, Mechanism, PlannedFault
 from blamespan.injecting.injection import Injection
 from blamespan_lab.simulation.random_stream import stable_seed
-from blamespan_lab.stress.containment import Catch, Caught, Fault, caught
+from blamespan_lab.stress.containment import Catch, Caught, InjectedFault, caught
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import Subject
-from blamespan_lab.stress.watching import End, Run
+from blamespan_lab.stress.watching import End, WatchedRun
 
-__all__ = ["Clean", "Planned", "Trial", "tried"]
+__all__ = ["Clean", "FaultTrial", "Planned", "try_fault"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Clean:
         roles: Names of agents, by what results are told by.
     """
 
-    run: Run
+    run: WatchedRun
     roles: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class FaultTrial:
     """What became of a run with a fault in it.
 
     Attributes:
@@ -89,20 +89,20 @@ class Trial:
         return self.caught.how if self.caught is not None and self.succeeded else None
 
 
-def tried(subject: Subject, planned: Planned, clean: Clean, recipe: StressRecipe) -> Trial:
+def try_fault(subject: Subject, planned: Planned, clean: Clean, recipe: StressRecipe) -> FaultTrial:
     """Run *subject* with the planned fault, at one of the agent's decisions; at any if it cannot be written there."""
     rng = Random(stable_seed("stress", recipe.seed, planned.kind, planned.role, planned.task, planned.round))  # noqa: S311
     agent = rng.choice(clean.roles[planned.role])
-    run, injection = _injected(subject, planned, recipe, agent, _a_decision(clean.run, agent, rng))
+    run, injection = _run_with_fault(subject, planned, recipe, agent, _a_decision(clean.run, agent, rng))
     if not injection.applied:
-        run, injection = _injected(subject, planned, recipe, agent, None)
+        run, injection = _run_with_fault(subject, planned, recipe, agent, None)
     if not injection.applied:
         missed = injection.missed
-        return Trial(planned, missed=missed[0].reason if missed else "its probability did not come up")
+        return FaultTrial(planned, missed=missed[0].reason if missed else "its probability did not come up")
     if run.is_void:
-        return Trial(planned, missed=run.error)
+        return FaultTrial(planned, missed=run.error)
     first = injection.applied[0]
-    return Trial(
+    return FaultTrial(
         planned,
         first.operator,
         succeeded=run.succeeded,
@@ -113,9 +113,9 @@ def tried(subject: Subject, planned: Planned, clean: Clean, recipe: StressRecipe
     )
 
 
-def _injected(
+def _run_with_fault(
     subject: Subject, planned: Planned, recipe: StressRecipe, agent: str, step: int | None
-) -> tuple[Run, Injection]:
+) -> tuple[WatchedRun, Injection]:
     fault = PlannedFault(
         planned.kind,
         agent,
@@ -130,7 +130,7 @@ def _injected(
     return run, injection
 
 
-def _a_decision(run: Run, agent: str, rng: Random) -> int | None:
+def _a_decision(run: WatchedRun, agent: str, rng: Random) -> int | None:
     """Choose one of the agent's decisions, by about how many came before it: calls made at once are one."""
     numbers, decided, before = [], 0, None
     for step in run.steps:
@@ -144,10 +144,10 @@ def _a_decision(run: Run, agent: str, rng: Random) -> int | None:
     return rng.choice(numbers) if numbers else None
 
 
-def _fault(applied: Applied, run: Run) -> Fault:
+def _fault(applied: Applied, run: WatchedRun) -> InjectedFault:
     where = applied.where
     is_here = where is not None and f"{where.span.trace_id:032x}" == run.trace_id
-    return Fault(
+    return InjectedFault(
         applied.step if is_here else None,
         applied.agent,
         applied.mechanism in ("response", "tool"),

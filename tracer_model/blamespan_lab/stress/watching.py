@@ -13,7 +13,7 @@ from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["End", "Run", "SeenStep", "seen_in"]
+__all__ = ["End", "SeenStep", "WatchedRun", "seen_in"]
 
 End: TypeAlias = Literal["by itself", "at a limit", "broke", "timed out"]
 """How a run ended: by its own rule, by a limit that its fault-free twin did not reach, by an exception, or not at all
@@ -47,7 +47,7 @@ class SeenStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WatchedRun:
     """A run.
 
     Attributes:
@@ -70,19 +70,21 @@ class Run:
     is_void: bool = False
     trace_id: str = field(default="", compare=False)
 
-    def ended(self, twin: Run) -> End:
+    def ended(self, twin: WatchedRun) -> End:
         """Tell how it ended; *twin*, the same without a fault, shows which limits are its own rule."""
         if set(self.limits) - set(twin.limits):
             return "at a limit"
         return "broke" if self.error and not twin.error else "by itself"
 
 
-def seen_in(spans: Iterable[Span], answer: str, succeeded: bool | None, error: str, *, ran_out: bool = False) -> Run:
+def seen_in(
+    spans: Iterable[Span], answer: str, succeeded: bool | None, error: str, *, ran_out: bool = False
+) -> WatchedRun:
     """Make a run of what was recorded of it; of several teams in it, the one with the most steps.
 
     Args:
         spans: All that ended during the run.
-        answer: As `Run`, like the next two.
+        answer: As `WatchedRun`, like the next two.
         succeeded: Likewise.
         error: Likewise.
         ran_out: Whether it is known to have run into a limit.
@@ -94,13 +96,13 @@ def seen_in(spans: Iterable[Span], answer: str, succeeded: bool | None, error: s
     limits |= {"recursion limit"} if _LIMIT_ERRORS.search(error) else set()
     trace = _longest(spans)
     if trace is None:
-        return Run(answer, succeeded, error, limits=tuple(sorted(limits)))
+        return WatchedRun(answer, succeeded, error, limits=tuple(sorted(limits)))
     steps = tuple(
         SeenStep(step.index, step.agent, step.kind, step.content, step.inputs, trace.can_be_blamed(step))
         for step in trace.steps
     )
     agents = tuple(dict.fromkeys(step.agent for step in steps if step.is_decision))
-    return Run(answer, succeeded, error, agents, steps, tuple(sorted(limits)), trace_id=trace.trace_id)
+    return WatchedRun(answer, succeeded, error, agents, steps, tuple(sorted(limits)), trace_id=trace.trace_id)
 
 
 def _longest(spans: list[Span]) -> MessageActionTrace | None:

@@ -17,13 +17,13 @@ from blamespan.worker_processes import Channel, WorkerProcess
 from blamespan_lab.simulation.agents.endpoint import policy_from_environment
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import SubjectSpec
-from blamespan_lab.stress.trial import Clean, Planned, Trial, tried
+from blamespan_lab.stress.trial import Clean, FaultTrial, Planned, try_fault
 
-__all__ = ["Order", "Result", "Workers", "serve"]
+__all__ = ["Order", "Result", "SubjectWorkers", "serve"]
 
 Order: TypeAlias = int | tuple[Planned, Clean]
 """A task to run without a fault, or a run with one."""
-Result: TypeAlias = Clean | Trial | str
+Result: TypeAlias = Clean | FaultTrial | str
 """What became of it; for a run without a fault that did not come to an end: why."""
 
 _START_S = 120.0
@@ -33,7 +33,7 @@ _NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAP
 
 
 @dataclass
-class Workers:
+class SubjectWorkers:
     """Runs orders in processes of their own, at most *count* at once: each is held by a thread that waits for it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Workers:
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.count)
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> SubjectWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -123,7 +123,7 @@ def _result_without_answer(order: Order, end: Literal["timed out", "broke"]) -> 
     if isinstance(order, int):
         return "it timed out" if end == "timed out" else "its process ended"
     error = "" if end == "timed out" else "process ended"
-    return Trial(order[0], "unknown", succeeded=False, is_changed=True, end=end, error=error)
+    return FaultTrial(order[0], "unknown", succeeded=False, is_changed=True, end=end, error=error)
 
 
 def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
@@ -145,6 +145,6 @@ def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
                 run = subject.run(order)
                 channel.send(Clean(run, {role: tuple(names) for role, names in subject.roles(order, run).items()}))
             else:
-                channel.send(tried(subject, order[0], order[1], recipe))
+                channel.send(try_fault(subject, order[0], order[1], recipe))
         except ConfigError as error:
-            channel.send(str(error) if isinstance(order, int) else Trial(order[0], missed=str(error)))
+            channel.send(str(error) if isinstance(order, int) else FaultTrial(order[0], missed=str(error)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan_lab.feedback.evaluation import ARMS, Suite, Trial, measure
+from blamespan_lab.feedback.evaluation import ARMS, Suite, SuiteTrial, measure
 from blamespan_lab.feedback.heeding import HeedfulPolicy
 from blamespan_lab.feedback.writing import Feedback, with_feedback
 from blamespan_lab.simulation.agents.policy import InputMessage
@@ -24,7 +24,7 @@ def blaming(agent: str | None) -> str:
 
 def erring(told: str, heed: float) -> dict[str, int]:
     """Run a team that errs a lot; counts each agent's mistakes."""
-    trial = Trial(CHAIN, heed, stubborn=1.0)
+    trial = SuiteTrial(CHAIN, heed, stubborn=1.0)
     trial.run(with_feedback(CHAIN.task().question, told))
     counts: dict[str, int] = {}
     for decision in trial.outcomes[0].decisions:

@@ -13,7 +13,7 @@ from blamespan_lab.stress.campaign import Campaign, campaign, planned
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import Bundled, Named, SubjectSpec
 from blamespan_lab.stress.trial import Clean
-from blamespan_lab.stress.watching import Run
+from blamespan_lab.stress.watching import WatchedRun
 from tests.tracer_model.lab.faults.test_manipulator import served
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # most start processes that import both frameworks
@@ -33,7 +33,7 @@ def stressed(spec: SubjectSpec, recipe: StressRecipe, *, count: int = 1) -> Camp
 
 
 def clean(*roles: str) -> Clean:
-    return Clean(Run("48", True), {role: (role,) for role in roles})
+    return Clean(WatchedRun("48", True), {role: (role,) for role in roles})
 
 
 def test_each_round_reaches_every_kind_at_every_agent() -> None:

@@ -20,7 +20,7 @@ from blamespan_lab.stress.containment import Caught
 from blamespan_lab.stress.page import page
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.table import print_campaign, print_comparison
-from blamespan_lab.stress.trial import Planned, Trial
+from blamespan_lab.stress.trial import FaultTrial, Planned
 
 ROOT = Path(__file__).parents[4]
 HOSTILE = "\"><script>alert('x')</script>\x1b[31m<img src=//evil>\u202e[bold]"
@@ -29,16 +29,16 @@ HOSTILE = "\"><script>alert('x')</script>\x1b[31m<img src=//evil>\u202e[bold]"
 def done(*, is_verified: bool = True, name: str = "team") -> Campaign:
     """Make a campaign in which every text is hostile."""
     trials = (
-        Trial(
+        FaultTrial(
             Planned("aegis:FM-3.2", "response", HOSTILE, 0, 0), HOSTILE, succeeded=False, is_changed=True, error=HOSTILE
         ),
-        Trial(
+        FaultTrial(
             Planned("blamespan:X1", "response", "solver", 0, 0),
             "x",
             succeeded=True,
             caught=Caught(HOSTILE, "objection", 1),
         ),
-        Trial(Planned("blamespan:X4", "tool", "solver", 0, 0), missed=HOSTILE),
+        FaultTrial(Planned("blamespan:X4", "tool", "solver", 0, 0), missed=HOSTILE),
     )
     return Campaign(name + HOSTILE, StressRecipe("mine"), 2, {1: HOSTILE}, is_verified, trials, 5)
 

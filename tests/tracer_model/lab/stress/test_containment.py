@@ -6,18 +6,18 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.stress.containment import Caught, Fault, caught
-from blamespan_lab.stress.watching import Run, SeenStep
+from blamespan_lab.stress.containment import Caught, InjectedFault, caught
+from blamespan_lab.stress.watching import SeenStep, WatchedRun
 from blamespan_lab.wordings import choose_alternatives
 from blamespan_lab.wordings.banks import STATEMENTS, TALK
 
 PLAN, WORK, WRONG = "Look it up.", "The fee is 48 euros.", "The fee is 84 euros."
-FAULT = Fault(1, "worker", True, WORK, WRONG)
+FAULT = InjectedFault(1, "worker", True, WORK, WRONG)
 Drawn = tuple[str, str, str, tuple[int, ...]]
 
 
-def run(*steps: Drawn) -> Run:
-    return Run(
+def run(*steps: Drawn) -> WatchedRun:
+    return WatchedRun(
         "48",
         True,
         steps=tuple(
@@ -109,7 +109,9 @@ def test_faulty_instructions_are_followed_by_what_they_make_an_agent_say() -> No
     clean = run(plan, ("worker", "message", WORK, (0,)))
     faulty = run(plan, ("worker", "message", WRONG, (0,)), ("judge", "message", "It is 48 euros.", (1,)))
 
-    assert caught(faulty, clean, Fault(1, "worker", False, "Check.", "Trust.")) == Caught("judge", "re-derivation", 1)
+    assert caught(faulty, clean, InjectedFault(1, "worker", False, "Check.", "Trust.")) == Caught(
+        "judge", "re-derivation", 1
+    )
 
 
 @pytest.mark.parametrize("step", [None, -1, 99])
@@ -117,7 +119,7 @@ def test_fault_in_no_step_is_not_looked_for(step: int | None) -> None:
     """Without a place in the run nobody can have heard of it."""
     only = run(("planner", "message", PLAN, ()))
 
-    assert caught(only, only, Fault(step, "planner", True, "a 1", "b 2")) == Caught("", "ignored", None)
+    assert caught(only, only, InjectedFault(step, "planner", True, "a 1", "b 2")) == Caught("", "ignored", None)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,18 @@ import pytest
 
 from blamespan.injecting.boundaries import Mechanism
 from blamespan_lab.stress.containment import Caught
-from blamespan_lab.stress.figures import Rate, cell, cells_by, neutralised
-from blamespan_lab.stress.trial import Planned, Trial
+from blamespan_lab.stress.figures import Rate, cell, cells_by, count_neutralised
+from blamespan_lab.stress.trial import FaultTrial, Planned
 
 
-def trial(succeeded: bool | None, *, task: int = 0, role: str = "solver", how: str = "", missed: str = "") -> Trial:
+def trial(
+    succeeded: bool | None, *, task: int = 0, role: str = "solver", how: str = "", missed: str = ""
+) -> FaultTrial:
     mechanism: Mechanism = "response"
     found = Caught("verifier" if how != "ignored" else "", how, 2 if how != "ignored" else None) if how else None  # type: ignore[arg-type]
-    return Trial(Planned("aegis:FM-3.2", mechanism, role, task, 0), "x", missed, succeeded, not succeeded, caught=found)
+    return FaultTrial(
+        Planned("aegis:FM-3.2", mechanism, role, task, 0), "x", missed, succeeded, not succeeded, caught=found
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ def test_faults_that_broke_one_team_are_looked_for_in_another() -> None:
     chain = [trial(False, task=task) for task in range(4)] + [trial(True, task=4)]
     loop = [trial(True, task=0), trial(True, task=1), trial(False, task=2), trial(None, task=3, missed="no")]
 
-    assert neutralised([*loop, trial(True, task=4)], chain) == Rate(2, 3)
+    assert count_neutralised([*loop, trial(True, task=4)], chain) == Rate(2, 3)
 
 
 def test_cells_hold_every_trial_once() -> None:

@@ -42,7 +42,7 @@ from blamespan_tracer.causal.contrastive.model import ContrastiveModel, LossWeig
 from blamespan_tracer.causal.contrastive.turns import CODES, TurnRun, collate, turn_runs
 from blamespan_tracer.causal.loading import Tokenizer, load_tokenizer
 
-__all__ = ["HeldOut", "Trained", "train_contrastive", "train_contrastive_on"]
+__all__ = ["ContrastiveFigures", "TrainedEncoder", "train_contrastive", "train_contrastive_on"]
 
 _LOG_EVERY = 5
 _THRESHOLDS = [step / 50 for step in range(1, 50)]
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class ContrastiveFigures:
     """Micro-F1 on held-out tasks, percent; the threshold was chosen on the same runs, which flatters.
 
     `guess` is what naming every agent with the commonest error gets of pairs.
@@ -66,16 +66,16 @@ class HeldOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedEncoder:
     """What training made, and how the loss went: means of the first and of the last fifth."""
 
     folder: Path
     first_loss: float
     last_loss: float
-    held_out: HeldOut
+    held_out: ContrastiveFigures
 
 
-def train_contrastive(recipe: ContrastiveRecipe, data: Path, out: Path) -> Trained:
+def train_contrastive(recipe: ContrastiveRecipe, data: Path, out: Path) -> TrainedEncoder:
     """Train by *recipe* on the runs under *data*; leave recipe, metrics and weights in *out*.
 
     Raises:
@@ -96,7 +96,7 @@ def train_contrastive(recipe: ContrastiveRecipe, data: Path, out: Path) -> Train
 
 def train_contrastive_on(
     fitted: Sequence[TurnRun], held_out: Sequence[TurnRun], recipe: ContrastiveRecipe, out: Path
-) -> Trained:
+) -> TrainedEncoder:
     """Train on runs in memory, *held* ones kept for the threshold and figures."""
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(recipe.seed)
@@ -114,14 +114,14 @@ def train_contrastive_on(
         model,
         _arguments(recipe, out),
         data_collator=lambda runs: collate(runs, tokenizer, recipe.data.turn_tokens),
-        train_dataset=_Runs(fitted),
+        train_dataset=_TurnRuns(fitted),
         callbacks=[ledger],
     )
     trainer.remove_callback(PrinterCallback)
     checkpoint = get_last_checkpoint(str(out / "checkpoints")) if (out / "checkpoints").is_dir() else None
     trainer.train(resume_from_checkpoint=checkpoint)
     model = model.cpu().eval()
-    figures = _measured(model, tokenizer, held_out, recipe)
+    figures = _measure(model, tokenizer, held_out, recipe)
     folder = out / "model"
     folder.mkdir(exist_ok=True)
     tokenizer.save_pretrained(folder)
@@ -131,10 +131,10 @@ def train_contrastive_on(
     (folder / ABOUT_FILE).write_text(json.dumps(about) + "\n", encoding="utf-8")
     with (out / METRICS).open("a", encoding="utf-8") as file:
         file.write(json.dumps({"held_out": asdict(figures)}) + "\n")
-    return Trained(folder, *ledger.ends("loss"), figures)
+    return TrainedEncoder(folder, *ledger.ends("loss"), figures)
 
 
-class _Runs(Dataset[TurnRun]):
+class _TurnRuns(Dataset[TurnRun]):
     def __init__(self, runs: Sequence[TurnRun]) -> None:
         self._runs = runs
 
@@ -224,9 +224,9 @@ def _word_pieces(runs: Sequence[TurnRun], size: TinyEncoder, n_tokens: int) -> T
 
 
 @torch.inference_mode()
-def _measured(
+def _measure(
     model: ContrastiveModel, tokenizer: Tokenizer, held_out: Sequence[TurnRun], recipe: ContrastiveRecipe
-) -> HeldOut:
+) -> ContrastiveFigures:
     labels, chances = [run.pairs for run in held_out], []
     for run in held_out:
         batch = collate([run], tokenizer, recipe.data.turn_tokens)
@@ -241,7 +241,7 @@ def _measured(
     counts = [sum((agent, code) in pairs for pairs in labels for agent in range(64)) for code in range(len(CODES))]
     commonest = counts.index(max(counts))
     everybody = [frozenset((agent, commonest) for agent in range(len(run.names))) for run in held_out]
-    return HeldOut(
+    return ContrastiveFigures(
         n=len(held_out),
         pair=f1(labels, answered).micro_f1,
         agent=f1([{a for a, _ in pairs} for pairs in labels], [{a for a, _ in pairs} for pairs in answered]).micro_f1,
