@@ -34,6 +34,7 @@ from blamespan import conventions as words
 from blamespan.errors import ConfigError
 from blamespan.instrumenting.guard import guard
 from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
+from blamespan.pipeline import AttributedTrace
 from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
@@ -41,7 +42,7 @@ from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
 from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
-from blamespan_collector.judging.annotator import Annotator, Verdict, digest_of
+from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.local_runs import LocalRuns, embedded_store, stored_spans
 from blamespan_collector.run_notices import RunNotices, is_quiet, shown_id
 from blamespan_collector.settings import Limits
@@ -438,23 +439,22 @@ class _GoingOut:
         verdicts = dict(zip(map(id, chosen), self._annotator.attribute([part.items for part in chosen]), strict=True))
         spans: list[OurSpan] = []
         for part in parts:
-            verdict = verdicts.get(id(part), Verdict())
+            verdict = verdicts.get(id(part), AttributedTrace())
             spans += self._kept_as_judged(part, verdict)
         for part in late:
             spans += self._judged_again(part)
         self._export(spans)
 
-    def _kept_as_judged(self, part: Part[OurSpan], verdict: Verdict) -> Sequence[OurSpan]:
+    def _kept_as_judged(self, part: Part[OurSpan], verdict: AttributedTrace) -> Sequence[OurSpan]:
         """Write a verdict on the spans of a part, and remember them if agents took part."""
         is_complete = part.reason == "complete"
         spans = verdict.on(part.items, is_complete=is_complete)
-        if verdict.runs or verdict.reason is not None:
-            digests = frozenset(map(digest_of, verdict.runs))
-            self._keep(part.trace_id, spans, digests=digests, revision=0, is_complete=is_complete)
+        if verdict.runs or verdict.has_failed:
+            self._keep(part.trace_id, spans, digests=verdict.digests(), revision=0, is_complete=is_complete)
             self._tell(verdict)
         return [*spans, *self._on_earlier_parts(verdict)]
 
-    def _on_earlier_parts(self, verdict: Verdict) -> Sequence[OurSpan]:
+    def _on_earlier_parts(self, verdict: AttributedTrace) -> Sequence[OurSpan]:
         """Return what the verdict on a run that went on says in the traces of its earlier parts, kept there, too."""
         spans = verdict.on_earlier_parts()
         for span in spans:
@@ -487,12 +487,11 @@ class _GoingOut:
             return part.items
         revision = before.revision + 1
         [verdict] = self._annotator.attribute([[*before.spans(), *part.items]], revision=revision)
-        digests = frozenset(map(digest_of, verdict.runs))
-        news = Verdict([item for item in verdict.runs if digest_of(item) not in before.digests])
+        news = verdict.news(before.digests)
         made = news.beside(is_complete=is_complete)
         self._keep(
             *(part.trace_id, [*part.items, *made]),
-            digests=digests or before.digests,
+            digests=verdict.digests() or before.digests,
             revision=revision if made else before.revision,
             is_complete=is_complete,
         )
@@ -507,7 +506,7 @@ class _GoingOut:
         if self._kept is not None:
             self._kept.keep(payloads)
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _tell(self, verdict: AttributedTrace) -> None:
         if self._notices is not None:
             with guard("embedded: write about a run"):
                 for item in verdict.runs:

@@ -1,26 +1,69 @@
-"""The core of every line, live or offline: the spans of a trace in, the same spans with verdicts out."""
+"""The core of every driver: spans, or runs that an importer read, in; traces, verdicts and annotations out.
+
+    spans ── attribute_traces: split, rebuild ──┐
+                                                ├── attribute_parts: join, ask the tracer, part ──> verdicts
+    runs of an importer (rebuilt there already) ┘
+    AttributedTrace.annotations: verdicts ──> attributes of spans
+
+The collector and the embedded mode enter with spans, the offline line with an importer's runs. What rebuilding or the
+tracer raises on a run costs that run alone: it has a `FailedRun`, or the exception, in place of a verdict.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import partial
+from typing import Protocol, TypeAlias, TypeVar
 
-from blamespan.annotate import annotate
-from blamespan.attribution import Attribution
-from blamespan.errors import MalformedTrace
-from blamespan.rebuilding.continuing import WAITS, earlier_parts, is_waiting, join_parts, part_of_verdict
-from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan import conventions as words
+from blamespan.annotate import cut, verdict_attributes, verdict_span
+from blamespan.attribution import Attribution, TracerIdentity
+from blamespan.errors import BlamespanError, MalformedTrace
+from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
 from blamespan.rebuilding.runs import Run, split_runs
-from blamespan.spans import Span
-from blamespan.trace import MessageActionTrace
+from blamespan.spans import Attributes, Span
+from blamespan.trace import AttributeValue, MessageActionTrace
 from blamespan.tracers import Tracer
 
-__all__ = ["AttributedRun", "annotate_traces", "attribute_runs", "attribute_traces"]
+__all__ = [
+    "AttributedRun",
+    "AttributedTrace",
+    "FailedRun",
+    "annotate_traces",
+    "attribute_parts",
+    "attribute_runs",
+    "attribute_traces",
+    "format_error",
+]
 
+_logger = logging.getLogger("blamespan")
+
+_Value = TypeVar("_Value")
 
 SpansOf: TypeAlias = Callable[[str], Sequence[Span]]
-"""Returns the spans of a trace by its id; nothing where they are not to be had."""
+"""Returns the spans of a trace by its id; nothing where they are gone."""
+
+
+class RunInParts(Protocol):
+    """A run, rebuilt, with what the tracer has to know beside it: a `RebuiltRun`, or an importer's `RecordedRun`."""
+
+    @property
+    def trace(self) -> MessageActionTrace:
+        """The run, or its last part."""
+        ...
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has stopped to wait for an answer from outside."""
+        ...
+
+    @property
+    def earlier(self) -> tuple[MessageActionTrace, ...]:
+        """The parts before it, the first one first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,82 +83,215 @@ class AttributedRun:
     attribution: Attribution
     earlier: tuple[AttributedRun, ...] = ()
 
+    def digest(self) -> bytes:
+        """Sum up the verdict, without its revision: the same where nothing changed."""
+        verdicts = [replace(part.attribution, revision=0) for part in (self, *self.earlier)]
+        return hashlib.blake2b(repr(verdicts).encode("utf-8", "replace"), digest_size=8).digest()
+
+    def at_revision(self, revision: int) -> AttributedRun:
+        """Copy it as that revision; what it says of earlier parts comes after what was said there before."""
+        earlier = tuple(
+            replace(part, attribution=replace(part.attribution, revision=revision + 1)) for part in self.earlier
+        )
+        return replace(self, attribution=replace(self.attribution, revision=revision), earlier=earlier)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """One run without a verdict, because rebuilding it or the tracer raised.
+
+    Attributes:
+        run: Its spans.
+        error: What was raised.
+    """
+
+    run: Run
+    error: Exception
+
+    @property
+    def reason(self) -> str:
+        """Why it has no verdict, as its root's span says it."""
+        return f"could not be attributed: {format_error(self.error)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedTrace:
+    """What became of one trace.
+
+    Attributes:
+        runs: Its runs with their verdicts, first to start first.
+        failures: Its runs on which something broke.
+        reason: Why the trace as a whole has no verdict, though it should have one.
+        tracer: Who was asked, for what has no verdict; None where no tracer could be loaded.
+    """
+
+    runs: Sequence[AttributedRun] = ()
+    failures: Sequence[FailedRun] = ()
+    reason: str | None = None
+    tracer: TracerIdentity | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a run that should have a verdict has none."""
+        return self.reason is not None or bool(self.failures)
+
+    def annotations(self, spans: Sequence[Span], *, is_complete: bool) -> dict[str, Attributes]:
+        """List what it adds to the trace's spans, by span id.
+
+        Args:
+            spans: Of the whole trace.
+            is_complete: Whether its run has ended, rather than fallen silent.
+        """
+        if self.reason is not None:
+            return self._abstentions(spans, self.reason)
+        by_span: dict[str, Attributes] = {}
+        for item in self.runs:
+            by_span.update(verdict_attributes(item.run, item.attribution))
+            if item.earlier and item.run.root is not None:
+                root_id = item.run.root.span_id
+                by_span[root_id] = {**by_span.get(root_id, {}), **_earlier_attributes(item)}
+        if not is_complete:
+            by_span = {span_id: _mark_partial(attributes) for span_id, attributes in by_span.items()}
+        return by_span | {
+            failure.run.root.span_id: self._abstention(failure.reason) for failure in self.failures if failure.run.root
+        }
+
+    def on(self, spans: Sequence[Span], *, is_complete: bool) -> list[Span]:
+        """Write it onto the trace's spans; same order, the same objects where nothing is added."""
+        by_span = self.annotations(spans, is_complete=is_complete)
+        return [span.with_attributes(by_span.get(span.span_id, {})) for span in spans]
+
+    def beside(self, *, is_complete: bool) -> list[Span]:
+        """Make the spans that stand for it beside spans that are out already: one for each run."""
+        spans: list[Span] = []
+        for item in self.runs:
+            span = verdict_span(item.run, item.attribution)
+            attributes = {**span.attributes, **_earlier_attributes(item)} if item.earlier else span.attributes
+            spans.append(span.with_attributes(attributes if is_complete else _mark_partial(attributes)))
+        return spans
+
+    def on_earlier_parts(self) -> list[Span]:
+        """Make the spans that stand for it in the traces of earlier parts.
+
+        They are those of the part that holds the decisive step; where another verdict stood there before, of each part.
+        """
+        return [
+            verdict_span(part.run, part.attribution)
+            for item in self.runs
+            for part in item.earlier
+            if part.attribution.abstained is None or item.attribution.revision > 0
+        ]
+
+    def digests(self) -> frozenset[bytes]:
+        """Sum up the verdicts on its runs."""
+        return frozenset(item.digest() for item in self.runs)
+
+    def news(self, known: frozenset[bytes]) -> AttributedTrace:
+        """Keep the runs with verdicts whose digests are not *known*."""
+        return AttributedTrace([item for item in self.runs if item.digest() not in known])
+
+    def at_revision(self, revision: int) -> AttributedTrace:
+        """Copy it with all its verdicts as that revision."""
+        return replace(self, runs=[item.at_revision(revision) for item in self.runs])
+
+    def _abstentions(self, spans: Sequence[Span], reason: str) -> dict[str, Attributes]:
+        """Write on the root of every run why it has no verdict; where even that fails, write nothing."""
+        try:
+            return {run.root.span_id: self._abstention(reason) for run in split_runs(spans) if run.root}
+        except Exception:
+            _logger.error("could not mark trace %s as without verdict", spans[0].trace_id, exc_info=True)
+            return {}
+
+    def _abstention(self, reason: str) -> Attributes:
+        """Make the attributes that tell why there is no verdict, and who was asked."""
+        attributes: dict[str, AttributeValue] = {words.ABSTAINED: cut(reason)}
+        if self.tracer is not None:
+            attributes[words.TRACER_NAME] = cut(self.tracer.name)
+            attributes[words.TRACER_VERSION] = cut(self.tracer.version)
+        return attributes
+
+
+def attribute_parts(runs: Sequence[RunInParts], tracer: Tracer) -> list[tuple[Attribution, ...] | Exception]:
+    """Ask the tracer about each run, all in one batch; same order. Nothing is raised.
+
+    A run that waits for an answer gets no verdict, unless its outcome is known. One that goes on from there is judged
+    with its earlier parts, as one run.
+
+    Returns:
+        For each run what the verdict says of it, last, and of the earlier parts it was judged with, before; the
+        exception where joining its parts or the tracer raised.
+    """
+    traces = [None if _waits_for_answer(run) else _try(partial(_join, run)) for run in runs]
+    verdicts = iter(_ask(tracer, [trace for trace in traces if isinstance(trace, MessageActionTrace)]))
+    answers: list[tuple[Attribution, ...] | Exception] = []
+    for run, trace in zip(runs, traces, strict=True):
+        if trace is None:
+            answers.append((Attribution.abstain(run.trace, WAITS, tracer.identity),))
+            continue
+        verdict = next(verdicts) if isinstance(trace, MessageActionTrace) else trace
+        answers.append(verdict if isinstance(verdict, Exception) else _try(partial(_part, verdict, run)))
+    return answers
+
 
 def attribute_runs(
     runs: Sequence[Run], tracer: Tracer, *, revision: int = 0, spans_of: SpansOf | None = None
-) -> list[AttributedRun]:
-    """Rebuild and attribute each run, all in one batch; same order.
-
-    A run that waits for an answer gets no verdict, unless its outcome is known. One that goes on from there is judged
-    with what was before it.
+) -> list[AttributedRun | FailedRun]:
+    """Rebuild and attribute each run, all in one batch; same order. Nothing is raised.
 
     Args:
         runs: Of any traces.
         tracer: Who judges.
         revision: Of the verdicts.
-        spans_of: Where earlier parts of a run are found, beside *runs* themselves.
+        spans_of: Where earlier parts of a run are looked up, beside *runs* themselves.
     """
-    traces = [rebuild_run(run) for run in runs]
-    waiting = [is_waiting(run) and trace.outcome == "unknown" for run, trace in zip(runs, traces, strict=True)]
-    find = _among(runs, spans_of)
-    earlier = [[] if waits else earlier_parts(run, find) for run, waits in zip(runs, waiting, strict=True)]
-    parts = [[*map(rebuild_run, before), trace] for before, trace in zip(earlier, traces, strict=True)]
-    asked = [_joined(of_run) for of_run, waits in zip(parts, waiting, strict=True) if not waits]
-    verdicts = iter(tracer.attribute(asked) if asked else [])
-    judged: list[AttributedRun] = []
-    for run, before, of_run, waits in zip(runs, earlier, parts, waiting, strict=True):
-        verdict = Attribution.abstain(of_run[-1], WAITS, tracer.identity) if waits else next(verdicts)
-        verdict = replace(verdict, revision=revision)
-        if len(verdict.steps) == len(of_run[-1].steps):
-            judged.append(AttributedRun(run, of_run[-1], verdict))  # alone
+    look_up = _look_up_among(runs, spans_of)
+    rebuilt = [_try(partial(rebuild_with_earlier, run, look_up)) for run in runs]
+    answers = iter(attribute_parts([item for item in rebuilt if not isinstance(item, Exception)], tracer))
+    attributed: list[AttributedRun | FailedRun] = []
+    for run, item in zip(runs, rebuilt, strict=True):
+        if isinstance(item, Exception):
+            attributed.append(FailedRun(run, item))
             continue
-        said = [part_of_verdict(verdict, of_run, number) for number in range(len(of_run))]
-        sides = tuple(
-            AttributedRun(part, trace, replace(of_part, revision=revision + 1))
-            for part, trace, of_part in zip(before, of_run, said, strict=False)
-        )
-        judged.append(AttributedRun(run, of_run[-1], said[-1], sides))
-    return judged
-
-
-def _among(runs: Sequence[Run], spans_of: SpansOf | None) -> SpansOf:
-    """Look for the spans of a trace among *runs*, then where *spans_of* does."""
-    by_trace: dict[str, list[Span]] = {}
-    for run in runs:
-        by_trace.setdefault(run.spans[0].trace_id, []).extend(run.spans)
-
-    def find(trace_id: str) -> Sequence[Span]:
-        return by_trace.get(trace_id) or (spans_of(trace_id) if spans_of is not None else ())
-
-    return find
-
-
-def _joined(parts: Sequence[MessageActionTrace]) -> MessageActionTrace:
-    """Join the parts of a run; the last one alone where they cannot be joined, as with ids that come again."""
-    try:
-        return join_parts(parts) if len(parts) > 1 else parts[-1]
-    except MalformedTrace:
-        return parts[-1]
+        verdicts = next(answers)
+        if isinstance(verdicts, Exception):
+            attributed.append(FailedRun(run, verdicts))
+            continue
+        parts = [
+            AttributedRun(part, trace, verdict)
+            for part, trace, verdict in zip(item.earlier_runs, item.earlier, verdicts[:-1], strict=False)
+        ]
+        attributed.append(AttributedRun(run, item.trace, verdicts[-1], tuple(parts)).at_revision(revision))
+    return attributed
 
 
 def attribute_traces(
     traces: Sequence[Sequence[Span]], tracer: Tracer, *, revision: int = 0, spans_of: SpansOf | None = None
-) -> list[list[AttributedRun]]:
-    """Attribute every run in every trace, in one batch.
+) -> list[AttributedTrace]:
+    """Attribute every run in every trace, in one batch; same order. Nothing is raised.
 
     Args:
         traces: Their spans.
         tracer: Who judges.
         revision: Of the verdicts.
-        spans_of: Where earlier parts of a run are found, as for `attribute_runs`.
-
-    Returns:
-        Per trace its runs, first to start first; empty where it has none.
+        spans_of: Where earlier parts of a run are looked up, as for `attribute_runs`.
     """
-    runs = [split_runs(spans) for spans in traces]
-    every = [run for of_trace in runs for run in of_trace]
-    done = iter(attribute_runs(every, tracer, revision=revision, spans_of=spans_of))
-    return [[next(done) for _ in of_trace] for of_trace in runs]
+    runs_of_traces = [_try(partial(split_runs, spans)) for spans in traces]
+    runs = [run for runs in runs_of_traces if not isinstance(runs, Exception) for run in runs]
+    attributed = iter(attribute_runs(runs, tracer, revision=revision, spans_of=spans_of))
+    answers: list[AttributedTrace] = []
+    for spans, own in zip(traces, runs_of_traces, strict=True):
+        if isinstance(own, Exception):
+            answers.append(AttributedTrace((), [FailedRun(Run(None, tuple(spans)), own)], None, tracer.identity))
+            continue
+        items = [next(attributed) for _ in own]
+        answers.append(
+            AttributedTrace(
+                [item for item in items if isinstance(item, AttributedRun)],
+                [item for item in items if isinstance(item, FailedRun)],
+                tracer=tracer.identity,
+            )
+        )
+    return answers
 
 
 def annotate_traces(traces: Iterable[Iterable[Span]], tracer: Tracer) -> list[list[Span]]:
@@ -124,10 +300,89 @@ def annotate_traces(traces: Iterable[Iterable[Span]], tracer: Tracer) -> list[li
     Returns:
         Per trace its spans in their order. A trace without a run comes back as it was.
     """
-    held = [list(spans) for spans in traces]
-    done = attribute_traces(held, tracer)
-    found: list[list[Span]] = []
-    for spans, runs in zip(held, done, strict=True):
-        annotated = {span.span_id: span for item in runs for span in annotate(item.run, item.attribution)}
-        found.append([annotated.get(span.span_id, span) for span in spans])
-    return found
+    spans_of_traces = [list(spans) for spans in traces]
+    attributed = attribute_traces(spans_of_traces, tracer)
+    return [item.on(spans, is_complete=True) for item, spans in zip(attributed, spans_of_traces, strict=True)]
+
+
+def format_error(error: Exception) -> str:
+    """Write an error in one line without control characters: it may quote a trace."""
+    text = str(error) if isinstance(error, BlamespanError) else f"{type(error).__name__}: {error}"
+    return "".join(character if character.isprintable() else " " for character in cut(text, 500))
+
+
+def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution | Exception]:
+    """Ask for verdicts in one batch; where that raises, for each alone, so that no run costs another its verdict.
+
+    Each alone and not in halves: a tracer that hangs on one run is waited for twice and no more.
+    """
+    if not traces:
+        return []
+    try:
+        verdicts = tracer.attribute(traces)
+        if len(verdicts) != len(traces):
+            raise ValueError(f"expected {len(traces)} verdicts, got {len(verdicts)}")
+    except Exception as error:  # an installed tracer is third-party code
+        if len(traces) == 1:
+            return [error]
+        return [answer for trace in traces for answer in _ask(tracer, [trace])]
+    return list(verdicts)
+
+
+def _waits_for_answer(run: RunInParts) -> bool:
+    """Check whether a run is judged only with the one that goes on from it."""
+    return run.waits and run.trace.outcome == "unknown"
+
+
+def _join(run: RunInParts) -> MessageActionTrace:
+    """Join the parts of a run; the last one alone where they cannot be joined, as with ids that come again."""
+    try:
+        return join_parts([*run.earlier, run.trace]) if run.earlier else run.trace
+    except MalformedTrace:
+        return run.trace
+
+
+def _part(verdict: Attribution, run: RunInParts) -> tuple[Attribution, ...]:
+    """Part a verdict as the run is parted; a verdict on the last part alone stays as it is."""
+    if len(verdict.steps) == len(run.trace.steps):
+        return (verdict,)
+    parts = [*run.earlier, run.trace]
+    step_count = sum(len(part.steps) for part in parts)
+    if verdict.abstained is None and len(verdict.steps) != step_count:
+        raise ValueError(f"expected a verdict on {step_count} steps, got one on {len(verdict.steps)}")
+    return tuple(part_of_verdict(verdict, parts, number) for number in range(len(parts)))
+
+
+def _look_up_among(runs: Sequence[Run], spans_of: SpansOf | None) -> SpansOf:
+    """Look up the spans of a trace among *runs*, then where *spans_of* does."""
+    by_trace: dict[str, list[Span]] = {}
+    for run in runs:
+        by_trace.setdefault(run.spans[0].trace_id, []).extend(run.spans)
+
+    def look_up(trace_id: str) -> Sequence[Span]:
+        return by_trace.get(trace_id) or (spans_of(trace_id) if spans_of is not None else ())
+
+    return look_up
+
+
+def _try(call: Callable[[], _Value]) -> _Value | Exception:
+    """Return what *call* returns or raises: what came from outside may break anything, and costs its run alone."""
+    try:
+        return call()
+    except Exception as error:
+        return error
+
+
+def _earlier_attributes(item: AttributedRun) -> Attributes:
+    """Make the attributes that name the parts a run was judged with, and the task of the first one."""
+    attributes: dict[str, AttributeValue] = {
+        words.RUN_JUDGED_AFTER: tuple(part.trace.trace_id for part in item.earlier)
+    }
+    if item.earlier[0].trace.task:
+        attributes[words.RUN_TASK] = item.earlier[0].trace.task
+    return attributes
+
+
+def _mark_partial(attributes: Attributes) -> Attributes:
+    """Add to a verdict that it stands on an incomplete run."""
+    return {**attributes, words.PARTIAL: True} if words.TRACER_NAME in attributes else attributes

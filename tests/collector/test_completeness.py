@@ -148,8 +148,8 @@ def test_last_word_on_every_run_is_the_one_on_all_of_it(tmp_path: Path, seed: in
             before = sent[span.trace_id, span.span_id]
             assert before.attributes.items() <= span.attributes.items()
             assert (span.start_ns, span.end_ns, span.parent_id) == (before.start_ns, before.end_ns, before.parent_id)
-    for spans, runs in zip(attack.traces, attribute_traces(attack.traces, attack.tracer), strict=True):
-        for item in runs:
+    for spans, attributed in zip(attack.traces, attribute_traces(attack.traces, attack.tracer), strict=True):
+        for item in attributed.runs:
             if item.attribution.decisive_step is not None:
                 step = item.attribution.steps[item.attribution.decisive_step]
                 members = {span.span_id for span in item.run.spans}
@@ -173,7 +173,7 @@ def test_part_of_a_run_that_waited_apart_from_the_rest_is_judged_with_it(tmp_pat
         until(lambda: is_at_rest(one))
     (wanted,) = [
         item.attribution.steps[item.attribution.decisive_step].span_id
-        for item in attribute_traces([[under, *first, late, *second]], tracer)[0]
+        for item in attribute_traces([[under, *first, late, *second]], tracer)[0].runs
         if item.run.root is not None
         and item.run.root.span_id == second[0].span_id
         and item.attribution.decisive_step is not None

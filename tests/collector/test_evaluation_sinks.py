@@ -30,8 +30,8 @@ ROOT, STEP = run(1)[0].span_id, run(1)[1].span_id
 
 
 def told(number: int = 1, revision: int = 0) -> bytes:
-    (runs,) = attribute_traces([run(number)], FirstStepTracer(), revision=revision)
-    return write_evaluations(evaluations(runs))
+    [attributed] = attribute_traces([run(number)], FirstStepTracer(), revision=revision)
+    return write_evaluations(evaluations(attributed.runs))
 
 
 @dataclass

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from blamespan import conventions as words
-from blamespan.annotate import is_verdict_word, received_word, verdict_span
+from blamespan.annotate import is_verdict_word, received_word
 from blamespan.attribution import Attribution
 from blamespan.otlp import request_to_json
 from blamespan.pipeline import annotate_traces, attribute_traces
@@ -201,8 +201,8 @@ def test_spans_without_a_verdict_carry_nobodys(tmp_path: Path) -> None:
 def test_later_verdict_of_another_collector_is_no_verdict_here(tmp_path: Path) -> None:
     """A span that stood for a verdict goes on under its id, renamed, and changes nothing in ours."""
     sink, plain = MemorySink("sink"), MemorySink("plain")
-    [[judged]] = attribute_traces([run(1)], LastStepsTracer())
-    theirs = verdict_span(judged.run, judged.attribution)
+    [attributed] = attribute_traces([run(1)], LastStepsTracer())
+    [theirs] = attributed.beside(is_complete=True)
     with working(tmp_path / "with", sink) as collector:
         collector.take([*run(1), theirs])
         until(lambda: sink.spans)

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from blamespan import conventions as words
-from blamespan.annotate import verdict_span
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import attribute_traces
 from blamespan_collector.page import page_application
@@ -184,8 +183,8 @@ async def test_half_a_run_says_partial(tmp_path: Path) -> None:
 async def test_later_verdict_is_shown(tmp_path: Path) -> None:
     """A verdict that came when the spans were out already stands above them."""
     [spans] = annotated(talk(1))
-    [[item]] = attribute_traces([spans], LastStepsTracer(), revision=2)
-    store = stored(tmp_path / "runs.db", spans, [verdict_span(item.run, item.attribution)])
+    [attributed] = attribute_traces([spans], LastStepsTracer(), revision=2)
+    store = stored(tmp_path / "runs.db", spans, attributed.beside(is_complete=True))
     said = Document((await got(store, f"/run/{1:032x}")).text).said
 
     assert "Judged again with what came later (revision 2): reviewer at step 2 : Incorrect verification" in said

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from blamespan import conventions as words
-from blamespan.annotate import verdict_span
 from blamespan.errors import ConfigError
 from blamespan.pipeline import attribute_traces
 from blamespan.spans import Span
@@ -84,8 +83,8 @@ def test_half_a_run_says_so(tmp_path: Path) -> None:
 def test_later_verdict_counts(tmp_path: Path) -> None:
     """A verdict that comes as a span of its own replaces the first one."""
     [spans] = annotated(talk(1))
-    [[item]] = attribute_traces([spans], LastStepsTracer(), revision=1)
-    store = stored(tmp_path / "runs.db", spans, [verdict_span(item.run, item.attribution)])
+    [attributed] = attribute_traces([spans], LastStepsTracer(), revision=1)
+    store = stored(tmp_path / "runs.db", spans, attributed.beside(is_complete=True))
 
     assert (store.search()[0].revision, store.search()[0].blamed_agent) == (1, "reviewer")
 

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.analysis.showing.command import show
-from blamespan.annotate import verdict_span
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.pipeline import attribute_traces
 from blamespan_collector.store import StoreMismatch, StoreUnavailable
@@ -84,8 +83,8 @@ def test_empty_store_says_so(tmp_path: Path) -> None:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     """A run of which the own span has not come says so above its steps, as does a verdict that came later."""
     [spans] = annotated(talk(1))
-    [[item]] = attribute_traces([spans], LastStepsTracer(), revision=2)
-    stored(tmp_path / "runs.db", spans[1:], [verdict_span(item.run, item.attribution)])
+    [attributed] = attribute_traces([spans], LastStepsTracer(), revision=2)
+    stored(tmp_path / "runs.db", spans[1:], attributed.beside(is_complete=True))
     picture = shown(spans[0].trace_id, "--store", tmp_path / "runs.db")
 
     assert "partial: the run had not ended when it was judged, or its own span has not come\n" in picture

@@ -25,7 +25,6 @@ from blamespan.errors import MalformedSpan, UnreadableInput
 from blamespan.evaluations import as_langfuse_score, as_phoenix_annotation
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.otlp import request_from_json
-from blamespan.pipeline import attribute_traces
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
@@ -144,7 +143,8 @@ class WholeWay:
         [scored] = scorer._score([Task(part, float("inf"))])
         assert scored.verdict is not None, "what was accepted could not be read"
         if annotator.failures:  # which the annotator has told to the log alone
-            attribute_traces([scored.spans], tracer)
+            for failure in scored.verdict.failures:
+                raise failure.error
             raise AssertionError(scored.verdict.reason)
         _check_count(scored.outgoing, part)
         for outgoing in (raw, scored.outgoing, scorer.beside(scored, frozenset(), 1)):

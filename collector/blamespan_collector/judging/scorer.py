@@ -9,17 +9,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
+from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span, SpanEvent
 from blamespan_collector.assembling.parts import Part
 from blamespan_collector.journal.items import divided
-from blamespan_collector.judging.annotator import Annotator, Verdict, digest_of
+from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.wire.evaluations import evaluations, write_evaluations
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.raw_spans import RawSpan, encode, pieces, raw_spans, read, without_repeats
@@ -73,7 +74,7 @@ class Scored:
     """
 
     task: Task
-    verdict: Verdict | None
+    verdict: AttributedTrace | None
     spans: Sequence[Span]
     outgoing: list[Outgoing]
     digests: frozenset[bytes]
@@ -184,7 +185,7 @@ class Scorer:
             for task, found, verdict in zip(tasks, spans, verdicts, strict=True)
         ]
 
-    def _settled(self, task: Task, spans: list[Span] | None, verdict: Verdict, took_s: float) -> Scored:
+    def _settled(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
         """Do as `_scored`; a trace on which that breaks goes on as it came."""
         try:
             return self._scored(task, spans, verdict, took_s)
@@ -192,7 +193,7 @@ class Scorer:
             _logger.exception("the verdict on trace %s cannot be written", task.part.trace_id.hex())
             return self._scored(task, None, verdict, took_s)
 
-    def _given_up(self, task: Task) -> Verdict:
+    def _given_up(self, task: Task) -> AttributedTrace:
         reason = f"the process ended {task.attempts} times while this was attributed"
         _logger.error("trace %s goes on without a verdict: %s", task.part.trace_id.hex(), reason)
         return self.annotator.refuse(reason)
@@ -216,24 +217,23 @@ class Scorer:
         groups = [group for request in requests.values() for group in request.resource_logs]
         return {span: sorted(events, key=_time_ns) for span, events in message_events(groups).items()}
 
-    def _scored(self, task: Task, spans: list[Span] | None, verdict: Verdict, took_s: float) -> Scored:
+    def _scored(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
         if spans is None:
             return Scored(task, None, (), [], frozenset(), took_s)
         revision = task.part.released.revision + (task.part.reason == "revised")
-        verdict = _at(verdict, revision)
-        digests = frozenset(map(digest_of, verdict.runs))
+        verdict = verdict.at_revision(revision)
         outgoing: list[Outgoing] = []
         if task.part.reason != "revised":
             outgoing = self._in_place(task.part, spans, verdict)
-        return Scored(task, verdict, spans, outgoing, digests, took_s)
+        return Scored(task, verdict, spans, outgoing, verdict.digests(), took_s)
 
-    def _in_place(self, part: Part[int], spans: Sequence[Span], verdict: Verdict) -> list[Outgoing]:
+    def _in_place(self, part: Part[int], spans: Sequence[Span], verdict: AttributedTrace) -> list[Outgoing]:
         annotated = encode(spans, verdict.annotations(spans, is_complete=part.reason == "complete"))
         written = [*annotated, *encode(verdict.on_earlier_parts())]
         outgoing = [Outgoing("traces", count, data) for count, data in pieces(written, self.max_bytes)]
         return outgoing + self.told(verdict)
 
-    def told(self, verdict: Verdict) -> list[Outgoing]:
+    def told(self, verdict: AttributedTrace) -> list[Outgoing]:
         """Tell a verdict to the sinks beside those of spans."""
         if "verdicts" not in self.kinds or not verdict.runs:
             return []
@@ -250,7 +250,7 @@ class Scorer:
 
     def _beside(self, scored: Scored, known: frozenset[bytes], revision: int) -> list[Outgoing]:
         assert scored.verdict is not None
-        news = Verdict([item for item in _at(scored.verdict, revision).runs if digest_of(item) not in known])
+        news = scored.verdict.at_revision(revision).news(known)
         made = encode([*news.beside(is_complete=scored.task.part.is_complete), *news.on_earlier_parts()])
         outgoing = [Outgoing("traces", count, data) for count, data in pieces(made, self.max_bytes)]
         return outgoing + self.told(news)
@@ -298,17 +298,3 @@ def outgoing_raw(part: Part[int], payloads: Sequence[bytes], max_bytes: int) -> 
 
 def _time_ns(event: SpanEvent) -> int:
     return event.time_ns
-
-
-def _at(verdict: Verdict, revision: int) -> Verdict:
-    runs = [
-        replace(
-            item,
-            attribution=replace(item.attribution, revision=revision),
-            earlier=tuple(
-                replace(part, attribution=replace(part.attribution, revision=revision + 1)) for part in item.earlier
-            ),
-        )
-        for item in verdict.runs
-    ]
-    return replace(verdict, runs=runs)

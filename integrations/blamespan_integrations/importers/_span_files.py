@@ -22,8 +22,7 @@ from blamespan.importing.reading import held_share
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
-from blamespan.rebuilding.continuing import earlier_parts, is_waiting
-from blamespan.rebuilding.rebuild import rebuild_run
+from blamespan.rebuilding.continuing import rebuild_with_earlier
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Scope, Span, SpanEvent
 
@@ -109,9 +108,9 @@ def _rebuild(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[
                 left = _outside(runs, spans) if keeps_spans else ()
                 for run in runs:
                     root_id = run.root.span_id if run.root else None
-                    earlier = tuple(map(rebuild_run, earlier_parts(run, lambda trace_id: waiting.get(trace_id, ()))))
+                    rebuilt = rebuild_with_earlier(run, lambda trace_id: waiting.get(trace_id, ()))
                     recorded = RecordedRun(
-                        source, rebuild_run(run), root_id=root_id, waits=is_waiting(run), earlier=earlier
+                        source, rebuilt.trace, root_id=root_id, waits=rebuilt.waits, earlier=rebuilt.earlier
                     )
                     if recorded.waits:
                         waiting[trace_id] = spans

@@ -7,21 +7,64 @@ waits is not judged; the one that ends is judged with those before it, as one ru
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan import conventions as words
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError
+from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace
 
-__all__ = ["WAITS", "earlier_parts", "is_waiting", "join_parts", "link_to_earlier", "part_of_verdict"]
+__all__ = [
+    "WAITS",
+    "RebuiltRun",
+    "is_waiting",
+    "join_parts",
+    "link_to_earlier",
+    "part_of_verdict",
+    "rebuild_with_earlier",
+]
 
 WAITS: Final = "the run waits for an answer from outside: it is judged with the run that goes on from here"
 """Why a part that waits has no verdict."""
 _MOST_PARTS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltRun:
+    """A run, or a part of one, rebuilt together with the parts before it.
+
+    Attributes:
+        run: Its spans.
+        trace: The run.
+        waits: Whether it has stopped to wait for an answer from outside.
+        earlier_runs: The spans of the parts before it, the first one first, as far as they are to be had.
+        earlier: Those parts, rebuilt.
+    """
+
+    run: Run
+    trace: MessageActionTrace
+    waits: bool
+    earlier_runs: tuple[Run, ...]
+    earlier: tuple[MessageActionTrace, ...]
+
+
+def rebuild_with_earlier(run: Run, spans_of: Callable[[str], Sequence[Span]]) -> RebuiltRun:
+    """Rebuild a run and the parts before it.
+
+    Args:
+        run: The run.
+        spans_of: Returns the spans of a trace by its id; nothing where they are gone.
+
+    Raises:
+        MalformedTrace: as `blamespan.rebuild` does.
+    """
+    earlier_runs = _earlier_parts(run, spans_of)
+    earlier = tuple(map(rebuild_run, earlier_runs))
+    return RebuiltRun(run, rebuild_run(run), is_waiting(run), tuple(earlier_runs), earlier)
 
 
 def is_waiting(run: Run) -> bool:
@@ -35,7 +78,7 @@ def link_to_earlier(run: Run) -> SpanLink | None:
     return next((link for link in links if link.attributes.get(words.LINK_RELATION) == "continues"), None)
 
 
-def earlier_parts(run: Run, spans_of: Callable[[str], Sequence[Span]]) -> list[Run]:
+def _earlier_parts(run: Run, spans_of: Callable[[str], Sequence[Span]]) -> list[Run]:
     """Return the parts before a run, the first one first: as many as are to be had without a gap.
 
     Args:
@@ -88,7 +131,7 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
     abstention that says where the decisive step is.
     """
     part = parts[number]
-    offset = sum(len(one.steps) for one in parts[:number])
+    offset = sum(len(before.steps) for before in parts[:number])
     decisive = verdict.decisive_step
     if verdict.abstained is not None or decisive is None:
         reason = verdict.abstained or "there is no decisive step"

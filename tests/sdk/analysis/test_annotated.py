@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
 
 from blamespan import conventions as words
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
-from blamespan.analysis.engines.outcomes import Done, Wanted, annotated_spans, attributed
+from blamespan.analysis.engines.outcomes import Done, Wanted, annotated_spans, attribute_recorded
 from blamespan.analysis.sources import pieces
 from blamespan.annotate import annotate, read_verdict, without_verdict
 from blamespan.attribution import TracerIdentity
@@ -127,7 +127,7 @@ def test_what_our_span_has_no_field_for_is_kept(tmp_path: Path) -> None:
     [run] = piece.read(with_spans=True)
 
     assert isinstance(run, RecordedRun)
-    [result] = attributed([pickle.loads(pickle.dumps(run))], TRACER)
+    [result] = attribute_recorded([pickle.loads(pickle.dumps(run))], TRACER)
     found = messages_in(spans_to_proto(annotated_spans(result)))
     assert [(span.trace_state, span.flags, span.dropped_events_count) for span in found] == [("a=b", 1, 7)] * len(
         told(1)
@@ -140,6 +140,6 @@ def messages_in(groups: Sequence[ResourceSpans]) -> list[Message]:
 
 def test_runs_without_spans_are_written_anew() -> None:
     """Of a format that holds none, the run's and the steps' spans are made."""
-    [result] = attributed([RecordedRun("there:1", numbered_run(1))], TRACER)
+    [result] = attribute_recorded([RecordedRun("there:1", numbered_run(1))], TRACER)
 
     assert [span.span_id for span in annotated_spans(result)] == [span.span_id for span in emit(numbered_run(1))]

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan import emit
-from blamespan.analysis.engines.outcomes import attributed
+from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
@@ -180,7 +180,7 @@ def test_file_with_all_parts_is_analyzed_as_one_run(tmp_path: Path) -> None:
     spans = [*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes"), *part(7, "wrong")]
     path.write_text(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n")
     runs = [run for run in runs_in([path]) if isinstance(run, RecordedRun)]
-    results = [result.verdict for result in attributed(runs, BlamesSaying())]
+    results = [result.verdict for result in attribute_recorded(runs, BlamesSaying())]
 
     assert [(verdict.abstained, verdict.decisive_step) for verdict in results] == [
         (WAITS, None),

@@ -18,10 +18,10 @@ from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.sources import Piece
 from blamespan.annotate import annotate, without_verdict
 from blamespan.attribution import Attribution
-from blamespan.errors import MalformedTrace, UnreadableInput
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict
+from blamespan.pipeline import attribute_parts
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import OWNED_KEYS
 from blamespan.rebuilding.runs import Run
@@ -38,7 +38,7 @@ __all__ = [
     "Result",
     "Wanted",
     "annotated_spans",
-    "attributed",
+    "attribute_recorded",
     "batch_runs_of",
     "batches",
     "digest_of",
@@ -169,7 +169,7 @@ def made(batch: Sequence[Found], tracer: Tracer, wanted: Wanted, before: int = 0
 
 def results_among(batch: Sequence[Found], tracer: Tracer) -> list[Result | UnreadableInput | Finished]:
     """Put results in the places of runs."""
-    results = attributed([item for item in batch if isinstance(item, RecordedRun)], tracer)
+    results = iter(attribute_recorded([item for item in batch if isinstance(item, RecordedRun)], tracer))
     return [next(results) if isinstance(item, RecordedRun) else item for item in batch]
 
 
@@ -180,50 +180,16 @@ def runs_of_piece(batch: Sequence[object], before: int) -> int:
     return before
 
 
-def attributed(runs: Sequence[RecordedRun], tracer: Tracer) -> Iterator[Result]:
-    """Attribute runs in one batch; where the tracer raises, in halves of it, until the run that it fails on is found.
-
-    Yields:
-        A result for each, in order; for a run that the tracer fails on, an abstention with the error.
-    """
-    if not runs:
-        return
-    asked = [run for run in runs if not _is_put_off(run)]
-    try:
-        verdicts = tracer.attribute([_whole(run) for run in asked]) if asked else []
-        if len(verdicts) != len(asked):
-            raise ValueError(f"expected {len(asked)} verdicts, got {len(verdicts)}")
-    except Exception as error:  # a tracer is a plugin: its bug costs one run
-        if len(runs) > 1:
-            yield from attributed(runs[: len(runs) // 2], tracer)
-            yield from attributed(runs[len(runs) // 2 :], tracer)
-            return
-        said = f"tracer {tracer.identity.name!r} raised {type(error).__name__}: {error}"
-        yield failed(runs[0], tracer, said)
-        return
-    given = iter(verdicts)
-    for run in runs:
-        yield Result(run, Attribution.abstain(run.trace, WAITS, tracer.identity) if _is_put_off(run) else
-                     _own_part(next(given), run))  # fmt: skip
-
-
-def _is_put_off(run: RecordedRun) -> bool:
-    """Check whether a run is judged only with the one that goes on from it."""
-    return run.waits and run.trace.outcome == "unknown"
-
-
-def _whole(run: RecordedRun) -> MessageActionTrace:
-    """Return the run with what was before it."""
-    try:
-        return join_parts([*run.earlier, run.trace]) if run.earlier else run.trace
-    except MalformedTrace:  # ids that come again
-        return run.trace
-
-
-def _own_part(verdict: Attribution, run: RecordedRun) -> Attribution:
-    parts = [*run.earlier, run.trace]
-    is_joined = len(verdict.steps) == sum(len(part.steps) for part in parts)
-    return part_of_verdict(verdict, parts, len(parts) - 1) if run.earlier and is_joined else verdict
+def attribute_recorded(runs: Sequence[RecordedRun], tracer: Tracer) -> list[Result]:
+    """Attribute runs in one batch; same order. A run that the tracer fails on has an abstention with the error."""
+    results: list[Result] = []
+    for run, verdicts in zip(runs, attribute_parts(runs, tracer), strict=True):
+        if isinstance(verdicts, Exception):
+            reason = f"tracer {tracer.identity.name!r} raised {type(verdicts).__name__}: {verdicts}"
+            results.append(failed(run, tracer, reason))
+        else:
+            results.append(Result(run, verdicts[-1]))
+    return results
 
 
 def failed(run: RecordedRun, tracer: Tracer, reason: str) -> Result:
