@@ -25,20 +25,14 @@ from blamespan.instrumenting.guard import guard
 from blamespan.plugins import load_part
 from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
+from tests.collector.embedded_program import EmbeddedProgram
 from tests.collector.fakes import FirstStepTracer, SlowTracer
 
 NOW = Limits(quiet_s=0, idle_s=0.3)
 
 
-class Program:
+class Program(EmbeddedProgram):
     """A program with an embedded processor and an exporter in memory."""
-
-    def __init__(self, processor: EmbeddedProcessor, exporter: InMemorySpanExporter) -> None:
-        self.processor = processor
-        self.exporter = exporter
-        self.provider = TracerProvider(shutdown_on_exit=False)
-        self.provider.add_span_processor(processor)
-        self.tracer = self.provider.get_tracer("test")
 
     def step(self, agent: str, content: str = "hello") -> None:
         attributes = {words.OPERATION: words.OPERATION_AGENT, words.AGENT_NAME: agent, words.STEP_CONTENT: content}
@@ -50,12 +44,6 @@ class Program:
         with self.tracer.start_as_current_span("invoke_workflow", attributes=attributes):
             self.step("planner", content)
             self.step("coder", content)
-
-    def exported(self, count: int, timeout_s: float = 10) -> Sequence[ReadableSpan]:
-        deadline = time.monotonic() + timeout_s
-        while len(self.exporter.get_finished_spans()) < count and time.monotonic() < deadline:
-            time.sleep(0.005)
-        return self.exporter.get_finished_spans()
 
 
 Make = Callable[..., Program]

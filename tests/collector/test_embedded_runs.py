@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
@@ -33,6 +33,7 @@ from blamespan_collector.page import page_application
 from blamespan_collector.run_notices import RunNotices
 from blamespan_collector.settings import Address, Limits
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
+from tests.collector.embedded_program import EmbeddedProgram
 
 
 class OutcomeTracer:
@@ -51,15 +52,8 @@ class OutcomeTracer:
         return Attribution.of(run, shares, failure_score=0.9 if has_failed else 0.1, tracer=self.identity)
 
 
-class Program:
+class Program(EmbeddedProgram):
     """A program whose runs are judged within it."""
-
-    def __init__(self, processor: EmbeddedProcessor, exporter: InMemorySpanExporter) -> None:
-        self.processor = processor
-        self.exporter = exporter
-        self.provider = TracerProvider(shutdown_on_exit=False)
-        self.provider.add_span_processor(processor)
-        self.tracer = self.provider.get_tracer("test")
 
     def run(self, task: str = "What is 12 * 3?") -> trace.Span:
         asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": task}]}])
@@ -74,12 +68,6 @@ class Program:
         parent = trace.set_span_in_context(trace.NonRecordingSpan(run.get_span_context()), Context())
         says = {words.RUN_OUTCOME: outcome, words.RUN_OUTCOME_REASON: reason}
         self.tracer.start_span(words.RUN_OUTCOME_SPAN, parent, attributes=says).end()
-
-    def exported(self, count: int) -> Sequence[ReadableSpan]:
-        deadline = time.monotonic() + 20
-        while len(self.exporter.get_finished_spans()) < count and time.monotonic() < deadline:
-            time.sleep(0.005)
-        return self.exporter.get_finished_spans()
 
 
 @pytest.fixture
