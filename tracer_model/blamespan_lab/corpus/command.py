@@ -57,14 +57,14 @@ def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | No
     wanted = find_recipe(recipe)
     try:
         with _bar(wanted.name) as on_block:
-            made = generate_corpus(wanted, out, processes=processes, on_block=on_block)["made"]
+            summary = generate_corpus(wanted, out, processes=processes, on_block=on_block)["made"]
     except KeyboardInterrupt:
         click.echo(f"blamespan: interrupted; go on with: blamespan generate {recipe} --out {out}", err=True)
         sys.exit(1)
     if as_json:
-        click.echo(json.dumps({"out": str(out), **made}))
+        click.echo(json.dumps({"out": str(out), **summary}))
         return
-    _print_made(made, wanted.runs, out)
+    _print_summary(summary, wanted.runs, out)
 
 
 def _generate_edits(recipe: Path, data: tuple[Path, ...], out: Path, *, as_json: bool) -> None:
@@ -73,12 +73,12 @@ def _generate_edits(recipe: Path, data: tuple[Path, ...], out: Path, *, as_json:
 
     if not data:
         raise ConfigError("expected --data DIR with runs to edit, got none. Name the folder of recorded runs")
-    made = generate_edits(read_edit_recipe(recipe), data, out)["made"]
+    summary = generate_edits(read_edit_recipe(recipe), data, out)["made"]
     if as_json:
-        click.echo(json.dumps({"out": str(out), **made}))
+        click.echo(json.dumps({"out": str(out), **summary}))
         return
-    click.echo(f"runs       {made['runs']} in {out}")
-    for name, count in made["tally"].items():
+    click.echo(f"runs       {summary['runs']} in {out}")
+    for name, count in summary["tally"].items():
         click.echo(f"  {name:<22}{count:6}")
     click.echo(f"next       blamespan evaluate pairs --data {out}")
 
@@ -98,24 +98,24 @@ def probe(folder: Path, *, as_json: bool, check: bool) -> None:
     Example:  blamespan probe corpora/small --check
     """
     from blamespan_lab.console import show_progress
-    from blamespan_lab.corpus.probes.report import TOLERANCE, leaks, probed
-    from blamespan_lab.corpus.probes.surface import seen
+    from blamespan_lab.corpus.probes.report import TOLERANCE, find_leaks, run_probes
+    from blamespan_lab.corpus.probes.surface import probe_run
     from blamespan_lab.corpus.storage import read_corpus, read_manifest
 
     total = read_manifest(folder).get("made", {}).get("runs")
-    looked_at = (seen(run) for run in show_progress(read_corpus(folder), "reading", total=total))
+    looked_at = (probe_run(run) for run in show_progress(read_corpus(folder), "reading", total=total))
     runs = [run for run in looked_at if run is not None]
-    report = probed(runs)
-    found = leaks(report)
+    report = run_probes(runs)
+    rows = find_leaks(report)
     if as_json:
-        click.echo(json.dumps({"probes": report, "leaks": found}))
+        click.echo(json.dumps({"probes": report, "leaks": rows}))
     else:
         _print_report(report)
-    for leak in found:
+    for leak in rows:
         click.echo(f"blamespan: {leak}", err=True)
-    if not as_json and not found:
+    if not as_json and not rows:
         click.echo(f"Nothing that reads no word is surely more than {TOLERANCE:g} points better than chance.")
-    if check and found:
+    if check and rows:
         sys.exit(1)
 
 
@@ -138,15 +138,15 @@ def _bar(name: str) -> Iterator[OnBlock]:
         *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, disable=not console.is_terminal
     ) as progress:
         bar = progress.add_task(name, total=None)
-        yield lambda kept, wanted: progress.update(bar, completed=kept, total=wanted)
+        yield lambda count, wanted: progress.update(bar, completed=count, total=wanted)
 
 
-def _print_made(made: Mapping[str, Any], wanted: int, out: Path) -> None:
-    tally: Mapping[str, int] = made["tally"]
-    click.echo(f"runs       {made['runs']} of {wanted} wanted, in {out}")
+def _print_summary(summary: Mapping[str, Any], wanted: int, out: Path) -> None:
+    tally: Mapping[str, int] = summary["tally"]
+    click.echo(f"runs       {summary['runs']} of {wanted} wanted, in {out}")
     for purpose in _PURPOSES:
-        kept = tally.get(f"kept: {purpose}", 0)
-        click.echo(f"  {purpose:<9}{kept:6}  {100 * kept / max(made['runs'], 1):5.1f} %")
+        count = tally.get(f"kept: {purpose}", 0)
+        click.echo(f"  {purpose:<9}{count:6}  {100 * count / max(summary['runs'], 1):5.1f} %")
     for purpose in ("faulty", "several", "natural"):
         tried, flipped = tally.get(f"tried: {purpose}", 0), tally.get(f"flipped: {purpose}", 0)
         if tried:
@@ -165,11 +165,11 @@ def _print_report(report: Report) -> None:
     for what, parts in report.items():
         table = Table(title=f"{titles[what]}, right in % (95 % interval over chance)", title_justify="left", box=None)
         probes = list(next(iter(parts.values()), {}))
-        for place, column in enumerate(["learnt from the others", "runs", "chance", *probes]):
-            table.add_column(column, justify="right" if place else "left", no_wrap=True)
-        for part, found in parts.items():
-            first = next(iter(found.values()))
-            cells = [_cell(found[name]["accuracy"], found[name]["excess"]) for name in probes]
+        for index, column in enumerate(["learnt from the others", "runs", "chance", *probes]):
+            table.add_column(column, justify="right" if index else "left", no_wrap=True)
+        for part, rows in parts.items():
+            first = next(iter(rows.values()))
+            cells = [_cell(rows[name]["accuracy"], rows[name]["excess"]) for name in probes]
             table.add_row(part, str(first["n"]), f"{first['chance']:.1f}", *cells)
         console.print(table)
         console.print()

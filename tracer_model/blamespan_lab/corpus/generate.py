@@ -56,9 +56,9 @@ def generate_corpus(
     """
     for framework in recipe.teams.frameworks:
         require(_MODULES[framework], framework)
-    _make_sure_of_writer(recipe)
+    _check_writer(recipe)
     corpus = CorpusFolder(folder, recipe)
-    with corpus.opened():
+    with corpus.lock():
         if corpus.is_finished():
             return read_manifest(folder)
         blocks = blocks_of(recipe)
@@ -68,15 +68,15 @@ def generate_corpus(
         if on_block is not None:
             on_block(runs_done, recipe.runs)
         sizes = {block.number: block.runs for block in left}
-        for made in _made(recipe, left, processes or cores()):
-            corpus.keep(made)
-            runs_done += sizes[made.number]
+        for block in _make_blocks(recipe, left, processes or cores()):
+            corpus.keep(block)
+            runs_done += sizes[block.number]
             if on_block is not None:
                 on_block(runs_done, recipe.runs)
         return corpus.finish()
 
 
-def _make_sure_of_writer(recipe: CorpusRecipe) -> None:
+def _check_writer(recipe: CorpusRecipe) -> None:
     if recipe.faults.writer == "model":
         from blamespan.injecting.boundaries import PlannedFault
         from blamespan_lab.faults.interceptor import interceptor
@@ -84,20 +84,20 @@ def _make_sure_of_writer(recipe: CorpusRecipe) -> None:
         interceptor(PlannedFault("aegis:FM-1.1", writer="model"))  # says what of its settings is missing
 
 
-def _made(recipe: CorpusRecipe, blocks: Sequence[Block], processes: int) -> Iterator[MadeBlock]:
+def _make_blocks(recipe: CorpusRecipe, blocks: Sequence[Block], processes: int) -> Iterator[MadeBlock]:
     """Make the blocks, a few waiting for each process, and yield them as they come."""
     if not blocks:
         return
     context = multiprocessing.get_context("spawn")  # frameworks start threads: a fork may stand still
     with ProcessPoolExecutor(
-        min(processes, len(blocks)), mp_context=context, initializer=_begin, initargs=(recipe,)
+        min(processes, len(blocks)), mp_context=context, initializer=_start_worker, initargs=(recipe,)
     ) as pool:
         ahead = iter(blocks)
         waiting: set[Future[MadeBlock]] = set()
         try:
             while True:
                 while len(waiting) < 2 * processes and (block := next(ahead, None)) is not None:
-                    waiting.add(pool.submit(_make, block))
+                    waiting.add(pool.submit(_make_one, block))
                 if not waiting:
                     return
                 ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -113,7 +113,7 @@ def _made(recipe: CorpusRecipe, blocks: Sequence[Block], processes: int) -> Iter
                 future.cancel()
 
 
-def _begin(recipe: CorpusRecipe) -> None:
+def _start_worker(recipe: CorpusRecipe) -> None:
     """Set a process up: Ctrl-C is the parent's to answer, and without the parent there is nothing to do."""
     global _worker
     from blamespan_lab.replay.recording import Recording
@@ -128,8 +128,8 @@ def _begin(recipe: CorpusRecipe) -> None:
     gc.set_threshold(50_000, 20, 100)  # runs leave little behind: looking less often saves a tenth of the time
 
 
-def _make(block: Block) -> MadeBlock:
-    from blamespan_lab.corpus.making import make_block
+def _make_one(block: Block) -> MadeBlock:
+    from blamespan_lab.corpus.attempts import make_block
 
     assert _worker is not None  # the process was set up
     recipe, recording = _worker

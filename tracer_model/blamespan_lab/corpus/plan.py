@@ -49,13 +49,13 @@ def blocks_of(recipe: CorpusRecipe) -> list[Block]:
     """Part *recipe* into blocks of at most about `balance.block` runs, each purpose spread evenly over them."""
     cells = recipe.cells()
     per_cell = -(-recipe.runs // (len(cells) * recipe.balance.block))
-    places = [cell for cell in cells for _ in range(per_cell)]
-    spread, given = {}, 0
+    cells = [cell for cell in cells for _ in range(per_cell)]
+    spread, assigned = {}, 0
     for purpose, count in wanted_runs(recipe).items():
-        spread[purpose] = _spread(count, len(places), given)
-        given += count
+        spread[purpose] = _spread(count, len(cells), assigned)
+        assigned += count
     blocks, failures = [], 0
-    for number, (family, topology, framework) in enumerate(places):
+    for number, (family, topology, framework) in enumerate(cells):
         counts = {purpose: rows[number] for purpose, rows in spread.items()}
         blocks.append(Block(number, family, topology, framework, **counts, failures_before=failures))
         failures += counts["faulty"] + counts["natural"] + counts["several"]
@@ -65,15 +65,15 @@ def blocks_of(recipe: CorpusRecipe) -> list[Block]:
 def wanted_runs(recipe: CorpusRecipe) -> dict[str, int]:
     """Count the runs wanted, by purpose."""
     shares = asdict(recipe.shares)
-    return dict(zip(shares, _parted(recipe.runs, list(shares.values())), strict=True))
+    return dict(zip(shares, _apportion(recipe.runs, list(shares.values())), strict=True))
 
 
-def _parted(total: int, shares: Sequence[int]) -> list[int]:
+def _apportion(total: int, shares: Sequence[int]) -> list[int]:
     """Part *total* by *shares* in percent, to whole numbers that add up: the largest remainders are rounded up."""
     parts = [total * share // 100 for share in shares]
-    remainders = sorted(range(len(shares)), key=lambda place: (-(total * shares[place] % 100), place))
-    for place in remainders[: total - sum(parts)]:
-        parts[place] += 1
+    remainders = sorted(range(len(shares)), key=lambda index: (-(total * shares[index] % 100), index))
+    for index in remainders[: total - sum(parts)]:
+        parts[index] += 1
     return parts
 
 

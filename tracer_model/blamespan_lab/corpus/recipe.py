@@ -23,8 +23,8 @@ __all__ = [
     "Agents",
     "Balance",
     "CorpusRecipe",
-    "Faults",
-    "HeldOut",
+    "HeldOutParts",
+    "InjectedFaults",
     "Shares",
     "Teams",
     "bundled_recipes",
@@ -96,7 +96,7 @@ class Agents:
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class InjectedFaults:
     """What is put in. A list that is left out means all there are.
 
     Attributes:
@@ -148,7 +148,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOutParts:
     """What training must not see: runs of these are made, and told apart by the reader.
 
     Attributes:
@@ -187,9 +187,9 @@ class CorpusRecipe:
     shares: Shares = field(default_factory=Shares)
     teams: Teams = field(default_factory=Teams)
     agents: Agents = field(default_factory=Agents)
-    faults: Faults = field(default_factory=Faults)
+    faults: InjectedFaults = field(default_factory=InjectedFaults)
     balance: Balance = field(default_factory=Balance)
-    held_out: HeldOut = field(default_factory=HeldOut)
+    held_out: HeldOutParts = field(default_factory=HeldOutParts)
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -220,7 +220,7 @@ class CorpusRecipe:
         ]
 
     def _check_names(self) -> None:
-        for key, given, known in (
+        for key, names, choices in (
             ("teams.families", self.teams.families, FAMILIES),
             ("teams.topologies", self.teams.topologies, TOPOLOGIES),
             ("teams.frameworks", self.teams.frameworks, _FRAMEWORKS),
@@ -228,17 +228,17 @@ class CorpusRecipe:
             ("teams.wordings", (self.teams.wordings,), WORDINGS),
             ("faults.kinds", self.faults.kinds, KINDS),
             ("faults.mechanisms", self.faults.mechanisms, _MECHANISMS),
-            ("faults.operators", self.faults.operators, Faults().operators),
+            ("faults.operators", self.faults.operators, InjectedFaults().operators),
             ("faults.writer", (self.faults.writer,), ("operators", "model")),
             ("held_out.families", self.held_out.families, FAMILIES),
             ("held_out.topologies", self.held_out.topologies, TOPOLOGIES),
         ):
-            for name in given:
-                if name not in known:
-                    near = get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
+            for name in names:
+                if name not in choices:
+                    near = get_close_matches(name, list(choices), n=1, cutoff=0.0)[0]
                     raise ConfigError(f"{self.name}: unknown name {name!r} in {key}. Did you mean {near!r}?")
-            if len(set(given)) < len(given):
-                self._refuse(key, "each name once", given)
+            if len(set(names)) < len(names):
+                self._refuse(key, "each name once", names)
 
     def _check_numbers(self) -> None:
         shares = asdict(self.shares)

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
-from blamespan_lab.corpus.choice import Candidate, kept_runs
+from blamespan_lab.corpus.balance import CandidateRun, choose_kept_runs
 from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.replay.labels import RunLabel
@@ -54,7 +54,7 @@ class MadeBlock:
 
     number: int
     documents: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidateRun, ...]
     tally: Mapping[str, int]
     cpu_s: float
 
@@ -72,93 +72,97 @@ class CorpusFolder:
         self.recipe = recipe
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Take the folder over for making the corpus, or for going on with it.
 
         Raises:
             ConfigError: if something else is in it, it cannot be written, or another process is at it.
         """
         try:
-            self._make_sure_it_is_ours()
+            self._check_ownership()
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+            lock_file = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR, 0o644)
         except OSError as error:
             raise ConfigError(_unwritable(self.path, error)) from error
         try:
-            _lock(lock, self.path)
+            _lock(lock_file, self.path)
             if not (self.path / MANIFEST).exists():
                 self._describe({})
             for left in (self.path / "runs").glob(".*.part"):
                 left.unlink()
             if self.is_finished():
-                self._forget_what_was_not_kept()
+                self._delete_unkept()
             yield
         finally:
-            os.close(lock)
+            os.close(lock_file)
 
     def is_finished(self) -> bool:
-        """Tell whether everything was made."""
+        """Return whether everything was made."""
         return bool(read_manifest(self.path).get("made")) and (self.path / LABELS).is_file()
 
     def done(self) -> dict[int, int]:
         """Count the runs of each block that is done, by its number."""
-        return {number: len(kept["candidates"]) for number, kept in self._markers().items()}
+        return {number: len(marker["candidates"]) for number, marker in self._read_markers().items()}
 
-    def keep(self, made: MadeBlock) -> None:
+    def keep(self, block: MadeBlock) -> None:
         """Write a block: its runs first, then the marker that says it is done.
 
         Raises:
             ConfigError: if the disk does not take it; what was kept before stays.
         """
-        packed = _packed(made.documents)
+        packed = _compress(block.documents)
         marker = {
-            "number": made.number,
+            "number": block.number,
             "sha256": sha256(packed).hexdigest(),
-            "tally": dict(made.tally),
-            "cpu_s": made.cpu_s,
-            "candidates": [[each.label.as_json(), each.pull, each.surface] for each in made.candidates],
+            "tally": dict(block.tally),
+            "cpu_s": block.cpu_s,
+            "candidates": [
+                [candidate.label.as_json(), candidate.imbalance, candidate.surface] for candidate in block.candidates
+            ],
         }
-        self._write(self._all_of(made.number), packed)
-        self._write(self._marker(made.number), json.dumps(marker, ensure_ascii=False).encode())
+        self._write(self._block_path(block.number), packed)
+        self._write(self._marker_path(block.number), json.dumps(marker, ensure_ascii=False).encode())
 
     def finish(self) -> dict[str, Any]:
         """Choose among all runs, write those that are kept, their labels and what came of it. Returns the description.
 
         What was made stays until all that is written: a second call after an interruption does the same again.
         """
-        markers = self._markers()
-        candidates = {number: [_candidate(row) for row in kept["candidates"]] for number, kept in markers.items()}
-        chosen = kept_runs(self.recipe, [each for rows in candidates.values() for each in rows])
-        tally = sum((Counter(kept["tally"]) for kept in markers.values()), Counter())
+        markers = self._read_markers()
+        candidates = {number: [_candidate(row) for row in marker["candidates"]] for number, marker in markers.items()}
+        chosen = choose_kept_runs(self.recipe, [candidate for rows in candidates.values() for candidate in rows])
+        tally = sum((Counter(marker["tally"]) for marker in markers.values()), Counter())
         labels: list[str] = []
         for number, rows in candidates.items():
-            documents = gzip.decompress(self._all_of(number).read_bytes()).decode("utf-8").splitlines()
-            kept = [(document, each.label) for document, each in zip(documents, rows, strict=True)]
-            kept = [(document, label) for document, label in kept if label.trace_id in chosen]
-            tally.update(f"kept: {label.purpose}" for _, label in kept)
-            if kept:
-                self._write(self._shard(number), _packed([document for document, _ in kept]))
-            labels += [json.dumps(_with_twin(label, chosen).as_json(), ensure_ascii=False) for _, label in kept]
+            documents = gzip.decompress(self._block_path(number).read_bytes()).decode("utf-8").splitlines()
+            pairs = [(document, candidate.label) for document, candidate in zip(documents, rows, strict=True)]
+            pairs = [(document, label) for document, label in pairs if label.trace_id in chosen]
+            tally.update(f"kept: {label.purpose}" for _, label in pairs)
+            if pairs:
+                self._write(self._shard_path(number), _compress([document for document, _ in pairs]))
+            labels += [
+                json.dumps(_drop_missing_twin(label, chosen).as_json(), ensure_ascii=False) for _, label in pairs
+            ]
         self._write(self.path / LABELS, "".join(row + "\n" for row in labels).encode("utf-8"))
         self._describe({"runs": len(labels), "tally": dict(sorted(tally.items()))})
-        self._forget_what_was_not_kept()
+        self._delete_unkept()
         return read_manifest(self.path)
 
-    def _forget_what_was_not_kept(self) -> None:
+    def _delete_unkept(self) -> None:
         for path in (self.path / "runs").glob(".*"):
             path.unlink()
 
-    def _markers(self) -> dict[int, dict[str, Any]]:
+    def _read_markers(self) -> dict[int, dict[str, Any]]:
         """Read what is known of the blocks that are done, by number, ascending."""
-        found = {}
+        markers = {}
         for path in sorted((self.path / "runs").glob(".*.made")):
             marker = json.loads(path.read_text(encoding="utf-8"))
-            runs = self._all_of(marker["number"])
+            runs = self._block_path(marker["number"])
             if runs.is_file() and sha256(runs.read_bytes()).hexdigest() == marker["sha256"]:
-                found[int(marker["number"])] = marker
-        return found
+                markers[int(marker["number"])] = marker
+        return markers
 
-    def _make_sure_it_is_ours(self) -> None:
+    def _check_ownership(self) -> None:
         """Refuse a folder that holds anything else."""
         entries = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
         if not (self.path / MANIFEST).is_file():
@@ -168,30 +172,31 @@ class CorpusFolder:
                     "files in it. Name another folder"
                 )
             return
-        found, ours = read_manifest(self.path), self._identity()
+        theirs, ours = read_manifest(self.path), self._identity()
         for key in ("digest", "versions"):
-            if found.get(key) != ours[key]:
+            if theirs.get(key) != ours[key]:
                 shown = "versions" if key == "versions" else "recipe"
                 raise ConfigError(
-                    f"expected a corpus of the same {shown} in {str(self.path)!r}, got {_shown(found.get(shown))} "
-                    f"where {_shown(ours[shown])} is to be made. Name another folder, or remove this one"
+                    f"expected a corpus of the same {shown} in {str(self.path)!r}, got "
+                    f"{_describe_part(theirs.get(shown))} where {_describe_part(ours[shown])} is to be made. "
+                    "Name another folder, or remove this one"
                 )
 
     def _identity(self) -> dict[str, Any]:
         recipe = json.loads(json.dumps(asdict(self.recipe)))
         return {"blamespan_corpus": 1, "recipe": recipe, "digest": self.recipe.digest, "versions": _versions()}
 
-    def _describe(self, made: Mapping[str, Any]) -> None:
-        described = {**self._identity(), "made": dict(made)}
+    def _describe(self, summary: Mapping[str, Any]) -> None:
+        described = {**self._identity(), "made": dict(summary)}
         self._write(self.path / MANIFEST, (json.dumps(described, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
 
-    def _shard(self, number: int) -> Path:
+    def _shard_path(self, number: int) -> Path:
         return self.path / "runs" / f"{number:04}.jsonl.gz"
 
-    def _all_of(self, number: int) -> Path:
+    def _block_path(self, number: int) -> Path:
         return self.path / "runs" / f".{number:04}.gz"
 
-    def _marker(self, number: int) -> Path:
+    def _marker_path(self, number: int) -> Path:
         return self.path / "runs" / f".{number:04}.made"
 
     def _write(self, path: Path, content: bytes) -> None:
@@ -215,14 +220,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"expected a corpus in {str(folder)!r}, got {error}. Make one: blamespan generate small --out {folder}"
         ) from error
-    if not isinstance(found, dict) or found.get("blamespan_corpus") != 1:
-        raise ConfigError(f"expected the description of a corpus in {str(path)!r}, got {str(found)[:80]!r}")
-    return found
+    if not isinstance(manifest, dict) or manifest.get("blamespan_corpus") != 1:
+        raise ConfigError(f"expected the description of a corpus in {str(path)!r}, got {str(manifest)[:80]!r}")
+    return manifest
 
 
 def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all") -> Iterator[RecordedRun]:
@@ -235,7 +240,7 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
     Raises:
         ConfigError: if there is no corpus, it is not finished, or a run of it cannot be read.
     """
-    for run, is_out in _sided(folder):
+    for run, is_out in _read_with_side(folder):
         if side == "all" or is_out == (side == "held-out"):
             yield run
 
@@ -247,12 +252,12 @@ def read_sides(folder: Path) -> tuple[list[RecordedRun], list[RecordedRun]]:
         ConfigError: as `read_corpus` does.
     """
     sides: tuple[list[RecordedRun], list[RecordedRun]] = ([], [])
-    for run, is_out in _sided(folder):
+    for run, is_out in _read_with_side(folder):
         sides[is_out].append(run)
     return sides
 
 
-def _sided(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
+def _read_with_side(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
     """Yield every run with whether the corpus's recipe holds it out."""
     held_out = read_manifest(folder)["recipe"]["held_out"]
     if not (folder / LABELS).is_file():
@@ -271,18 +276,18 @@ def _sided(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
             raise ConfigError(f"{error}. Generate the corpus again") from error
 
 
-def _packed(documents: Sequence[str]) -> bytes:
+def _compress(documents: Sequence[str]) -> bytes:
     return gzip.compress("".join(document + "\n" for document in documents).encode("utf-8"), compresslevel=6, mtime=0)
 
 
-def _candidate(row: Sequence[Any]) -> Candidate:
+def _candidate(row: Sequence[Any]) -> CandidateRun:
     label, pull, surface = row
-    return Candidate(RunLabel.from_json(label), tuple(pull), tuple(surface))
+    return CandidateRun(RunLabel.from_json(label), tuple(pull), tuple(surface))
 
 
-def _with_twin(label: RunLabel, kept: Collection[str]) -> RunLabel:
+def _drop_missing_twin(label: RunLabel, chosen: Collection[str]) -> RunLabel:
     """Name no twin that is not kept."""
-    return label if label.twin in kept or not label.twin else replace(label, twin="")
+    return label if label.twin in chosen or not label.twin else replace(label, twin="")
 
 
 def _is_held_out(run: RecordedRun, held_out: Mapping[str, Any]) -> bool:
@@ -292,7 +297,7 @@ def _is_held_out(run: RecordedRun, held_out: Mapping[str, Any]) -> bool:
     return is_held_out(run.trace.task, percent=held_out["percent"], seed=0)
 
 
-def _shown(part: object) -> str:
+def _describe_part(part: object) -> str:
     """Name a recipe, with enough of its content to tell it from an edited one; versions as they are."""
     if not isinstance(part, dict) or "name" not in part:
         return str(part)
@@ -301,22 +306,22 @@ def _shown(part: object) -> str:
 
 def _versions() -> dict[str, str]:
     """List the versions that decide what comes out, of what is installed."""
-    found = {}
+    versions = {}
     for package in _VERSIONED:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def _lock(lock: int, path: Path) -> None:
+def _lock(lock_file: int, path: Path) -> None:
     try:
         import fcntl
     except ImportError:  # not on Windows: there nobody is kept out
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise ConfigError(
             f"expected {str(path)!r} to be free, got another `blamespan generate` at work in it. Wait for it to end"

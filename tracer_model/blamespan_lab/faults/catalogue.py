@@ -63,7 +63,7 @@ def fault_kind(name: str) -> FaultKind:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _CatalogueEntry:
     """One kind as the file has it; title and modes of a fault of MAS-FIRE are those of `MAS_FIRE`."""
 
     writers: Mapping[Mechanism, tuple[str, ...]]
@@ -74,14 +74,14 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Catalogue:
-    aegis: Mapping[str, _Entry]
-    mas_fire: Mapping[str, _Entry]
-    blamespan: Mapping[str, _Entry]
+    aegis: Mapping[str, _CatalogueEntry]
+    mas_fire: Mapping[str, _CatalogueEntry]
+    blamespan: Mapping[str, _CatalogueEntry]
 
 
 def _read_kinds() -> dict[str, FaultKind]:
     catalogue = read_data_file(_Catalogue, Path(__file__).with_name("catalogue.toml"))
-    sections: tuple[tuple[Source, Mapping[str, _Entry]], ...] = (
+    sections: tuple[tuple[Source, Mapping[str, _CatalogueEntry]], ...] = (
         ("aegis", catalogue.aegis),
         ("mas-fire", catalogue.mas_fire),
         ("blamespan", catalogue.blamespan),

@@ -28,10 +28,10 @@ from blamespan_lab.faults.operators.calls import CALL_OPERATORS
 from blamespan_lab.faults.operators.prompts import MEMORY_OPERATORS, PROMPT_OPERATORS
 from blamespan_lab.faults.operators.results import FAILING_OPERATORS, RESULT_OPERATORS
 from blamespan_lab.faults.operators.routing import ROUTING_OPERATORS
-from blamespan_lab.faults.operators.text import TEXT_OPERATORS, Utterance, written
-from blamespan_lab.faults.showing import shown_modes
+from blamespan_lab.faults.operators.text import TEXT_OPERATORS, Utterance, apply_operator
+from blamespan_lab.faults.visible_modes import find_visible_modes
 
-__all__ = ["OperatorInterceptor", "interceptor", "utterance"]
+__all__ = ["OperatorInterceptor", "interceptor", "make_utterance"]
 
 _OPERATORS: Mapping[Mechanism, frozenset[str]] = {
     "prompt": frozenset(PROMPT_OPERATORS),
@@ -98,42 +98,42 @@ class OperatorInterceptor:
                 if content.is_due and (at.earlier or name != "tool-stale"):  # else nothing is there to be stale
                     return None
                 continue
-            changed = _changed(name, at, content, rng)
+            changed = _change(name, at, content, rng)
             if changed is not None and changed != content:
-                before, after = _both(content, changed)
+                before, after = _write_both(content, changed)
                 if before != after:  # else nothing but an empty message is lost
-                    shown = shown_modes(name, self._kind.modes, at, before, after)
+                    shown = find_visible_modes(name, self._kind.modes, at, before, after)
                     return Change(changed, name, before, after, tuple(map(str, shown)))
         return None
 
 
-def utterance(at: Opportunity, text: str) -> Utterance:
-    """Say what an operator on texts may know."""
-    return Utterance(text, task=at.task, heard=at.heard, said=at.said, others=at.others)
+def make_utterance(at: Opportunity, text: str) -> Utterance:
+    """Collect what an operator on texts may know."""
+    return Utterance(text, task=at.task, received=at.heard, sent=at.said, others=at.others)
 
 
-def _changed(name: str, at: Opportunity, content: Content, rng: Random) -> Content | None:
+def _change(name: str, at: Opportunity, content: Content, rng: Random) -> Content | None:
     if isinstance(content, Said):
         if name in CALL_OPERATORS:
             return CALL_OPERATORS[name](content, at.tools, rng)
-        return _rewritten(name, at, content, rng)
+        return _rewrite(name, at, content, rng)
     if isinstance(content, Answer):
         return RESULT_OPERATORS[name](content, at.earlier, rng)
     if isinstance(content, Mail):
         return ROUTING_OPERATORS[name](content, at, rng)
     operators = MEMORY_OPERATORS if at.mechanism == "memory" else PROMPT_OPERATORS
-    return operators[name](content, utterance(at, ""), rng)
+    return operators[name](content, make_utterance(at, ""), rng)
 
 
-def _rewritten(name: str, at: Opportunity, said: Said, rng: Random) -> Said | None:
+def _rewrite(name: str, at: Opportunity, message: Said, rng: Random) -> Said | None:
     """Rewrite what is said; an answer that only calls tools says nothing yet."""
-    if not said.text.strip():
+    if not message.text.strip():
         return None
-    text = written(TEXT_OPERATORS[name], utterance(at, said.text), rng)
-    return replace(said, text=text) if text is not None else None
+    text = apply_operator(TEXT_OPERATORS[name], make_utterance(at, message.text), rng)
+    return replace(message, text=text) if text is not None else None
 
 
-def _both(before: Content, after: Content) -> tuple[str, str]:
+def _write_both(before: Content, after: Content) -> tuple[str, str]:
     """Write down both as text, and of a conversation only what differs."""
     if isinstance(before, tuple):
         assert isinstance(after, tuple)  # an operator gives back what it was given
@@ -150,7 +150,10 @@ def _text(content: Said | Answer | Mail) -> str:
         if not content.calls:
             return content.text
         return json.dumps(
-            {"text": content.text, "calls": [{"name": one.name, "arguments": one.arguments} for one in content.calls]},
+            {
+                "text": content.text,
+                "calls": [{"name": call.name, "arguments": call.arguments} for call in content.calls],
+            },
             ensure_ascii=False,
         )
     if isinstance(content, Answer):
@@ -159,6 +162,6 @@ def _text(content: Said | Answer | Mail) -> str:
     return json.dumps(way, ensure_ascii=False)
 
 
-def _unknown(what: str, got: object, known: tuple[str, ...] | list[str]) -> ConfigError:
-    near = get_close_matches(str(got), known, n=1, cutoff=0.0)[0]
-    return ConfigError(f"expected a {what} ({', '.join(known)}), got {got!r}. Nearest known: {near!r}")
+def _unknown(what: str, got: object, names: tuple[str, ...] | list[str]) -> ConfigError:
+    near = get_close_matches(str(got), names, n=1, cutoff=0.0)[0]
+    return ConfigError(f"expected a {what} ({', '.join(names)}), got {got!r}. Nearest known: {near!r}")

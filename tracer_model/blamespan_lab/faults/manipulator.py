@@ -68,16 +68,16 @@ class Manipulator:
         self._lock = threading.Lock()
 
     def rewrite(self, kind: FaultKind, at: Opportunity, text: str, seed: int) -> str | None:
-        """Give *text* with a fault of *kind* in it; None once every attempt has failed."""
-        asked = _request(self._endpoint.model, kind, at, text, seed)
+        """Return *text* with a fault of *kind* in it; None once every attempt has failed."""
+        request = _write_request(self._endpoint.model, kind, at, text, seed)
         for attempt in range(ATTEMPTS):
             try:
-                found = _rewritten(self._endpoint.ask(asked), text)
+                rewrite = _read_rewrite(self._endpoint.ask(request), text)
                 refused = Refused("nonsense")
             except Refused as error:
-                found, refused = None, error
-            if found is not None:
-                return found
+                rewrite, refused = None, error
+            if rewrite is not None:
+                return rewrite
             self._count(refused.reason)
             if not refused.is_passing:
                 return None
@@ -122,7 +122,7 @@ class ModelInterceptor:
 
     @property
     def trouble(self) -> str:
-        """Say what went wrong with the endpoint, and how often; empty if nothing."""
+        """Return what went wrong with the endpoint, and how often; empty if nothing."""
         return ", ".join(f"{reason} {count} times" for reason, count in sorted(self._manipulator.failures.items()))
 
     def change(self, at: Opportunity, content: Content, rng: Random) -> Change | None:
@@ -133,28 +133,28 @@ class ModelInterceptor:
             return None if text is None else Change(replace(content, text=text), "model", content.text, text)
         if not isinstance(content, tuple):
             return None
-        places = [place for place, line in enumerate(content) if line.role == "user" and line.text.strip()]
-        if not places:
+        indices = [index for index, line in enumerate(content) if line.role == "user" and line.text.strip()]
+        if not indices:
             return None
-        line: Line = content[places[-1]]
+        line: Line = content[indices[-1]]
         text = self._rewrite(at, line.text, seed)
         if text is None:
             return None
-        changed = (*content[: places[-1]], replace(line, text=text), *content[places[-1] + 1 :])
+        changed = (*content[: indices[-1]], replace(line, text=text), *content[indices[-1] + 1 :])
         return Change(changed, "model", line.text, text)
 
     def _rewrite(self, at: Opportunity, text: str, seed: int) -> str | None:
         return self._manipulator.rewrite(self._kind, at, text, seed) if text.strip() else None
 
 
-def _request(model: str, kind: FaultKind, at: Opportunity, text: str, seed: int) -> dict[str, object]:
+def _write_request(model: str, kind: FaultKind, at: Opportunity, text: str, seed: int) -> dict[str, object]:
     mode = kind.modes[0]
     instructions = _INSTRUCTIONS.format(whose=_WHOSE[at.mechanism], title=kind.title, definition=mode.definition)
     shown = {
         "task": at.task[:_MOST_CHARACTERS],
         "agent": at.agent,
         "other_agents": list(at.others),
-        "conversation": [each[:_MOST_CHARACTERS] for each in at.heard[-_MOST_HEARD:]],
+        "conversation": [message[:_MOST_CHARACTERS] for message in at.heard[-_MOST_HEARD:]],
         "text": text[:_MOST_CHARACTERS],
     }
     document = json.dumps(shown, ensure_ascii=True)  # lone surrogates in it cannot be sent as UTF-8
@@ -162,15 +162,15 @@ def _request(model: str, kind: FaultKind, at: Opportunity, text: str, seed: int)
     return {"model": model, "messages": messages, "temperature": 0.7, "seed": seed}
 
 
-def _rewritten(body: bytes, text: str) -> str | None:
+def _read_rewrite(body: bytes, text: str) -> str | None:
     """Read the answer strictly: one JSON object with one text in it, and another text than before."""
     try:
-        said = json.loads(body)["choices"][0]["message"]["content"]
-        fenced = _FENCE.match(said.strip())
-        found = json.loads(fenced[1] if fenced else said)
+        answer = json.loads(body)["choices"][0]["message"]["content"]
+        fenced = _FENCE.match(answer.strip())
+        rewrite = json.loads(fenced[1] if fenced else answer)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    if not isinstance(found, dict) or set(found) != {"text"} or not isinstance(found["text"], str):
+    if not isinstance(rewrite, dict) or set(rewrite) != {"text"} or not isinstance(rewrite["text"], str):
         return None
-    new: str = found["text"]
+    new: str = rewrite["text"]
     return new if new.strip() and new != text and len(new) <= 4 * len(text) + 2_000 else None

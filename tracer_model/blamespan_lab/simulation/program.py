@@ -211,26 +211,26 @@ class Program:
         names = frozenset(tool.name for tool in task.tools)
         looks = names - {"calculate", "run_tests"}
         checks_sources = self._rng("checks").random() < 0.6
-        given = {
+        tools_by_role = {
             "researcher": looks,
             "solver": names & {"calculate"},
             "debater": looks,
             "verifier": (names & {"run_tests"}) | (looks if checks_sources else frozenset()),
         }
-        return {member.name: given.get(member.role, frozenset()) for member in team}
+        return {member.name: tools_by_role.get(member.role, frozenset()) for member in team}
 
     def _rng(self, purpose: str) -> Random:
         return Random(stable_seed("program", self.family, self.topology, self.seed, purpose))  # noqa: S311
 
     def _check(self) -> None:
-        for value, known, what in (
+        for value, names, what in (
             (self.family, FAMILIES, "family"),
             (self.topology, TOPOLOGIES, "topology"),
             (self.cast, CASTS, "cast"),
             (self.framework, ("autogen", "langgraph"), "framework"),
         ):
-            if value not in known:
-                near = get_close_matches(value, known, n=1, cutoff=0.0)[0]
+            if value not in names:
+                near = get_close_matches(value, names, n=1, cutoff=0.0)[0]
                 raise ConfigError(f"expected the name of a {what}, got {value!r}. Nearest known: {near!r}")
         if self.framework not in TOPOLOGIES[self.topology].frameworks:
             raise ConfigError(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from blamespan_lab.faults.wording import names, numbers
+from blamespan_lab.faults.text_parts import find_names, find_numbers
 from blamespan_lab.stress.watching import SeenStep, WatchedRun
 
 __all__ = ["CATCHES", "Catch", "Caught", "InjectedFault", "caught", "is_objection"]
@@ -204,9 +204,9 @@ def _values(text: str) -> frozenset[str]:
 
 
 def _all_values(text: str) -> Iterator[str]:
-    for number in numbers(text):
+    for number in find_numbers(text):
         plain = number.text.replace(",", "")
         yield plain.rstrip("0").rstrip(".") if "." in plain else plain
-    for name in names(text):
+    for name in find_names(text):
         if len(name.text) >= _SHORTEST_NAME:
             yield name.text.strip('`"').casefold()

@@ -36,7 +36,7 @@ def use_wordings(wordings: str) -> Iterator[None]:
 
 
 def current_wordings() -> str:
-    """Tell which of `WORDINGS` words are taken from here."""
+    """Return which of `WORDINGS` words are taken from here."""
     return _wordings.get()
 
 

@@ -18,7 +18,7 @@ from blamespan.analysis.sources import runs_in
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.corpus.generate import generate_corpus
-from blamespan_lab.corpus.recipe import Balance, CorpusRecipe, HeldOut, Teams
+from blamespan_lab.corpus.recipe import Balance, CorpusRecipe, HeldOutParts, Teams
 from blamespan_lab.corpus.storage import CorpusFolder, MadeBlock, read_corpus
 from blamespan_lab.replay.labels import RunLabel
 
@@ -30,7 +30,7 @@ TINY = CorpusRecipe(
     seed=5,
     teams=Teams(families=("word_problems",), topologies=("relay",), frameworks=("langgraph",), casts=("people",)),
     balance=Balance(surplus_percent=0, block=4),
-    held_out=HeldOut(percent=50),
+    held_out=HeldOutParts(percent=50),
 )
 
 
@@ -154,9 +154,9 @@ def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
     """The second is told that the first is at work."""
     with (
-        CorpusFolder(tmp_path, TINY).opened(),
+        CorpusFolder(tmp_path, TINY).lock(),
         pytest.raises(ConfigError, match="another `blamespan generate` at work"),
-        CorpusFolder(tmp_path, TINY).opened(),
+        CorpusFolder(tmp_path, TINY).lock(),
     ):
         pass
 
@@ -168,7 +168,7 @@ def made(number: int = 0) -> MadeBlock:
 def test_block_whose_runs_were_torn_is_made_again(tmp_path: Path) -> None:
     """A marker counts only for the very bytes that it was written for."""
     folder = CorpusFolder(tmp_path, TINY)
-    with folder.opened():
+    with folder.lock():
         folder.keep(made(0))
         folder.keep(made(1))
         (tmp_path / "runs" / ".0001.gz").write_bytes(b"half")
@@ -178,9 +178,9 @@ def test_block_whose_runs_were_torn_is_made_again(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_half_written_is_cleared(tmp_path: Path) -> None:
     """A file under its last name is whole; a part of one is removed when the work goes on."""
-    with CorpusFolder(tmp_path, TINY).opened():
+    with CorpusFolder(tmp_path, TINY).lock():
         (tmp_path / "runs" / ".0003.jsonl.gz.part").write_bytes(b"half")
-    with CorpusFolder(tmp_path, TINY).opened():
+    with CorpusFolder(tmp_path, TINY).lock():
         left = list((tmp_path / "runs").iterdir())
 
     assert left == []
@@ -188,7 +188,7 @@ def test_what_a_killed_process_left_half_written_is_cleared(tmp_path: Path) -> N
 
 def test_unfinished_corpus_is_not_read(tmp_path: Path) -> None:
     """Reading asks for the rest to be made first."""
-    with CorpusFolder(tmp_path, TINY).opened():
+    with CorpusFolder(tmp_path, TINY).lock():
         pass
 
     with pytest.raises(ConfigError, match="expected a finished corpus"):
@@ -198,7 +198,7 @@ def test_unfinished_corpus_is_not_read(tmp_path: Path) -> None:
 def test_full_disk_ends_the_work_and_keeps_what_was_made(tmp_path: Path) -> None:
     """The message says what to do; what was kept before stays as it is."""
     folder = CorpusFolder(tmp_path, TINY)
-    with folder.opened():
+    with folder.lock():
         folder.keep(made(0))
         with no_file_beyond(64), pytest.raises(BlamespanError, match="what was made so far is kept"):
             folder.keep(made(1))

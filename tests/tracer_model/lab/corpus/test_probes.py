@@ -11,9 +11,9 @@ import pytest
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Origin, RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_lab.corpus.probes.models import Bags, chooser, hit_shares
-from blamespan_lab.corpus.probes.report import leaks, probed
-from blamespan_lab.corpus.probes.surface import Seen, seen
+from blamespan_lab.corpus.probes.models import Bags, fit_chooser, hit_shares
+from blamespan_lab.corpus.probes.report import find_leaks, run_probes
+from blamespan_lab.corpus.probes.surface import ProbedRun, probe_run
 
 WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "ginkgo", "hazel", "ivy", "juniper"]
 NAMES = ("ann", "bob", "cleo")
@@ -46,16 +46,16 @@ def run(number: int, *, failed: bool, place: Place, spoil: Spoil) -> RecordedRun
     return RecordedRun("here", trace, (), origin)
 
 
-def corpus(place: Place = anywhere, spoil: Spoil = as_it_is, runs: int = 500) -> list[Seen]:
+def corpus(place: Place = anywhere, spoil: Spoil = as_it_is, runs: int = 500) -> list[ProbedRun]:
     made = [run(number, failed=number % 5 < 3, place=place, spoil=spoil) for number in range(runs)]
-    return [found for each in made if (found := seen(each)) is not None]
+    return [found for each in made if (found := probe_run(each)) is not None]
 
 
 def test_nothing_is_found_where_nothing_tells() -> None:
     """Where any step is decisive and says what others say, no probe is surely better than chance."""
-    report = probed(corpus())
+    report = run_probes(corpus())
 
-    assert leaks(report) == []
+    assert find_leaks(report) == []
     assert report["step"]["all"]["bag of words"]["excess"][0] <= 2
 
 
@@ -69,7 +69,7 @@ def test_nothing_is_found_where_nothing_tells() -> None:
 )
 def test_leak_is_named_with_what_gives_it_away(place: Place, spoil: Spoil, probe: str, goes_by: str) -> None:
     """Decisive steps that stand early, or are long or short, are found over all and in parts held out."""
-    found = leaks(probed(corpus(place, spoil)))
+    found = find_leaks(run_probes(corpus(place, spoil)))
 
     assert any(leak.startswith(f"all: {probe}") and goes_by in leak for leak in found)
     assert any(leak.startswith("topology=") and probe in leak for leak in found)
@@ -77,18 +77,18 @@ def test_leak_is_named_with_what_gives_it_away(place: Place, spoil: Spoil, probe
 
 def test_words_are_reported_but_no_leak() -> None:
     """A word that only decisive steps have is found by the bag of words, which may find what it can."""
-    report = probed(corpus(spoil=lambda text, is_decisive: f"{text} zebra" if is_decisive else f"{text} xylem"))
+    report = run_probes(corpus(spoil=lambda text, is_decisive: f"{text} zebra" if is_decisive else f"{text} xylem"))
 
     assert report["step"]["all"]["bag of words"]["accuracy"] > 95
     assert report["step"]["all"]["first anomaly"]["accuracy"] > 95
     assert report["run"]["all"]["bag of words"]["accuracy"] > 75
-    assert leaks(report) == []
+    assert find_leaks(report) == []
 
 
 def test_probing_too_few_runs_is_refused() -> None:
     """An accuracy over a handful of runs says nothing."""
     with pytest.raises(ConfigError, match="at least 20 failed runs"):
-        probed(corpus(runs=20))
+        run_probes(corpus(runs=20))
 
 
 def test_ties_are_drawn_fairly() -> None:
@@ -102,6 +102,6 @@ def test_sparse_rows_teach_the_same_as_full_ones() -> None:
     """A bag of one word each is a table of ones."""
     words = [np.array([place % 3]) for place in range(12)]
     groups, marks = np.repeat(np.arange(4), 3), np.arange(12) % 3 == 1
-    scores = Bags.of(words, 3).times(chooser(Bags.of(words, 3), groups, marks))
+    scores = Bags.of(words, 3).times(fit_chooser(Bags.of(words, 3), groups, marks))
 
     assert hit_shares(scores, groups, np.flatnonzero(marks)).tolist() == [1, 1, 1, 1]

@@ -26,7 +26,7 @@ from blamespan.injecting.boundaries import (
 from blamespan_lab.faults.catalogue import KINDS
 from blamespan_lab.faults.interceptor import interceptor
 from blamespan_lab.faults.operators.calls import CALL_OPERATORS
-from blamespan_lab.faults.operators.text import TEXT_OPERATORS, Utterance, written
+from blamespan_lab.faults.operators.text import TEXT_OPERATORS, Utterance, apply_operator
 
 _PIECES = st.sampled_from(
     [
@@ -62,7 +62,7 @@ def test_any_text_gives_a_changed_text_or_none(
 ) -> None:
     """Never an error, never the same text, never an empty one, always the same for the same seed."""
     utterance = Utterance(text, "Is it 12 km?", heard, said, ("planner", "{odd} name"))
-    first, again = (written(TEXT_OPERATORS[name], utterance, Random(seed)) for _ in range(2))
+    first, again = (apply_operator(TEXT_OPERATORS[name], utterance, Random(seed)) for _ in range(2))
 
     assert first == again
     assert first is None or (first != text and first.strip())
@@ -90,7 +90,7 @@ def test_time_grows_with_the_text_and_no_faster(name: str, piece: str) -> None:
     """A text of 200,000 characters, whatever it is made of, is done in two seconds."""
     text = piece * (200_000 // len(piece))
     began = time.process_time()
-    written(TEXT_OPERATORS[name], Utterance(text, text[:999], (text,), (text,), ("a",)), Random(1))
+    apply_operator(TEXT_OPERATORS[name], Utterance(text, text[:999], (text,), (text,), ("a",)), Random(1))
 
     assert time.process_time() - began < 2
 
@@ -151,7 +151,7 @@ def test_history_is_lost_in_whole_exchanges() -> None:
 def test_numbers_of_lists_are_left_alone() -> None:
     """What counts the items of a list is no amount."""
     text = "1. Take 40 rooms\n2. Pay\n"
-    changed = {written(TEXT_OPERATORS["change-number"], Utterance(text), Random(seed)) for seed in range(20)}
+    changed = {apply_operator(TEXT_OPERATORS["change-number"], Utterance(text), Random(seed)) for seed in range(20)}
 
     assert all(one is not None and one.startswith("1. Take ") and "\n2. Pay" in one for one in changed)
 
@@ -159,7 +159,7 @@ def test_numbers_of_lists_are_left_alone() -> None:
 def test_long_message_keeps_how_it_opens_and_closes_when_what_it_says_is_replaced() -> None:
     """A wordy agent stays wordy at fault: the length of its message gives nothing away."""
     message = "**Task**\nI look at the share.\n\n**Work**\n- The share is 7.\n\n**Recap**\nSay so if it is not."
-    faulty = written(TEXT_OPERATORS["derail"], Utterance(message), Random(1))
+    faulty = apply_operator(TEXT_OPERATORS["derail"], Utterance(message), Random(1))
 
     assert faulty is not None
     assert faulty.startswith("**Task**\nI look at the share.\n\n**Work**\n")
@@ -169,7 +169,7 @@ def test_long_message_keeps_how_it_opens_and_closes_when_what_it_says_is_replace
 
 def test_closing_part_that_holds_the_amount_goes_with_it() -> None:
     """What was replaced is said nowhere else in the message."""
-    faulty = written(
+    faulty = apply_operator(
         TEXT_OPERATORS["withhold"], Utterance("I look at it.\n\nThe share is 7.\n\nSo 7 it is."), Random(1)
     )
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bags", "chooser", "hit_shares", "separator"]
+__all__ = ["Bags", "fit_chooser", "fit_separator", "hit_shares"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -39,20 +39,20 @@ class Bags:
         return cls(np.concatenate(whole), starts, width + 1)
 
     def times(self, weights: Floats) -> Floats:
-        """Give (N,) mean weights of each row's features, times the root of their number."""
+        """Return (N,) mean weights of each row's features, times the root of their number."""
         sizes = np.diff(self.starts)
         sums: Floats = np.add.reduceat(weights[self.columns], self.starts[:-1]) / np.sqrt(sizes)
         return sums
 
     def transposed_times(self, values: Floats) -> Floats:
-        """Give (F,) what the (N,) *values* add to each feature."""
+        """Return (F,) what the (N,) *values* add to each feature."""
         sizes = np.diff(self.starts)
         spread = np.repeat(values / np.sqrt(sizes), sizes)
         sums: Floats = np.bincount(self.columns, weights=spread, minlength=self.width).astype(np.float64)
         return sums
 
 
-def chooser(rows: Floats | Bags, groups: Ints, is_chosen: NDArray[np.bool_]) -> Floats:
+def fit_chooser(rows: Floats | Bags, groups: Ints, is_chosen: NDArray[np.bool_]) -> Floats:
     """Fit weights by which the chosen row of each group scores above the others: a conditional logit.
 
     Args:
@@ -64,26 +64,26 @@ def chooser(rows: Floats | Bags, groups: Ints, is_chosen: NDArray[np.bool_]) -> 
     def slope(scores: Floats) -> Floats:
         return _softmax(scores, groups) - is_chosen
 
-    return _fitted(rows, slope, int(groups[-1]) + 1)
+    return _fit(rows, slope, int(groups[-1]) + 1)
 
 
-def separator(rows: Floats | Bags, is_positive: NDArray[np.bool_]) -> Floats:
+def fit_separator(rows: Floats | Bags, is_positive: NDArray[np.bool_]) -> Floats:
     """Fit weights by which positive rows score above the others: a logistic regression, both sides of equal weight."""
     weight = np.where(is_positive, 0.5 / max(is_positive.mean(), 1e-9), 0.5 / max(1 - is_positive.mean(), 1e-9))
 
     def slope(scores: Floats) -> Floats:
-        found: Floats = weight * (0.5 * (1 + np.tanh(0.5 * scores)) - is_positive)
-        return found
+        gradient: Floats = weight * (0.5 * (1 + np.tanh(0.5 * scores)) - is_positive)
+        return gradient
 
-    return _fitted(rows, slope, len(is_positive))
+    return _fit(rows, slope, len(is_positive))
 
 
 def hit_shares(scores: Floats, groups: Ints, gold: Ints) -> Floats:
-    """Give (G,) the chance that the highest score of each group is at its gold row, ties drawn fairly.
+    """Return (G,) the chance that the highest score of each group is at its gold row, ties drawn fairly.
 
     Args:
         scores: (N,).
-        groups: (N,) as in `chooser`.
+        groups: (N,) as in `fit_chooser`.
         gold: (G,) row of each group that is right, counted over all N.
     """
     best = np.maximum.reduceat(scores, _starts(groups))
@@ -92,7 +92,7 @@ def hit_shares(scores: Floats, groups: Ints, gold: Ints) -> Floats:
     return shares
 
 
-def _fitted(rows: Floats | Bags, slope: object, n_units: int) -> Floats:
+def _fit(rows: Floats | Bags, slope: object, n_units: int) -> Floats:
     """Descend by Adagrad over everything at once: convex, so that rounds and rate decide only how near it comes."""
     assert callable(slope)
     width = rows.width if isinstance(rows, Bags) else rows.shape[1]
@@ -110,8 +110,8 @@ def _fitted(rows: Floats | Bags, slope: object, n_units: int) -> Floats:
 def _softmax(scores: Floats, groups: Ints) -> Floats:
     starts = _starts(groups)
     raised = np.exp(scores - np.maximum.reduceat(scores, starts)[groups])
-    found: Floats = raised / np.add.reduceat(raised, starts)[groups]
-    return found
+    probabilities: Floats = raised / np.add.reduceat(raised, starts)[groups]
+    return probabilities
 
 
 def _starts(groups: Ints) -> Ints:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
 from blamespan_lab.corpus.probes.guesses import BLIND, RUN_PROBES, STEP_PROBES
-from blamespan_lab.corpus.probes.surface import Seen
+from blamespan_lab.corpus.probes.surface import ProbedRun
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import BOOTSTRAPS
 
-__all__ = ["TOLERANCE", "Figures", "Report", "leaks", "probed"]
+__all__ = ["TOLERANCE", "ProbeFigures", "Report", "find_leaks", "run_probes"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ _FEWEST = 20
 """Runs below which a part is not probed."""
 
 
-class Figures(TypedDict):
+class ProbeFigures(TypedDict):
     """What one probe found in one part of a corpus, in percent.
 
     `excess` is the 95 % interval of what it gains over chance, questions resampled; `goes_by` names the feature that
@@ -45,11 +45,11 @@ class Figures(TypedDict):
     goes_by: str
 
 
-Report: TypeAlias = dict[str, dict[str, dict[str, Figures]]]
+Report: TypeAlias = dict[str, dict[str, dict[str, ProbeFigures]]]
 """By what is guessed (`step`, `run`), part (`all`, `family=...`, `topology=...`) and probe."""
 
 
-def probed(runs: Sequence[Seen]) -> Report:
+def run_probes(runs: Sequence[ProbedRun]) -> Report:
     """Try every probe on *runs*.
 
     The part `all` is guessed in two halves by question, each by what the other taught. A family or topology is guessed
@@ -67,82 +67,90 @@ def probed(runs: Sequence[Seen]) -> Report:
         )
     report: Report = {"step": {}, "run": {}}
     for part, is_in in _parts(runs):
-        report["step"][part] = _steps_of(part, failures, clean, is_in)
-        report["run"][part] = _runs_of(part, failures, clean, is_in)
-    return {what: {part: found for part, found in parts.items() if found} for what, parts in report.items()}
+        report["step"][part] = _probe_steps(part, failures, clean, is_in)
+        report["run"][part] = _probe_runs(part, failures, clean, is_in)
+    return {what: {part: figures for part, figures in parts.items() if figures} for what, parts in report.items()}
 
 
-def leaks(report: Report) -> list[str]:
-    """Say which probes that read no word do better than chance, surely and by more than `TOLERANCE` points.
+def find_leaks(report: Report) -> list[str]:
+    """List which probes that read no word do better than chance, surely and by more than `TOLERANCE` points.
 
     Steps are judged by every part of 60 runs or more; a run is not: how long it is says something of how it went.
     """
-    found = []
+    leaks = []
     for part, probes in report["step"].items():
         for probe, figures in probes.items():
             if probe in BLIND and figures["n"] >= _ENOUGH and figures["excess"][0] > TOLERANCE:
                 low, high = figures["excess"]
                 goes_by = f" ({figures['goes_by']})" if figures["goes_by"] else ""
-                found.append(f"{part}: {probe}{goes_by} is {low:.1f} to {high:.1f} points better than chance")
-    return found
+                leaks.append(f"{part}: {probe}{goes_by} is {low:.1f} to {high:.1f} points better than chance")
+    return leaks
 
 
-_Is: TypeAlias = Callable[[Seen], bool]
+_Predicate: TypeAlias = Callable[[ProbedRun], bool]
 
 
-def _parts(runs: Sequence[Seen]) -> list[tuple[str, _Is]]:
-    parts: list[tuple[str, _Is]] = [("all", lambda run: is_held_out(run.group, percent=50, seed=0))]
-    parts += [(f"family={name}", _is_of("family", name)) for name in sorted({run.family for run in runs})]
-    parts += [(f"topology={name}", _is_of("topology", name)) for name in sorted({run.topology for run in runs})]
+def _parts(runs: Sequence[ProbedRun]) -> list[tuple[str, _Predicate]]:
+    parts: list[tuple[str, _Predicate]] = [("all", lambda run: is_held_out(run.group, percent=50, seed=0))]
+    parts += [(f"family={name}", _make_predicate("family", name)) for name in sorted({run.family for run in runs})]
+    parts += [
+        (f"topology={name}", _make_predicate("topology", name)) for name in sorted({run.topology for run in runs})
+    ]
     return parts
 
 
-def _is_of(what: str, name: str) -> _Is:
+def _make_predicate(what: str, name: str) -> _Predicate:
     return lambda run: getattr(run, what) == name
 
 
-def _sides(part: str, runs: Sequence[Seen], is_in: _Is) -> list[tuple[list[Seen], list[Seen]]]:
+def _sides(part: str, runs: Sequence[ProbedRun], is_in: _Predicate) -> list[tuple[list[ProbedRun], list[ProbedRun]]]:
     """Part *runs* into those to learn from and those to ask about; `all` twice, the halves exchanged."""
     inside, outside = [run for run in runs if is_in(run)], [run for run in runs if not is_in(run)]
     return [(outside, inside), (inside, outside)] if part == "all" else [(outside, inside)]
 
 
-def _steps_of(part: str, failures: Sequence[Seen], clean: Sequence[Seen], is_in: _Is) -> dict[str, Figures]:
-    found: dict[str, Figures] = {}
+def _probe_steps(
+    part: str, failures: Sequence[ProbedRun], clean: Sequence[ProbedRun], is_in: _Predicate
+) -> dict[str, ProbeFigures]:
+    figures: dict[str, ProbeFigures] = {}
     sides = _sides(part, failures, is_in)
     if min(len(side) for both in sides for side in both) < _FEWEST:
-        return found
-    asked = [run for _, each in sides for run in each]
+        return figures
+    asked = [run for _, asked_side in sides for run in asked_side]
     chances = np.array([1 / len(run.names) for run in asked])
     sound = [learnt for learnt, _ in _sides(part, clean, is_in)]
     for name, probe in STEP_PROBES.items():
         more = sound if name == "first anomaly" else [[] for _ in sides]
-        guessed = [probe([*learnt, *extra], each) for (learnt, each), extra in zip(sides, more, strict=True)]
-        found[name] = _figures(np.concatenate([hits for hits, _ in guessed]), chances, asked, _said(guessed))
-    return found
+        guessed = [
+            probe([*learnt, *extra], asked_side) for (learnt, asked_side), extra in zip(sides, more, strict=True)
+        ]
+        figures[name] = _measure(np.concatenate([hits for hits, _ in guessed]), chances, asked, _join_features(guessed))
+    return figures
 
 
-def _runs_of(part: str, failures: Sequence[Seen], clean: Sequence[Seen], is_in: _Is) -> dict[str, Figures]:
+def _probe_runs(
+    part: str, failures: Sequence[ProbedRun], clean: Sequence[ProbedRun], is_in: _Predicate
+) -> dict[str, ProbeFigures]:
     """Score runs so that failed and clean ones weigh the same: chance is 50 %."""
-    found: dict[str, Figures] = {}
+    figures: dict[str, ProbeFigures] = {}
     sides = _sides(part, [*failures, *clean], is_in)
     if any(len({run.failed for run in side}) < 2 or len(side) < _FEWEST for both in sides for side in both):
-        return found
-    asked = [run for _, each in sides for run in each]
+        return figures
+    asked = [run for _, asked_side in sides for run in asked_side]
     failed = np.array([run.failed for run in asked])
     weights = np.where(failed, 0.5 / failed.mean(), 0.5 / (1 - failed.mean()))
     for name, probe in RUN_PROBES.items():
-        guessed = [probe(learnt, each) for learnt, each in sides]
-        hits = np.concatenate([each for each, _ in guessed]) * weights
-        found[name] = _figures(hits, 0.5 * weights, asked, _said(guessed))
-    return found
+        guessed = [probe(learnt, asked_side) for learnt, asked_side in sides]
+        hits = np.concatenate([shares for shares, _ in guessed]) * weights
+        figures[name] = _measure(hits, 0.5 * weights, asked, _join_features(guessed))
+    return figures
 
 
-def _said(guessed: Sequence[tuple[Floats, str]]) -> str:
+def _join_features(guessed: Sequence[tuple[Floats, str]]) -> str:
     return " / ".join(dict.fromkeys(goes_by for _, goes_by in guessed if goes_by))
 
 
-def _figures(hits: Floats, chances: Floats, runs: Sequence[Seen], goes_by: str) -> Figures:
+def _measure(hits: Floats, chances: Floats, runs: Sequence[ProbedRun], goes_by: str) -> ProbeFigures:
     low, high = _interval(hits - chances, [run.group for run in runs])
     return {
         "n": len(runs),

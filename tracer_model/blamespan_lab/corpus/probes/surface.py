@@ -24,12 +24,12 @@ __all__ = [
     "RUN_SURFACE",
     "SURFACE",
     "WORDS",
-    "Seen",
+    "ProbedRun",
     "blamable_steps",
     "digit_shares",
     "positions",
+    "probe_run",
     "run_surface",
-    "seen",
     "surfaces",
 ]
 
@@ -62,7 +62,7 @@ _TOKEN = re.compile(r"[a-z]+(?:'[a-z]+)?|\d+|[^\sa-z\d]")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProbedRun:
     """A run as probes see it.
 
     Attributes:
@@ -92,14 +92,14 @@ class Seen:
     run_surface: Floats
 
 
-def seen(run: RecordedRun) -> Seen | None:
+def probe_run(run: RecordedRun) -> ProbedRun | None:
     """Look at a generated run; None where no step could be decisive."""
     trace, origin = run.trace, run.origin
     steps = blamable_steps(trace)
     if not steps or origin is None:
         return None
     rows = {step.index: row for row, step in enumerate(steps)}
-    return Seen(
+    return ProbedRun(
         group=trace.task,
         family=origin.family,
         topology=origin.topology,
@@ -120,17 +120,17 @@ def blamable_steps(trace: MessageActionTrace) -> list[Step]:
 
 
 def digit_shares(steps: Sequence[Step]) -> Floats:
-    """Give (C,) the share of digits among the characters of each step."""
+    """Return (C,) the share of digits among the characters of each step."""
     return np.array([sum(char.isdigit() for char in step.content) / (len(step.content) or 1) for step in steps])
 
 
 def positions(count: int) -> Floats:
     """Lay out (C, len(POSITION)) of *count* steps."""
     rows = np.arange(count)
-    place = rows / max(count - 1, 1)
+    relative = rows / max(count - 1, 1)
     fifths = np.minimum((rows + 0.5) / count * 5, 4.999).astype(int)
-    columns = [place, rows == 0, rows == 1, rows == 2, rows == count - 1, rows == count - 2]
-    columns += [np.abs(place - 0.5), np.log1p(rows), *(fifths == fifth for fifth in range(4))]
+    columns = [relative, rows == 0, rows == 1, rows == 2, rows == count - 1, rows == count - 2]
+    columns += [np.abs(relative - 0.5), np.log1p(rows), *(fifths == fifth for fifth in range(4))]
     return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
 
 
@@ -139,7 +139,7 @@ def surfaces(trace: MessageActionTrace, steps: Sequence[Step]) -> Floats:
     own: dict[str, list[Step]] = {}
     for step in steps:
         own.setdefault(step.agent, []).append(step)
-    built_on = Counter(place for step in trace.steps for place in step.inputs)
+    built_on = Counter(index for step in trace.steps for index in step.inputs)
     middle = (len(steps) - 1) / 2
     rows = []
     for row, step in enumerate(steps):
@@ -195,6 +195,6 @@ def run_surface(trace: MessageActionTrace, steps: Sequence[Step]) -> Floats:
 def _words(text: str) -> Hashes:
     """Hash words and neighbours; numbers count as one word, for their digits belong to one task."""
     tokens = ["0" if token[0].isdigit() else token for token in _TOKEN.findall(text.lower())]
-    pairs = [f"{one} {other}" for one, other in pairwise(tokens)]
+    pairs = [f"{word} {following}" for word, following in pairwise(tokens)]
     hashed = {crc32(token.encode("utf-8", "replace")) % WORDS for token in (*tokens, *pairs)}
     return np.array(sorted(hashed), dtype=np.int64)

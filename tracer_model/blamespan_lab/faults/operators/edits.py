@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from random import Random
 
-from blamespan_lab.faults.wording import Found, numbers, sentences, with_replaced
+from blamespan_lab.faults.text_parts import TextPart, find_numbers, replace_parts, split_sentences
 
-__all__ = ["amid", "keeping_mark", "one_of", "slip", "with_sentence", "without"]
+__all__ = ["drop_sentence", "insert_sentence", "keep_termination_word", "replace_middle", "replace_one", "slip"]
 
 _MOST_DIGITS = 15
 """What a float holds exactly."""
@@ -21,7 +21,7 @@ def slip(number: str, rng: Random) -> str | None:
     """Get *number* wrong as people and models do, in the same notation; None where that fails."""
     plain = number.replace(",", "")
     if len(plain) > _MOST_DIGITS:
-        return _other_digit(number, rng)
+        return _change_digit(number, rng)
     value, decimals = float(plain), len(plain.partition(".")[2])
     step = 10.0**-decimals
     size = abs(value)
@@ -29,69 +29,70 @@ def slip(number: str, rng: Random) -> str | None:
     if size >= 10 * step:
         candidates += [value / 10, round(value * rng.choice((0.9, 1.1, 1.25)), decimals)]
     if len(plain.lstrip("-").replace(".", "")) >= 2:
-        candidates += [_swapped_digits(plain, rng)] * 2
-    wrong = [each for each in candidates if round(each, decimals) != value]
+        candidates += [_swap_digits(plain, rng)] * 2
+    wrong = [candidate for candidate in candidates if round(candidate, decimals) != value]
     if not wrong:
         return None
     text = f"{rng.choice(wrong):{',' if ',' in number else ''}.{decimals}f}"
     return text if text != number else None
 
 
-def _other_digit(number: str, rng: Random) -> str:
-    at = rng.choice([place for place, sign in enumerate(number) if sign.isdigit()])
+def _change_digit(number: str, rng: Random) -> str:
+    at = rng.choice([index for index, sign in enumerate(number) if sign.isdigit()])
     return number[:at] + str((int(number[at]) + rng.randint(1, 8)) % 10) + number[at + 1 :]
 
 
-def _swapped_digits(plain: str, rng: Random) -> float:
-    places = [i for i in range(len(plain) - 1) if plain[i].isdigit() and plain[i + 1].isdigit()]
-    if not places:
+def _swap_digits(plain: str, rng: Random) -> float:
+    indices = [i for i in range(len(plain) - 1) if plain[i].isdigit() and plain[i + 1].isdigit()]
+    if not indices:
         return float(plain)
-    at = rng.choice(places)
+    at = rng.choice(indices)
     return float(plain[:at] + plain[at + 1] + plain[at] + plain[at + 2 :])
 
 
-def one_of(text: str, changes: Mapping[str, str], rng: Random) -> str | None:
+def replace_one(text: str, changes: Mapping[str, str], rng: Random) -> str | None:
     """Make one of *changes* at one place; what is longest is looked for first, so that "is not" is not "is"."""
     pattern = re.compile("|".join(re.escape(old) for old in sorted(changes, key=len, reverse=True)))
-    hits = [Found(m.start(), m.end(), m.group()) for m in pattern.finditer(text)]
+    hits = [TextPart(m.start(), m.end(), m.group()) for m in pattern.finditer(text)]
     if not hits:
         return None
     hit = rng.choice(hits)
-    return with_replaced(text, [(hit, changes[hit.text])])
+    return replace_parts(text, [(hit, changes[hit.text])])
 
 
-def without(text: str, is_wanted: Callable[[str], bool], rng: Random) -> str | None:
+def drop_sentence(text: str, is_wanted: Callable[[str], bool], rng: Random) -> str | None:
     """Leave out one of the sentences that are wanted, of several."""
-    found = sentences(text)
-    wanted = [sentence for sentence in found if is_wanted(sentence.text)]
-    if not wanted or len(found) < 2:
+    parts = split_sentences(text)
+    wanted = [sentence for sentence in parts if is_wanted(sentence.text)]
+    if not wanted or len(parts) < 2:
         return None
-    return with_replaced(text, [(rng.choice(wanted), "")]).rstrip()
+    return replace_parts(text, [(rng.choice(wanted), "")]).rstrip()
 
 
-def with_sentence(text: str, sentence: str, rng: Random) -> str:
+def insert_sentence(text: str, sentence: str, rng: Random) -> str:
     """Put *sentence* between two others, or at the end."""
-    ends = [found.end for found in sentences(text)] or [len(text)]
+    ends = [part.end for part in split_sentences(text)] or [len(text)]
     at = rng.choice(ends)
     return (text[:at].rstrip() + " " + sentence + " " + text[at:].lstrip(" ")).strip()
 
 
-def amid(text: str, said: str, *, is_last: bool = False) -> str:
-    """Put *said* in place of what *text* comes to: how a long message opens and closes tells nothing, and stays.
+def replace_middle(text: str, replacement: str, *, is_last: bool = False) -> str:
+    """Put *replacement* in place of what *text* comes to; how a long message opens and closes stays.
 
     Args:
         text: The message; it is long if it has three parts or more between blank lines.
-        said: What stands for all but the first and the last of them. Those go too if they hold an amount or a mark.
+        replacement: What stands for all parts but the first and the last. Those go too if they hold an amount or
+            a termination word.
         is_last: Whether nothing may follow.
     """
     opening, *work, closing = text.split("\n\n") if text.count("\n\n") >= _PARTS - 1 else ("", "", "")
     heading = _HEADING.match(work[0])
-    said = f"{heading.group()}{said}" if heading else said
-    kept = [part if part and not numbers(part) and not _MARK.search(part) else "" for part in (opening, closing)]
-    return "\n\n".join(part for part in (kept[0], said, "" if is_last else kept[1]) if part)
+    replacement = f"{heading.group()}{replacement}" if heading else replacement
+    frame = [part if part and not find_numbers(part) and not _MARK.search(part) else "" for part in (opening, closing)]
+    return "\n\n".join(part for part in (frame[0], replacement, "" if is_last else frame[1]) if part)
 
 
-def keeping_mark(text: str, said: str) -> str:
+def keep_termination_word(text: str, replacement: str) -> str:
     """Keep the word in capitals by which teams end, e.g. APPROVED, where the text had one."""
     marks = _MARK.findall(text)
-    return f"{said} {marks[-1]}" if marks else said
+    return f"{replacement} {marks[-1]}" if marks else replacement

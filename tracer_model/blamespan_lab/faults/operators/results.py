@@ -28,7 +28,7 @@ def tool_error(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer 
 
 
 def tool_timeout(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
-    """Give no answer in time; the wait itself is kept short."""
+    """Fail to answer in time; the wait itself is kept short."""
     return replace(answer, text=choose(FAULTS.timeouts, rng), error="TimeoutError", delay_s=0.01)
 
 
@@ -50,11 +50,11 @@ def tool_stale(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer 
 def tool_partial(answer: Answer, earlier: tuple[str, ...], rng: Random) -> Answer | None:
     """Answer only the first part."""
     try:
-        found = json.loads(answer.text)
+        rows = json.loads(answer.text)
     except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, list) and len(found) >= 2:
-        return replace(answer, text=json.dumps(found[: len(found) // 2], ensure_ascii=False))
+        rows = None
+    if isinstance(rows, list) and len(rows) >= 2:
+        return replace(answer, text=json.dumps(rows[: len(rows) // 2], ensure_ascii=False))
     lines = answer.text.splitlines()
     if len(lines) >= 2:
         return replace(answer, text="\n".join(lines[: len(lines) // 2]))

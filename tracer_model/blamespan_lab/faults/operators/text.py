@@ -16,13 +16,20 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from blamespan_lab.data_files import read_data_file
-from blamespan_lab.faults.operators.edits import amid, keeping_mark, one_of, slip, with_sentence, without
-from blamespan_lab.faults.wording import Found, names, numbers, sentences, with_replaced
+from blamespan_lab.faults.operators.edits import (
+    drop_sentence,
+    insert_sentence,
+    keep_termination_word,
+    replace_middle,
+    replace_one,
+    slip,
+)
+from blamespan_lab.faults.text_parts import TextPart, find_names, find_numbers, replace_parts, split_sentences
 from blamespan_lab.wordings import choose, choose_alternatives
 from blamespan_lab.wordings.banks import FAULTS
 from blamespan_lab.wordings.choosing import select_half
 
-__all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "written"]
+__all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "apply_operator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +39,15 @@ class Utterance:
     Attributes:
         text: What it says.
         task: What the run was asked to do.
-        heard: What others told it, the latest last.
-        said: What it said before in this run, the latest last.
+        received: What others told it, the latest last.
+        sent: What it said before in this run, the latest last.
         others: Names of the other agents.
     """
 
     text: str
     task: str = ""
-    heard: Sequence[str] = ()
-    said: Sequence[str] = ()
+    received: Sequence[str] = ()
+    sent: Sequence[str] = ()
     others: Sequence[str] = ()
 
 
@@ -50,70 +57,70 @@ TextOperator: TypeAlias = Callable[[Utterance, Random], str | None]
 
 def change_number(utterance: Utterance, rng: Random) -> str | None:
     """Get the last amount wrong, everywhere it is said from there on: a slip of a digit, a factor, a sign."""
-    found = numbers(utterance.text)
-    if not found:
+    amounts = find_numbers(utterance.text)
+    if not amounts:
         return None
-    wrong = rng.choice(found[-3:])
+    wrong = rng.choice(amounts[-3:])
     slipped = slip(wrong.text, rng)
     if slipped is None:
         return None
-    same = [number for number in found if number.text == wrong.text and number.start >= wrong.start]
-    return with_replaced(utterance.text, [(number, slipped) for number in same])
+    same = [number for number in amounts if number.text == wrong.text and number.start >= wrong.start]
+    return replace_parts(utterance.text, [(number, slipped) for number in same])
 
 
 def change_unit(utterance: Utterance, rng: Random) -> str | None:
-    """Say another unit than the one meant, the amount as it was."""
-    hits = [Found(m.start(), m.end(), m.group()) for m in _UNIT.finditer(utterance.text)]
+    """Put another unit than the one meant, the amount as it was."""
+    hits = [TextPart(m.start(), m.end(), m.group()) for m in _UNIT.finditer(utterance.text)]
     if not hits:
         return None
     unit = rng.choice(hits)
     others = [other for family in _REPLACEMENTS.units if unit.text in family for other in family if other != unit.text]
-    return with_replaced(utterance.text, [(unit, rng.choice(others))])
+    return replace_parts(utterance.text, [(unit, rng.choice(others))])
 
 
 def swap_name(utterance: Utterance, rng: Random) -> str | None:
     """Take one person, place or thing for another of the run: one that is spoken of in the same way, if any is."""
-    here = names(utterance.text)
-    texts = (utterance.task, *utterance.heard, utterance.text)
-    known = [(name.text, _word_before(text, name)) for text in texts for name in names(text)]
-    if not here or len({name for name, _ in known}) < 2:
+    here = find_names(utterance.text)
+    texts = (utterance.task, *utterance.received, utterance.text)
+    spoken = [(name.text, _word_before(text, name)) for text in texts for name in find_names(text)]
+    if not here or len({name for name, _ in spoken}) < 2:
         return None
     old = rng.choice(here)
     before = _word_before(utterance.text, old)
-    others = [(name, word) for name, word in known if name != old.text]
+    others = [(name, word) for name, word in spoken if name != old.text]
     alike = [(name, word) for name, word in others if (name[0] in _QUOTES) == (old.text[0] in _QUOTES)] or others
     fitting = {name for name, word in alike if word == before} or {name for name, _ in alike}
     new = rng.choice(sorted(fitting))
-    return with_replaced(utterance.text, [(name, new) for name in here if name.text == old.text])
+    return replace_parts(utterance.text, [(name, new) for name in here if name.text == old.text])
 
 
-def _word_before(text: str, name: Found) -> str:
+def _word_before(text: str, name: TextPart) -> str:
     return text[: name.start].rstrip().rpartition(" ")[2].casefold()
 
 
 def flip_negation(utterance: Utterance, rng: Random) -> str | None:
     """Turn a statement into its opposite."""
-    return one_of(utterance.text, _REPLACEMENTS.negations, rng)
+    return replace_one(utterance.text, _REPLACEMENTS.negations, rng)
 
 
 def flip_comparison(utterance: Utterance, rng: Random) -> str | None:
     """Turn a comparison or an order round: more for less, before for after."""
-    return one_of(utterance.text, _REPLACEMENTS.comparisons, rng)
+    return replace_one(utterance.text, _REPLACEMENTS.comparisons, rng)
 
 
 def drop_constraint(utterance: Utterance, rng: Random) -> str | None:
     """Leave out a sentence that says what must, may not or only can be."""
-    return without(utterance.text, lambda sentence: bool(_CONSTRAINT.search(sentence)), rng)
+    return drop_sentence(utterance.text, lambda sentence: bool(_CONSTRAINT.search(sentence)), rng)
 
 
 def invent_constraint(utterance: Utterance, rng: Random) -> str | None:
     """Add a requirement that nobody stated."""
-    return with_sentence(utterance.text, choose(FAULTS.invented_constraints, rng), rng)
+    return insert_sentence(utterance.text, choose(FAULTS.invented_constraints, rng), rng)
 
 
 def drop_fact(utterance: Utterance, rng: Random) -> str | None:
     """Leave out a sentence that holds an amount or a name."""
-    return without(utterance.text, lambda sentence: bool(numbers(sentence) or names(sentence)), rng)
+    return drop_sentence(utterance.text, lambda sentence: bool(find_numbers(sentence) or find_names(sentence)), rng)
 
 
 def truncate(utterance: Utterance, rng: Random) -> str | None:
@@ -125,8 +132,8 @@ def truncate(utterance: Utterance, rng: Random) -> str | None:
 
 
 def repeat_itself(utterance: Utterance, rng: Random) -> str | None:
-    """Say again what it said before, instead of going on."""
-    earlier = [text for text in utterance.said if len(text.split()) >= 4 and text != utterance.text]
+    """Repeat what it said before, instead of going on."""
+    earlier = [text for text in utterance.sent if len(text.split()) >= 4 and text != utterance.text]
     if not earlier:
         return None
     return choose(FAULTS.again, rng) + " " + earlier[-1]
@@ -137,18 +144,18 @@ def redundant_steps(utterance: Utterance, rng: Random) -> str | None:
     extra = " ".join(
         choose_alternatives(step, rng) for step in rng.sample(select_half(FAULTS.redundant_steps), k=rng.randint(2, 3))
     )
-    return f"{extra} {utterance.text}" if rng.random() < 0.5 else with_sentence(utterance.text, extra, rng)
+    return f"{extra} {utterance.text}" if rng.random() < 0.5 else insert_sentence(utterance.text, extra, rng)
 
 
 def stale_context(utterance: Utterance, rng: Random) -> str | None:
     """Go on from an earlier state: amounts are as they were said before they changed."""
-    now = numbers(utterance.text)
-    before = [number.text for text in (*utterance.heard[:-1], *utterance.said) for number in numbers(text)]
+    now = find_numbers(utterance.text)
+    before = [number.text for text in (*utterance.received[:-1], *utterance.sent) for number in find_numbers(text)]
     current = {number.text for number in now}
     stale = [number for number in before if number not in current]
     if not now or not stale:
         return None
-    return with_replaced(utterance.text, [(now[-1], rng.choice(stale))])
+    return replace_parts(utterance.text, [(now[-1], rng.choice(stale))])
 
 
 def lose_history(utterance: Utterance, rng: Random) -> str | None:
@@ -157,118 +164,118 @@ def lose_history(utterance: Utterance, rng: Random) -> str | None:
 
 
 def vague(utterance: Utterance, rng: Random) -> str | None:
-    """Say the amounts and names so that nobody can know which are meant."""
-    amounts, called = numbers(utterance.text), names(utterance.text)
+    """Write the amounts and names so that nobody can know which are meant."""
+    amounts, called = find_numbers(utterance.text), find_names(utterance.text)
     if not amounts and not called:
         return None
     vaguely = {text: choose(FAULTS.vague_amounts, rng) for text in dict.fromkeys(number.text for number in amounts)}
     changes = [(number, vaguely[number.text]) for number in amounts]
-    taken = {place for number in amounts for place in range(number.start, number.end)}
+    taken = {index for number in amounts for index in range(number.start, number.end)}
     free = [name for name in called if not taken & set(range(name.start, name.end))]
-    return with_replaced(utterance.text, changes + [(name, choose(FAULTS.vague_names, rng)) for name in free])
+    return replace_parts(utterance.text, changes + [(name, choose(FAULTS.vague_names, rng)) for name in free])
 
 
 def unsupported_claim(utterance: Utterance, rng: Random) -> str | None:
     """State an amount as known that nothing in the run supports."""
-    found = numbers(utterance.text)
-    if not found:
+    amounts = find_numbers(utterance.text)
+    if not amounts:
         return None
-    wrong = found[-1]
+    wrong = amounts[-1]
     invented = str(rng.randint(2, 999))
-    changed = with_replaced(utterance.text, [(wrong, invented)]) if invented != wrong.text else utterance.text
-    return with_sentence(changed, choose(FAULTS.unsupported, rng), rng)
+    changed = replace_parts(utterance.text, [(wrong, invented)]) if invented != wrong.text else utterance.text
+    return insert_sentence(changed, choose(FAULTS.unsupported, rng), rng)
 
 
 def derail(utterance: Utterance, rng: Random) -> str | None:
     """Pursue something beside the goal."""
-    return amid(utterance.text, choose(FAULTS.derailed, rng))
+    return replace_middle(utterance.text, choose(FAULTS.derailed, rng))
 
 
 def other_role(utterance: Utterance, rng: Random) -> str | None:
     """Do another agent's work instead of its own."""
     if not utterance.others:
         return None
-    said = choose(FAULTS.other_role, rng).format(other=rng.choice(list(utterance.others)))
-    return amid(utterance.text, said)
+    wording = choose(FAULTS.other_role, rng).format(other=rng.choice(list(utterance.others)))
+    return replace_middle(utterance.text, wording)
 
 
 def ignore_others(utterance: Utterance, rng: Random) -> str | None:
     """Set aside what the others found and use amounts of its own."""
-    theirs = {number.text for text in utterance.heard for number in numbers(text)}
-    shared = [number for number in numbers(utterance.text) if number.text in theirs]
+    theirs = {number.text for text in utterance.received for number in find_numbers(text)}
+    shared = [number for number in find_numbers(utterance.text) if number.text in theirs]
     slipped = {text: slip(text, rng) for text in dict.fromkeys(number.text for number in shared)}
     changes = [(number, text) for number in shared if (text := slipped[number.text]) is not None]
     if not changes:
         return None
-    return choose(FAULTS.ignored, rng) + " " + with_replaced(utterance.text, changes)
+    return choose(FAULTS.ignored, rng) + " " + replace_parts(utterance.text, changes)
 
 
 def contradict_itself(utterance: Utterance, rng: Random) -> str | None:
     """End on another amount than its own reasoning leads to."""
-    found = numbers(utterance.text)
-    slipped = slip(found[-1].text, rng) if found else None
+    amounts = find_numbers(utterance.text)
+    slipped = slip(amounts[-1].text, rng) if amounts else None
     if slipped is None:
         return None
-    earlier = [number for number in found[:-1] if number.text == found[-1].text]
+    earlier = [number for number in amounts[:-1] if number.text == amounts[-1].text]
     if earlier:
-        return with_replaced(utterance.text, [(found[-1], slipped)])
+        return replace_parts(utterance.text, [(amounts[-1], slipped)])
     return utterance.text.rstrip() + " " + choose(FAULTS.conclusions, rng).format(value=slipped)
 
 
 def end_early(utterance: Utterance, rng: Random) -> str | None:
     """Call it done before it is."""
-    return amid(utterance.text, choose(FAULTS.ends, rng), is_last=True)
+    return replace_middle(utterance.text, choose(FAULTS.ends, rng), is_last=True)
 
 
 def never_end(utterance: Utterance, rng: Random) -> str | None:
     """Leave out that it is done, and ask for another round."""
-    kept = [sentence.text for sentence in sentences(utterance.text) if not _DONE.search(sentence.text)]
-    return ("".join(kept).rstrip() + " " + choose(FAULTS.another_round, rng)).strip()
+    remaining = [sentence.text for sentence in split_sentences(utterance.text) if not _DONE.search(sentence.text)]
+    return ("".join(remaining).rstrip() + " " + choose(FAULTS.another_round, rng)).strip()
 
 
 def skip_verification(utterance: Utterance, rng: Random) -> str | None:
     """Approve without a look."""
-    return keeping_mark(utterance.text, amid(utterance.text, choose(FAULTS.unchecked, rng)))
+    return keep_termination_word(utterance.text, replace_middle(utterance.text, choose(FAULTS.unchecked, rng)))
 
 
 def verify_wrongly(utterance: Utterance, rng: Random) -> str | None:
     """Claim a check that was made, and get it wrong."""
-    theirs = [number.text for text in utterance.heard[-1:] for number in numbers(text)]
+    theirs = [number.text for text in utterance.received[-1:] for number in find_numbers(text)]
     value = theirs[-1] if theirs else None
     if value is None:
         return None
-    said = choose(FAULTS.wrongly_checked, rng).format(value=value)
-    return keeping_mark(utterance.text, amid(utterance.text, said))
+    wording = choose(FAULTS.wrongly_checked, rng).format(value=value)
+    return keep_termination_word(utterance.text, replace_middle(utterance.text, wording))
 
 
 def withhold(utterance: Utterance, rng: Random) -> str | None:
-    """Say that it is done, and keep what it is."""
-    said = amid(utterance.text, choose(FAULTS.withheld, rng))
-    return keeping_mark(utterance.text, said) if numbers(utterance.text) else None
+    """Report that it is done, and keep what it is."""
+    wording = replace_middle(utterance.text, choose(FAULTS.withheld, rng))
+    return keep_termination_word(utterance.text, wording) if find_numbers(utterance.text) else None
 
 
 def own_view(utterance: Utterance, rng: Random) -> str | None:
     """Go on as if nobody had said anything."""
-    return choose(FAULTS.own_view, rng) + " " + utterance.text if utterance.heard else None
+    return choose(FAULTS.own_view, rng) + " " + utterance.text if utterance.received else None
 
 
 def impossible_step(utterance: Utterance, rng: Random) -> str | None:
     """Plan on something that is not there."""
-    return with_sentence(utterance.text, choose(FAULTS.impossible_steps, rng), rng)
+    return insert_sentence(utterance.text, choose(FAULTS.impossible_steps, rng), rng)
 
 
 def approve_wrongly(utterance: Utterance, rng: Random) -> str | None:
     """Claim a check of something else than what was asked."""
-    return keeping_mark(utterance.text, amid(utterance.text, choose(FAULTS.checked_beside, rng)))
+    return keep_termination_word(utterance.text, replace_middle(utterance.text, choose(FAULTS.checked_beside, rng)))
 
 
 def invent_source(utterance: Utterance, rng: Random) -> str | None:
     """Add a claim that nothing in the run supports."""
-    return with_sentence(utterance.text, choose(FAULTS.invented_claims, rng), rng)
+    return insert_sentence(utterance.text, choose(FAULTS.invented_claims, rng), rng)
 
 
 def turn_round(utterance: Utterance, rng: Random) -> str | None:
-    """Give the reasons, then act against them."""
+    """State the reasons, then act against them."""
     return utterance.text.rstrip() + " " + choose(FAULTS.turned_round, rng) if utterance.text.strip() else None
 
 
@@ -280,14 +287,14 @@ def out_of_room(utterance: Utterance, rng: Random) -> str | None:
 
 def misread_result(utterance: Utterance, rng: Random) -> str | None:
     """Report another amount than the one that was read."""
-    read = {number.text for text in utterance.heard[-3:] for number in numbers(text)}
-    shared = [number for number in numbers(utterance.text) if number.text in read]
+    read = {number.text for text in utterance.received[-3:] for number in find_numbers(text)}
+    shared = [number for number in find_numbers(utterance.text) if number.text in read]
     if not shared:
         return None
     wrong = rng.choice(shared)
     other = sorted(read - {wrong.text}) or [slip(wrong.text, rng) or ""]
     new = rng.choice(other)
-    return with_replaced(utterance.text, [(wrong, new)]) if new else None
+    return replace_parts(utterance.text, [(wrong, new)]) if new else None
 
 
 _QUOTES = '`"'
@@ -349,10 +356,10 @@ TEXT_OPERATORS: Mapping[str, TextOperator] = MappingProxyType(
         )
     }
 )
-"""Every operator on a text by its name; `written` applies one."""
+"""Every operator on a text by its name; `apply_operator` applies one."""
 
 
-def written(operator: TextOperator, utterance: Utterance, rng: Random) -> str | None:
+def apply_operator(operator: TextOperator, utterance: Utterance, rng: Random) -> str | None:
     """Apply *operator*; None where the text stays as it was or nothing is left of it."""
     text = operator(utterance, rng)
     return text if text is not None and text != utterance.text and text.strip() else None

@@ -174,11 +174,11 @@ class DecisionContext:
         rule = self._choose_rule(key)
         if rule is None:
             return None
-        known = {name: self._take_value(name) for name in rule.inputs if name in self.values}
+        values = {name: self._take_value(name) for name in rule.inputs if name in self.values}
         demands = self._find_demands()
-        rule = drop_inputs(rule, known, demands)
-        rule, known = self._forget_requirements(rule, known)
-        value = evaluate(rule, known, self.facts)
+        rule = drop_inputs(rule, values, demands)
+        rule, values = self._forget_requirements(rule, values)
+        value = evaluate(rule, values, self.facts)
         if value is not None and key == self.target:
             value = reshape(value, demands)
         if value is not None and self.facts[key].kind != "code" and self.errs("mast:FM-2.6", "slip", key):
@@ -259,16 +259,16 @@ class DecisionContext:
         return value
 
     def _forget_requirements(
-        self, rule: DerivationRule, known: dict[str, Value]
+        self, rule: DerivationRule, values: dict[str, Value]
     ) -> tuple[DerivationRule, dict[str, Value]]:
         """Forget a requirement, or that an option is not suitable."""
         if rule.operation.startswith("implement:"):
             forgotten = [name for name in rule.inputs if self.errs("mast:FM-1.1", "forgets", name)]
-            return rule, {name: value for name, value in known.items() if name not in forgotten}
-        verdicts = [name for name in known if self.facts[name].kind == "verdict"]
+            return rule, {name: value for name, value in values.items() if name not in forgotten}
+        verdicts = [name for name in values if self.facts[name].kind == "verdict"]
         if verdicts and self.errs("mast:FM-1.1", "forgets", rule.out):
-            return rule, {**known, **dict.fromkeys(verdicts, "suitable")}
-        return rule, known
+            return rule, {**values, **dict.fromkeys(verdicts, "suitable")}
+        return rule, values
 
     def _find_demands(self) -> list[str]:
         """List what others ask of the answer and the task does not, where that goes unnoticed."""

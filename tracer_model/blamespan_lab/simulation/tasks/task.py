@@ -102,14 +102,14 @@ class Builder:
     rules: list[DerivationRule] = field(default_factory=list)
     implied: list[DerivationRule] = field(default_factory=list)
     measure: str = ""
-    _given: list[str] = field(default_factory=list)
+    _given_keys: list[str] = field(default_factory=list)
 
     def add_given(
         self, key: str, phrase: str, value: Value, unit: str = "", kind: FactKind = "amount", **more: object
     ) -> str:
         """Add a fact that the question states, and return its key."""
         self._add(TaskFact(key, phrase, kind, unit, **more), value)  # type: ignore[arg-type]  # fields of Fact
-        self._given.append(key)
+        self._given_keys.append(key)
         return key
 
     def add_lookup(
@@ -170,7 +170,9 @@ class Builder:
         self.truth[fact.key] = value
 
     def _question(self, opening: str, request: str) -> str:
-        stated = [write_fact(self.facts[key], self.truth[key], self.rng, is_impersonal=True) for key in self._given]
+        stated = [
+            write_fact(self.facts[key], self.truth[key], self.rng, is_impersonal=True) for key in self._given_keys
+        ]
         ruled = [write_rule(rule, self.facts, self.measure, self.rng) for rule in self.rules]
         if self.rng.random() < 0.3:
             self.rng.shuffle(stated)

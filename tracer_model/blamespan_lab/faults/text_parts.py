@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Found", "names", "numbers", "sentences", "with_replaced"]
+__all__ = ["TextPart", "find_names", "find_numbers", "replace_parts", "split_sentences"]
 
 _BOUNDARY = re.compile(r"(?<=[.!?])[^\S\n]+|\n+")
 _NUMBER = re.compile(r"(?<![\w.,])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![\w]|[.,][0-9])")
@@ -20,7 +20,7 @@ _NAME = re.compile(r"\b[A-Z][a-z]+(?:[ -][A-Z][a-z]+)*\b|`[^`\n]{1,60}`|\"[^\"\n
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TextPart:
     """A part of a text: `text[start:end]`."""
 
     start: int
@@ -28,46 +28,46 @@ class Found:
     text: str
 
 
-def sentences(text: str) -> list[Found]:
+def split_sentences(text: str) -> list[TextPart]:
     """Split *text* into its sentences and lines; joined again they are the text, but for blanks at its end."""
-    found: list[Found] = []
+    parts: list[TextPart] = []
     start = before = 0
     is_blank = True
     for end in [*(m.end() for m in _BOUNDARY.finditer(text)), len(text)]:
         is_blank = is_blank and not text[before:end].strip()  # only what is new: blank lines may be many
         before = end
         if not is_blank and not (end - start <= _MOST_MARK and _is_mark(text[start:end])):
-            found.append(Found(start, end, text[start:end]))
+            parts.append(TextPart(start, end, text[start:end]))
             start, is_blank = end, True
-    return found
+    return parts
 
 
-def numbers(text: str) -> list[Found]:
+def find_numbers(text: str) -> list[TextPart]:
     """Find the amounts in *text*, without the marks of numbered lists."""
     marks = {m.start(1) for m in _LIST_MARK.finditer(text)}
-    return [Found(m.start(), m.end(), m.group()) for m in _NUMBER.finditer(text) if m.start() not in marks]
+    return [TextPart(m.start(), m.end(), m.group()) for m in _NUMBER.finditer(text) if m.start() not in marks]
 
 
-def names(text: str) -> list[Found]:
+def find_names(text: str) -> list[TextPart]:
     """Find names, code identifiers and quotations; a capitalised word that opens a sentence or an item is no name."""
-    opens = {sentence.start for sentence in sentences(text)}
-    found = [Found(m.start(), m.end(), m.group()) for m in _NAME.finditer(text)]
+    opens = {sentence.start for sentence in split_sentences(text)}
+    parts = [TextPart(m.start(), m.end(), m.group()) for m in _NAME.finditer(text)]
     return [
         name
-        for name in found
+        for name in parts
         if " " in name.text
         or name.text[0] in '`"'
         or not (name.start in opens or _OPENS_ITEM.search(text, max(0, name.start - 12), name.start))
     ]
 
 
-def with_replaced(text: str, changes: Sequence[tuple[Found, str]]) -> str:
+def replace_parts(text: str, changes: Sequence[tuple[TextPart, str]]) -> str:
     """Write *text* with some of its parts replaced; the parts must not overlap."""
-    parts, at = [], 0
-    for found, new in sorted(changes, key=lambda change: change[0].start):
-        parts += [text[at : found.start], new]
-        at = found.end
-    return "".join([*parts, text[at:]])
+    pieces, at = [], 0
+    for part, new in sorted(changes, key=lambda change: change[0].start):
+        pieces += [text[at : part.start], new]
+        at = part.end
+    return "".join([*pieces, text[at:]])
 
 
 def _is_mark(text: str) -> bool:

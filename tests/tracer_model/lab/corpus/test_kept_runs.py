@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
-from blamespan_lab.corpus.choice import Candidate, kept_runs
+from blamespan_lab.corpus.balance import CandidateRun, choose_kept_runs
 from blamespan_lab.corpus.recipe import CorpusRecipe, Shares
 from blamespan_lab.replay.labels import Decisive, Purpose, RunLabel
 
 RECIPE = CorpusRecipe("some", runs=100)
 
 
-def candidate(number: int, purpose: Purpose, *, pull: float = 0.0, length: float = 5.0, twin: str = "") -> Candidate:
+def candidate(
+    number: int, purpose: Purpose, *, imbalance: float = 0.0, length: float = 5.0, twin: str = ""
+) -> CandidateRun:
     failed = purpose not in ("clean", "harmless")
     label = RunLabel(
         trace_id=f"{number:032x}",
@@ -29,19 +31,19 @@ def candidate(number: int, purpose: Purpose, *, pull: float = 0.0, length: float
         verified=True,
         recipe="some",
     )
-    return Candidate(label, (pull,) if failed else (), (length,))
+    return CandidateRun(label, (imbalance,) if failed else (), (length,))
 
 
-def pool(rng: Random) -> list[Candidate]:
+def pool(rng: Random) -> list[CandidateRun]:
     purposes: list[Purpose] = [*["faulty"] * 80, *["natural"] * 30, *["several"] * 15, *["harmless"] * 30]
     found = [
-        candidate(number, purpose, pull=rng.choice([1.0, 1.0, -1.0]), length=rng.gauss(8, 2))
+        candidate(number, purpose, imbalance=rng.choice([1.0, 1.0, -1.0]), length=rng.gauss(8, 2))
         for number, purpose in enumerate(purposes)
     ]
     return found + [candidate(500 + number, "clean", length=rng.gauss(6, 2)) for number in range(120)]
 
 
-def counted(candidates: list[Candidate], kept: set[str]) -> dict[str, int]:
+def counted(candidates: list[CandidateRun], kept: set[str]) -> dict[str, int]:
     purposes = [each.label.purpose for each in candidates if each.label.trace_id in kept]
     return {purpose: purposes.count(purpose) for purpose in sorted(set(purposes))}
 
@@ -49,7 +51,7 @@ def counted(candidates: list[Candidate], kept: set[str]) -> dict[str, int]:
 def test_as_many_of_each_purpose_are_kept_as_wanted() -> None:
     """Failures may be fewer, where that balances better; the others fill up."""
     candidates = pool(Random(1))
-    kept = kept_runs(RECIPE, candidates)
+    kept = choose_kept_runs(RECIPE, candidates)
     count = counted(candidates, kept)
 
     assert len(kept) == RECIPE.runs
@@ -59,10 +61,10 @@ def test_as_many_of_each_purpose_are_kept_as_wanted() -> None:
 
 
 def test_kept_failures_pull_to_no_side() -> None:
-    """Two of three pull one way before the choice."""
+    """Two of three are unbalanced one way before the choice."""
     candidates = pool(Random(2))
-    kept = kept_runs(RECIPE, candidates)
-    pulls = [each.pull[0] for each in candidates if each.label.trace_id in kept and each.pull]
+    kept = choose_kept_runs(RECIPE, candidates)
+    pulls = [each.imbalance[0] for each in candidates if each.label.trace_id in kept and each.imbalance]
 
     assert abs(sum(pulls)) / len(pulls) < 0.05
 
@@ -70,7 +72,7 @@ def test_kept_failures_pull_to_no_side() -> None:
 def test_kept_sound_runs_are_as_long_as_failures() -> None:
     """Before the choice they are a quarter shorter."""
     candidates = pool(Random(3))
-    kept = kept_runs(RECIPE, candidates)
+    kept = choose_kept_runs(RECIPE, candidates)
     lengths = {
         outcome: [
             each.surface[0]
@@ -88,7 +90,7 @@ def test_twins_of_kept_failures_are_kept_first() -> None:
     failures = [candidate(number, "faulty", twin=f"{500 + number:032x}") for number in range(20)]
     sound = [candidate(500 + number, "clean") for number in range(60)]
     recipe = CorpusRecipe("some", runs=20, shares=Shares(50, 50, 0, 0, 0))
-    kept = kept_runs(recipe, [*failures, *sound])
+    kept = choose_kept_runs(recipe, [*failures, *sound])
     twins = {each.label.twin for each in failures if each.label.trace_id in kept}
 
     assert len(kept - {each.label.trace_id for each in failures}) == 10
@@ -97,4 +99,4 @@ def test_twins_of_kept_failures_are_kept_first() -> None:
 
 def test_choice_does_not_depend_on_anything_but_the_runs() -> None:
     """The same candidates give the same corpus."""
-    assert kept_runs(RECIPE, pool(Random(4))) == kept_runs(RECIPE, pool(Random(4)))
+    assert choose_kept_runs(RECIPE, pool(Random(4))) == choose_kept_runs(RECIPE, pool(Random(4)))

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from blamespan.injecting.boundaries import Opportunity
 from blamespan.taxonomy import ErrorMode, canonical, mode
-from blamespan_lab.faults.wording import names, numbers
+from blamespan_lab.faults.text_parts import find_names, find_numbers
 
-__all__ = ["shown_modes"]
+__all__ = ["find_visible_modes"]
 
 _SHOWN: Mapping[str, str] = {
     "drop-fact": "mast:FM-2.4",
@@ -33,10 +33,10 @@ _RESTATING = ("change-number", "swap-name")
 """Operators that say one thing for another: what they show depends on whether it had been told."""
 
 
-def shown_modes(
+def find_visible_modes(
     operator: str, kinds: Sequence[ErrorMode], at: Opportunity, before: str, after: str
 ) -> tuple[ErrorMode, ...]:
-    """Say what a fault is called by what it shows.
+    """Return what a fault is called by what it shows.
 
     Args:
         operator: What wrote it.
@@ -46,27 +46,27 @@ def shown_modes(
         after: What stands there now.
     """
     if operator in _RESTATING:
-        shown: tuple[ErrorMode, ...] = (_restated(at, before, after),)
+        shown: tuple[ErrorMode, ...] = (_classify_restatement(at, before, after),)
     elif operator in _SHOWN:
         shown = tuple(map(mode, _SHOWN[operator].split()))
     else:
         return tuple(kinds)
-    kept = [each for each in kinds if canonical(each)[0] in shown]
-    return (*kept, *(each for each in shown if each not in kept))
+    same_modes = [shown_mode for shown_mode in kinds if canonical(shown_mode)[0] in shown]
+    return (*same_modes, *(shown_mode for shown_mode in shown if shown_mode not in same_modes))
 
 
-def _restated(at: Opportunity, before: str, after: str) -> ErrorMode:
-    """Tell what was read and given wrongly from what the agent worked out itself."""
-    lost = _lost(before, after)
+def _classify_restatement(at: Opportunity, before: str, after: str) -> ErrorMode:
+    """Distinguish what was read and given wrongly from what the agent worked out itself."""
+    lost = _find_lost(before, after)
     if not lost:
         return _MISTAKEN
     whole = re.compile(rf"(?<![\w.,]){re.escape(lost)}(?!\w|[.,][0-9])")
     return _MISREAD if any(whole.search(text) for text in (at.task, *at.heard)) else _MISTAKEN
 
 
-def _lost(before: str, after: str) -> str:
-    """Give the number or name that the first difference between two texts is in; empty where it is in none."""
+def _find_lost(before: str, after: str) -> str:
+    """Return the number or name that the first difference between two texts is in; empty where it is in none."""
     shorter = min(len(before), len(after))
-    at = next((place for place in range(shorter) if before[place] != after[place]), shorter)
-    things = [*numbers(before), *names(before)]
-    return next((found.text for found in things if found.start <= at <= found.end), "")
+    at = next((index for index in range(shorter) if before[index] != after[index]), shorter)
+    things = [*find_numbers(before), *find_names(before)]
+    return next((part.text for part in things if part.start <= at <= part.end), "")

@@ -9,7 +9,7 @@ import pytest
 from blamespan.injecting.boundaries import Opportunity, RunScope
 from blamespan.taxonomy import canonical
 from blamespan_lab.faults.catalogue import KINDS
-from blamespan_lab.faults.showing import shown_modes
+from blamespan_lab.faults.visible_modes import find_visible_modes
 
 WRITERS = sorted(
     {(way, operator) for kind in KINDS.values() for way, operators in kind.writers.items() for operator in operators}
@@ -26,7 +26,7 @@ def test_operator_shows_the_same_whatever_it_was_written_for(mechanism: str, ope
     found = defaultdict(set)
     for kind in KINDS.values():
         if operator in kind.writers.get(mechanism, ()):  # type: ignore[call-overload]
-            modes = shown_modes(operator, kind.modes, at("Pay 40."), "It is 12.", "It is 21.")
+            modes = find_visible_modes(operator, kind.modes, at("Pay 40."), "It is 12.", "It is 21.")
             found[frozenset(canonical(mode)[0] for mode in modes)].add(kind.name)
 
     assert len(found) == 1, dict(found)
@@ -49,13 +49,13 @@ def test_what_was_told_is_misread_and_the_rest_is_reasoned_wrongly(
     """A changed number or name is called by where the right one comes from."""
     operator = "swap-name" if "Berg" in before else "change-number"
 
-    shown = shown_modes(operator, KINDS[kind].modes, at("Add 40.", *heard), before, after)
+    shown = find_visible_modes(operator, KINDS[kind].modes, at("Add 40.", *heard), before, after)
 
     assert [str(each) for each in shown] == [mode]
 
 
 def test_names_of_other_taxonomies_stay() -> None:
     """What AEGIS calls the same thing is kept beside the canonical mode."""
-    shown = shown_modes("withhold", KINDS["aegis:FM-2.4"].modes, at(), "It is 12.", "I have it.")
+    shown = find_visible_modes("withhold", KINDS["aegis:FM-2.4"].modes, at(), "It is 12.", "I have it.")
 
     assert [str(each) for each in shown] == ["aegis:FM-2.4", "mast:FM-2.4"]
