@@ -157,7 +157,7 @@ def _printable(text: str) -> str:
 
 
 def _last_words(ended: Ended, settings: CollectorSettings) -> str:
-    """Say in one line what became of what was acknowledged."""
+    """Return one line on what became of what was acknowledged."""
     parts = []
     if not ended.is_all_delivered:
         parts.append(
@@ -196,14 +196,14 @@ def _check(settings: CollectorSettings) -> None:
         click.echo(address)
     for answer in checked.answers:
         click.echo(answer, err=True)
-    found = list(checked.problems)
+    problems = list(checked.problems)
     try:
         identity = load_tracer(settings.tracer).identity
         click.echo(f"tracer loaded: {identity.name}/{identity.version}", err=True)
     except BlamespanError as error:
-        found.append(str(error))
-    for problem in found:
+        problems.append(str(error))
+    for problem in problems:
         click.echo(f"blamespan: {problem}", err=True)
-    if found:
+    if problems:
         sys.exit(1)
     click.echo("blamespan: everything is in order", err=True)

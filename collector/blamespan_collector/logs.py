@@ -25,7 +25,7 @@ def configure_logs(form: LogFormat, level: str) -> None:
 
 
 def announce(form: LogFormat, text: str) -> None:
-    """Say on stderr what whoever started us waits for, whatever the log's level: that we are ready, how we ended."""
+    """Write to stderr what whoever started us waits for, whatever the log's level: that we are ready, how we ended."""
     if form == "json":
         text = _JsonLines().format(logging.LogRecord("blamespan", logging.INFO, "", 0, text, (), None))
     else:
@@ -38,9 +38,9 @@ class _TextLines(logging.Formatter):
     """`2026-01-31T12:00:00Z ERROR message`; what could move a terminal's cursor is escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        lines = _escaped(record.getMessage(), _MAX_MESSAGE)
+        lines = _escape(record.getMessage(), _MAX_MESSAGE)
         for line in self._traceback(record):
-            lines += f"\n    {_escaped(line, _MAX_MESSAGE)}"
+            lines += f"\n    {_escape(line, _MAX_MESSAGE)}"
         return f"{_time(record)} {record.levelname} {lines}"
 
     def _traceback(self, record: logging.LogRecord) -> list[str]:
@@ -51,7 +51,7 @@ class _JsonLines(logging.Formatter):
     """One object per line: `time`, `level`, `logger`, `message` and, where there is one, `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        document = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -59,8 +59,8 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage()[:_MAX_MESSAGE],
         }
         if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)[-_MAX_TRACEBACK:]
-        return json.dumps(said)  # ASCII: no byte of it can move a cursor
+            document["error"] = self.formatException(record.exc_info)[-_MAX_TRACEBACK:]
+        return json.dumps(document)  # ASCII: no byte of it can move a cursor
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -68,6 +68,6 @@ def _time(record: logging.LogRecord) -> str:
     return f"{seconds}.{int(record.msecs):03d}Z"
 
 
-def _escaped(text: str, most: int) -> str:
+def _escape(text: str, most: int) -> str:
     cut = text[:most]
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in cut)

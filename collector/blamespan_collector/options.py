@@ -18,7 +18,7 @@ import click
 
 from blamespan.errors import ConfigError
 from blamespan_collector.receiving.tokens import read_tokens
-from blamespan_collector.settings import DEFAULT_PAGE, Address, CollectorSettings, Limits
+from blamespan_collector.settings import DEFAULT_PAGE, CollectorSettings, Limits, ListenAddress
 
 __all__ = ["SectionedHelp", "folder_of", "folder_options", "local_store", "options", "settings_of", "shown"]
 
@@ -95,7 +95,7 @@ class _Header(_Several):
 
 
 def options(command: _Command) -> _Command:
-    """Give *command* an option for every setting, and `--config`."""
+    """Add to *command* an option for every setting, and `--config`."""
     for setting in reversed(list(_settings())):
         command = _option(setting)(command)
     return _config_option(command)
@@ -115,7 +115,7 @@ def _config_option(command: _Command) -> _Command:
 
 
 def folder_options(command: _Command) -> _Command:
-    """Give *command* the options that say which collector's folder is meant, and `--config`."""
+    """Add to *command* the options that say which collector's folder is meant, and `--config`."""
     for setting in reversed(list(_settings())):
         if setting.name in _FOLDER:
             command = _option(setting)(command)
@@ -130,7 +130,7 @@ def folder_of(chosen: Mapping[str, Any]) -> Path:
     """
     if chosen["journal"]:
         return Path(chosen["journal"]).expanduser()
-    return _default_journal(*(Address.parse(chosen[name] or "none") for name in ("grpc", "http")))
+    return _default_journal(*(ListenAddress.parse(chosen[name] or "none") for name in ("grpc", "http")))
 
 
 def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
@@ -142,7 +142,7 @@ def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
     values: dict[str, Any] = dict(chosen)
     limits = Limits(**{setting.name: values.pop(setting.name) for setting in fields(Limits)})
     for name in _ADDRESSES:
-        values[name] = Address.parse(values[name] or "none")
+        values[name] = ListenAddress.parse(values[name] or "none")
     for name in _PATHS:
         values[name] = Path(values[name]).expanduser() if values[name] else None
     values["headers"] = tuple(map(_header, values["headers"]))
@@ -155,16 +155,16 @@ def settings_of(chosen: Mapping[str, Any]) -> CollectorSettings:
 
 
 def local_store() -> Path:
-    """Say where this user's collector keeps its store: by its variables, else where it does by default."""
+    """Return where this user's collector keeps its store: by its variables, else where it does by default."""
     store, journal = (os.environ.get(f"BLAMESPAN_{name}", "").strip() for name in ("STORE", "JOURNAL"))
     if store and store.lower() != "none":
         return Path(store).expanduser()
-    grpc, http = (Address.parse(_default(setting)) for setting in _settings() if setting.name in ("grpc", "http"))
+    grpc, http = (ListenAddress.parse(_default(setting)) for setting in _settings() if setting.name in ("grpc", "http"))
     return (Path(journal).expanduser() if journal else _default_journal(grpc, http)) / _STORE
 
 
 def shown(settings: CollectorSettings) -> Iterator[tuple[str, str]]:
-    """Give every setting's name in the file and its value, without secrets."""
+    """Return every setting's name in the file and its value, without secrets."""
     for setting in _settings():
         owner = settings.limits if setting.name in {limit.name for limit in fields(Limits)} else settings
         value = getattr(owner, setting.name)
@@ -191,11 +191,11 @@ def _flag(setting: Field[Any]) -> str:
 
 def _default(setting: Field[Any]) -> Any:
     if setting.name in {limit.name for limit in fields(Limits)}:
-        defaults = next(one for one in fields(CollectorSettings) if one.name == "limits").default_factory
+        defaults = next(setting for setting in fields(CollectorSettings) if setting.name == "limits").default_factory
         assert defaults is not MISSING
         return getattr(defaults(), setting.name)
     default = setting.metadata.get("default", None if setting.default is MISSING else setting.default)
-    return str(default) if isinstance(default, Address) else default
+    return str(default) if isinstance(default, ListenAddress) else default
 
 
 def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
@@ -220,18 +220,18 @@ def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> 
     if path is None:
         return
     try:
-        found = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        document = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
-    known = {_flag(setting).removeprefix("--"): setting for setting in _settings()}
-    given: dict[str, Any] = {}
-    for key, value in found.items():
-        setting = known.get(key.replace("_", "-"))
+    settings = {_flag(setting).removeprefix("--"): setting for setting in _settings()}
+    values: dict[str, Any] = {}
+    for key, value in document.items():
+        setting = settings.get(key.replace("_", "-"))
         if setting is None:
-            near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.0)
+            near = difflib.get_close_matches(key.replace("_", "-"), settings, n=1, cutoff=0.0)
             raise ConfigError(f"expected a setting, got {key!r} in {path!r}. Did you mean {near[0]!r}?")
-        given[setting.name] = _of_file(setting, key, value)
-    context.default_map = {**(context.default_map or {}), **given}
+        values[setting.name] = _of_file(setting, key, value)
+    context.default_map = {**(context.default_map or {}), **values}
 
 
 def _of_file(setting: Field[Any], key: str, value: Any) -> Any:
@@ -255,15 +255,15 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _store(said: Path | None, journal: Path) -> Path | None:
+def _store(store: Path | None, journal: Path) -> Path | None:
     """Put the store into the journal's folder, where we may surely write, unless told otherwise."""
-    if said is None:
+    if store is None:
         return journal / _STORE
-    return None if str(said).lower() == "none" else said
+    return None if str(store).lower() == "none" else store
 
 
-def _default_journal(grpc: Address | None, http: Address | None) -> Path:
-    """Give each pair of ports a folder: two collectors of one user need not know of each other."""
+def _default_journal(grpc: ListenAddress | None, http: ListenAddress | None) -> Path:
+    """Return a folder for each pair of ports: two collectors of one user need not know of each other."""
     from platformdirs import user_state_path
 
     ports = "-".join(str(address.port) for address in (grpc, http) if address)

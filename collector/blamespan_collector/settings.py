@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
-__all__ = ["DEFAULT_PAGE", "Address", "CannotListen", "CollectorSettings", "Limits", "LogFormat", "Sync"]
+__all__ = ["DEFAULT_PAGE", "CannotListen", "CollectorSettings", "Limits", "ListenAddress", "LogFormat", "Sync"]
 
 DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """The most that OpenTelemetry's Python exporter sends in one request; what it sends, we take."""
@@ -32,7 +32,7 @@ class CannotListen(BlamespanError):
     """An address is taken or not ours; the same command may work later, or with another address."""
 
 
-def _told(metavar: str, help_text: str) -> dict[str, str]:
+def _about(metavar: str, help_text: str) -> dict[str, str]:
     return {"metavar": metavar, "help": help_text}
 
 
@@ -53,11 +53,11 @@ class Limits:
         ConfigError: if one is not positive.
     """
 
-    quiet_s: float = field(default=1.0, metadata=_told("SECONDS", "Silence that completes an ended trace."))
-    idle_s: float = field(default=300.0, metadata=_told("SECONDS", "Silence after which any trace is let go."))
-    max_age_s: float = field(default=3600.0, metadata=_told("SECONDS", "Age at which any trace is let go."))
-    max_traces: int = field(default=10_000, metadata=_told("NUMBER", "Traces held at most."))
-    max_bytes: int = field(default=128 * 1024 * 1024, metadata=_told("BYTES", "Bytes of spans held at most."))
+    quiet_s: float = field(default=1.0, metadata=_about("SECONDS", "Silence that completes an ended trace."))
+    idle_s: float = field(default=300.0, metadata=_about("SECONDS", "Silence after which any trace is let go."))
+    max_age_s: float = field(default=3600.0, metadata=_about("SECONDS", "Age at which any trace is let go."))
+    max_traces: int = field(default=10_000, metadata=_about("NUMBER", "Traces held at most."))
+    max_bytes: int = field(default=128 * 1024 * 1024, metadata=_about("BYTES", "Bytes of spans held at most."))
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -71,17 +71,17 @@ class Limits:
         Raises:
             ConfigError: if one is not a number, or not positive.
         """
-        found: dict[str, float] = dict(defaults)
+        values: dict[str, float] = dict(defaults)
         for setting in fields(cls):
             name = f"BLAMESPAN_{setting.name.upper()}"
-            said = os.environ.get(name)
-            if said:
-                found[setting.name] = _number(name, said, whole=isinstance(setting.default, int))
-        return cls(**found)  # type: ignore[arg-type]  # whole numbers where the fields are
+            text = os.environ.get(name)
+            if text:
+                values[setting.name] = _number(name, text, whole=isinstance(setting.default, int))
+        return cls(**values)  # type: ignore[arg-type]  # whole numbers where the fields are
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen.
 
     Attributes:
@@ -97,11 +97,11 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
+        """Check whether only this machine can reach it."""
         return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
 
     @classmethod
-    def parse(cls, text: str) -> Address | None:
+    def parse(cls, text: str) -> ListenAddress | None:
         """Read `HOST:PORT` or `[IPV6]:PORT`; `none` gives None.
 
         Raises:
@@ -116,7 +116,7 @@ class Address:
         return cls(host, int(port))
 
 
-DEFAULT_PAGE = Address("127.0.0.1", 4320)
+DEFAULT_PAGE = ListenAddress("127.0.0.1", 4320)
 """Where `blamespan collect` serves the page unless told otherwise; it goes on without where that is taken."""
 
 
@@ -131,12 +131,12 @@ class CollectorSettings:
             TLS pair is missing.
     """
 
-    journal: Path = field(metadata=_told("DIR", "Folder that holds what was acknowledged until it is delivered."))
-    grpc: Address | None = field(
-        default=Address("127.0.0.1", 4317), metadata=_told("HOST:PORT", "OTLP/gRPC; `none`: off.")
+    journal: Path = field(metadata=_about("DIR", "Folder that holds what was acknowledged until it is delivered."))
+    grpc: ListenAddress | None = field(
+        default=ListenAddress("127.0.0.1", 4317), metadata=_about("HOST:PORT", "OTLP/gRPC; `none`: off.")
     )
-    http: Address | None = field(
-        default=Address("127.0.0.1", 4318), metadata=_told("HOST:PORT", "OTLP/HTTP; `none`: off.")
+    http: ListenAddress | None = field(
+        default=ListenAddress("127.0.0.1", 4318), metadata=_about("HOST:PORT", "OTLP/HTTP; `none`: off.")
     )
     http_hosts: tuple[str, ...] = field(
         default=(),
@@ -146,24 +146,24 @@ class CollectorSettings:
             "help": "Further name that OTLP/HTTP and the monitor are asked for by. May be given again.",
         },
     )
-    monitor: Address | None = field(
+    monitor: ListenAddress | None = field(
         default=None,
-        metadata=_told("HOST:PORT", "Own address of /healthz, /readyz and /metrics; `none`: on the one of OTLP/HTTP."),
+        metadata=_about("HOST:PORT", "Own address of /healthz, /readyz and /metrics; `none`: on the one of OTLP/HTTP."),
     )
-    tls_cert: Path | None = field(default=None, metadata=_told("FILE", "Certificate chain (PEM) of both receivers."))
-    tls_key: Path | None = field(default=None, metadata=_told("FILE", "Its key (PEM)."))
+    tls_cert: Path | None = field(default=None, metadata=_about("FILE", "Certificate chain (PEM) of both receivers."))
+    tls_key: Path | None = field(default=None, metadata=_about("FILE", "Its key (PEM)."))
     tls_client_ca: Path | None = field(
-        default=None, metadata=_told("FILE", "Take only clients with a certificate of this CA (PEM).")
+        default=None, metadata=_about("FILE", "Take only clients with a certificate of this CA (PEM).")
     )
     token_file: Path | None = field(
-        default=None, metadata=_told("FILE", "Bearer tokens senders must bring one of, one a line.")
+        default=None, metadata=_about("FILE", "Bearer tokens senders must bring one of, one a line.")
     )
     tokens: tuple[str, ...] = field(default=(), repr=False)
     """What `token_file` and `BLAMESPAN_TOKEN` hold; empty: anybody who can reach us may send."""
 
     forward: tuple[str, ...] = field(
         default=(),
-        metadata=_told(
+        metadata=_about(
             "URL",
             "Backend: grpc(s)://HOST:PORT or http(s)://HOST:PORT[/PATH]. /v1/traces is appended to a base URL; a path "
             "whose last part is traces is used as it is. May be given again.",
@@ -175,34 +175,36 @@ class CollectorSettings:
         metadata={"flag": "--header", "metavar": "NAME=VALUE", "help": "Sent with what is forwarded."},
     )
     forward_ca: Path | None = field(
-        default=None, metadata=_told("FILE", "Trust backends with a certificate of this CA (PEM).")
+        default=None, metadata=_about("FILE", "Trust backends with a certificate of this CA (PEM).")
     )
-    forward_cert: Path | None = field(default=None, metadata=_told("FILE", "Certificate (PEM) we show to backends."))
-    forward_key: Path | None = field(default=None, metadata=_told("FILE", "Its key (PEM)."))
-    out: str | None = field(default=None, metadata=_told("FILE", "Append traces as OTLP-JSON lines; `-`: stdout."))
+    forward_cert: Path | None = field(default=None, metadata=_about("FILE", "Certificate (PEM) we show to backends."))
+    forward_key: Path | None = field(default=None, metadata=_about("FILE", "Its key (PEM)."))
+    out: str | None = field(default=None, metadata=_about("FILE", "Append traces as OTLP-JSON lines; `-`: stdout."))
     evaluations: tuple[str, ...] = field(
         default=(),
-        metadata=_told("URL", "OTLP logs backend that gets verdicts as gen_ai.evaluation.result. May be given again."),
+        metadata=_about("URL", "OTLP logs backend that gets verdicts as gen_ai.evaluation.result. May be given again."),
     )
     phoenix: str | None = field(
-        default=None, metadata=_told("URL", "Phoenix that gets verdicts as span annotations; key: PHOENIX_API_KEY.")
+        default=None, metadata=_about("URL", "Phoenix that gets verdicts as span annotations; key: PHOENIX_API_KEY.")
     )
     langfuse: str | None = field(
         default=None,
-        metadata=_told("URL", "Langfuse that gets verdicts as scores; keys: LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY."),
+        metadata=_about(
+            "URL", "Langfuse that gets verdicts as scores; keys: LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY."
+        ),
     )
     store: Path | None = field(
         default=None,
-        metadata=_told("FILE", "Store of the runs to look at; `none`: off."),
+        metadata=_about("FILE", "Store of the runs to look at; `none`: off."),
     )
-    store_max_age_s: float = field(default=7 * 86_400.0, metadata=_told("SECONDS", "How long a run is stored."))
+    store_max_age_s: float = field(default=7 * 86_400.0, metadata=_about("SECONDS", "How long a run is stored."))
     store_max_bytes: int = field(
-        default=2 * 1024**3, metadata=_told("BYTES", "Size at which the oldest stored runs go.")
+        default=2 * 1024**3, metadata=_about("BYTES", "Size at which the oldest stored runs go.")
     )
-    page: Address | None = field(
+    page: ListenAddress | None = field(
         default=None,
         metadata={
-            **_told("HOST:PORT", "The page that shows stored runs; `none`: off."),
+            **_about("HOST:PORT", "The page that shows stored runs; `none`: off."),
             "default": str(DEFAULT_PAGE),
         },
     )
@@ -216,56 +218,56 @@ class CollectorSettings:
     )
     jaeger_ui: str | None = field(
         default=None,
-        metadata=_told("URL", "Where people reach Jaeger's UI: the page links each run to its trace there."),
+        metadata=_about("URL", "Where people reach Jaeger's UI: the page links each run to its trace there."),
     )
     keep_delivered_s: float = field(
         default=300.0,
-        metadata=_told(
+        metadata=_about(
             "SECONDS", "How long what a backend took is kept for `blamespan collect resend`; 0: not at all."
         ),
     )
     keep_delivered_bytes: int = field(
         default=256 * 1024 * 1024,
-        metadata=_told("BYTES", "Most of that, and an eighth of --max-journal-bytes; 0: nothing is kept."),
+        metadata=_about("BYTES", "Most of that, and an eighth of --max-journal-bytes; 0: nothing is kept."),
     )
     max_forward_bytes: int = field(
-        default=MAX_FORWARD_BYTES, metadata=_told("BYTES", "Largest request sent to a backend.")
+        default=MAX_FORWARD_BYTES, metadata=_about("BYTES", "Largest request sent to a backend.")
     )
 
-    tracer: str = field(default=DEFAULT_TRACER, metadata=_told("NAME", "Who gives the verdicts."))
+    tracer: str = field(default=DEFAULT_TRACER, metadata=_about("NAME", "Who gives the verdicts."))
     tracer_processes: int = field(
         default=1,
-        metadata=_told("NUMBER", "Processes that judge, a core each; 1: the worker judges, beside what else it does."),
+        metadata=_about("NUMBER", "Processes that judge, a core each; 1: the worker judges, beside what else it does."),
     )
     deadline_s: float = field(
         default=60.0,
-        metadata=_told(
+        metadata=_about(
             "SECONDS", "Time a verdict may take; after it the trace goes on, and the verdict follows as a revision."
         ),
     )
     limits: Limits = field(default_factory=lambda: Limits(max_traces=100_000, max_bytes=4 * 1024**3))
 
     journal_sync: Sync = field(
-        default="full", metadata=_told("full|normal", "Acknowledge what survives a power cut, or a crash of ours.")
+        default="full", metadata=_about("full|normal", "Acknowledge what survives a power cut, or a crash of ours.")
     )
     max_journal_bytes: int = field(
-        default=10 * 1024**3, metadata=_told("BYTES", "Size of the journal at which senders must wait.")
+        default=10 * 1024**3, metadata=_about("BYTES", "Size of the journal at which senders must wait.")
     )
     max_request_bytes: int = field(
-        default=DEFAULT_MAX_REQUEST_BYTES, metadata=_told("BYTES", "Largest request taken, decompressed.")
+        default=DEFAULT_MAX_REQUEST_BYTES, metadata=_about("BYTES", "Largest request taken, decompressed.")
     )
-    max_request_spans: int = field(default=50_000, metadata=_told("NUMBER", "Most spans in one request."))
+    max_request_spans: int = field(default=50_000, metadata=_about("NUMBER", "Most spans in one request."))
     max_span_attributes: int = field(
-        default=1024, metadata=_told("NUMBER", "Most attributes, events or links of one span.")
+        default=1024, metadata=_about("NUMBER", "Most attributes, events or links of one span.")
     )
 
     drain_s: float = field(
-        default=7.0, metadata=_told("SECONDS", "Time to deliver after SIGTERM; the rest waits in the journal.")
+        default=7.0, metadata=_about("SECONDS", "Time to deliver after SIGTERM; the rest waits in the journal.")
     )
-    log_format: LogFormat = field(default="text", metadata=_told("text|json", "How the log on stderr is written."))
-    log_level: LogLevel = field(default="warning", metadata=_told("debug|info|warning|error", "How much is logged."))
+    log_format: LogFormat = field(default="text", metadata=_about("text|json", "How the log on stderr is written."))
+    log_level: LogLevel = field(default="warning", metadata=_about("debug|info|warning|error", "How much is logged."))
     self_tracing: str | None = field(
-        default=None, metadata=_told("URL", "OTLP/HTTP backend that gets the collector's own spans.")
+        default=None, metadata=_about("URL", "OTLP/HTTP backend that gets the collector's own spans.")
     )
 
     def __post_init__(self) -> None:
@@ -314,8 +316,8 @@ def _check_positive(name: str, value: float, default: object, *, may_be_zero: bo
         )
 
 
-def _number(name: str, said: str, *, whole: bool) -> float:
+def _number(name: str, text: str, *, whole: bool) -> float:
     try:
-        return int(said) if whole else float(said)
+        return int(text) if whole else float(text)
     except ValueError as error:
-        raise ConfigError(f"{name} must be a {'whole ' if whole else ''}number, got {said!r}") from error
+        raise ConfigError(f"{name} must be a {'whole ' if whole else ''}number, got {text!r}") from error

@@ -22,9 +22,9 @@ class Stamps:
         self._seen = self._look()
 
     def have_changed(self) -> bool:
-        """Tell whether one looks different from the last time somebody asked."""
-        found = self._look()
-        has_changed, self._seen = found != self._seen, found
+        """Check whether one looks different from the last time somebody asked."""
+        stamps = self._look()
+        has_changed, self._seen = stamps != self._seen, stamps
         return has_changed
 
     def _look(self) -> list[tuple[int, int, int] | None]:
@@ -33,7 +33,7 @@ class Stamps:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

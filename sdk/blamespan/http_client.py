@@ -18,10 +18,10 @@ import zlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
+from blamespan.lazy import lazy_property
 
 if TYPE_CHECKING:
     import ssl
@@ -423,11 +423,11 @@ class HttpClient:
         is_way = (asked.scheme, target.scheme) in (("http", "http"), ("http", "https"), ("https", "https"))
         return target if is_way and target.host == asked.host else None
 
-    @cached_property
+    @lazy_property
     def _plain(self) -> httpx.AsyncClient:
         return self._connect(verify=False)  # certificates take longer to load than many an answer to come
 
-    @cached_property
+    @lazy_property
     def _secure(self) -> httpx.AsyncClient:
         return self._connect(verify=self._make_ssl_context() if self._make_ssl_context else True)
 

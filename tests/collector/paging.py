@@ -17,7 +17,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.page import page_application
 from blamespan_collector.receiving.http_server import HttpServer
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import Retention, RunStore, RunWriter
 from tests.collector.fakes import request
 
@@ -61,7 +61,7 @@ def stored(path: Path, *traces: Sequence[Span], retention: Retention | None = No
 def serving_page(store: RunStore) -> Iterator[str]:
     """Serve the page and Jaeger's API on a free port of this machine, from a thread of its own; gives the URL."""
     loop = asyncio.new_event_loop()
-    address = Address("127.0.0.1", 0)
+    address = ListenAddress("127.0.0.1", 0)
     server = HttpServer(
         page_application(store, address, routes=jaeger_routes(store)), address, flag="--page", what="the page"
     )

@@ -17,8 +17,8 @@ from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
 from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens
-from blamespan_collector.settings import Address
+from blamespan_collector.receiving.tokens import BearerTokens
+from blamespan_collector.settings import ListenAddress
 from tests.collector.fakes import spans_of
 
 
@@ -54,12 +54,12 @@ async def receiving(
     max_bytes: int = 1024**3,
     limits: RequestLimits | None = None,
     tls: ServerTls | None = None,
-    tokens: Tokens | None = None,
+    tokens: BearerTokens | None = None,
 ) -> AsyncIterator[Receiving]:
     writer = JournalWriter(folder, sync="normal", max_bytes=max_bytes)
     reader = JournalReader(folder)
     intake = Intake(writer, RequestReader(limits), folder / "refused")
-    here = Address("127.0.0.1", 0)
+    here = ListenAddress("127.0.0.1", 0)
     grpc = GrpcReceiver(intake, here, max_request_bytes, tls=tls, tokens=tokens)
     http = HttpReceiver(intake, here, max_request_bytes, tls=tls, tokens=tokens)
     await grpc.start()

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from blamespan_collector.service.checks import Checked, check
-from blamespan_collector.settings import Address, CollectorSettings
+from blamespan_collector.settings import CollectorSettings, ListenAddress
 from tests.collector.serving import serving_app
 from tests.collector.test_forwarder import GrpcBackend, grpc_serving
 
@@ -40,7 +40,7 @@ class Backend:
 
 async def checked(folder: Path, **settings: Any) -> Checked:
     chosen = CollectorSettings(
-        journal=folder / "journal", grpc=None, http=Address("127.0.0.1", 0), store=folder / "runs.db", **settings
+        journal=folder / "journal", grpc=None, http=ListenAddress("127.0.0.1", 0), store=folder / "runs.db", **settings
     )
     return await asyncio.to_thread(check, chosen)
 

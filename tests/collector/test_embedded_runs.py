@@ -31,7 +31,7 @@ from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.local_runs import LocalRuns
 from blamespan_collector.page import page_application
 from blamespan_collector.run_notices import RunNotices
-from blamespan_collector.settings import Address, Limits
+from blamespan_collector.settings import Limits, ListenAddress
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
 from tests.collector.embedded_program import EmbeddedProgram
 
@@ -466,7 +466,7 @@ def test_resumed_run_is_judged_with_what_was_before(tmp_path: Path) -> None:
         check=False,
     )
     second, first = RunStore(store).search()
-    client = TestClient(page_application(RunStore(store), Address("testserver", 80)))
+    client = TestClient(page_application(RunStore(store), ListenAddress("testserver", 80)))
     pages = {run.trace_id: client.get(f"/run/{run.trace_id}").text for run in (first, second)}
 
     assert [run.task for run in (first, second)] == ["What is 12 * 3?"] * 2, done.stderr

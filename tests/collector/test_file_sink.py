@@ -26,7 +26,7 @@ LINES = [line("traces", body) for body in BODIES]
 
 
 async def written(sink: FileSink, bodies: Sequence[bytes]) -> str:
-    return (await sink.send("traces", bodies)).place
+    return (await sink.send("traces", bodies)).cursor
 
 
 async def resumed(path: Path, place: str, upcoming: Sequence[bytes]) -> FileSink:

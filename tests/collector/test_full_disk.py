@@ -30,7 +30,7 @@ from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
 from blamespan_collector.service import supervisor as supervising
 from blamespan_collector.service.service import Service
-from blamespan_collector.settings import Address, CollectorSettings, Limits
+from blamespan_collector.settings import CollectorSettings, Limits, ListenAddress
 from blamespan_collector.state.reserve import Reserve
 from blamespan_collector.state.state import Record, State
 from blamespan_collector.store import RunStore
@@ -64,7 +64,7 @@ def settings(disk: Disk, out: Path) -> CollectorSettings:
     return CollectorSettings(
         journal=disk.folder / "journal",
         grpc=None,
-        http=Address("127.0.0.1", 0),
+        http=ListenAddress("127.0.0.1", 0),
         out=str(out),
         drain_s=3.0,
         limits=Limits(quiet_s=0.05, idle_s=0.5),

@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from blamespan_collector.receiving import nesting, request_reader
 from blamespan_collector.receiving.nesting import BoundedReader
-from blamespan_collector.wire.protobuf import delimited
+from blamespan_collector.wire.protobuf import delimit
 from tests.collector.fakes import request, run
 from tests.fuzz.mutation import mutate, mutate_json, mutate_spans
 from tests.fuzz.targets import TARGETS, Target
@@ -74,8 +74,8 @@ def test_whole_way_notices_what_a_later_stage_cannot_read(monkeypatch: pytest.Mo
     for _ in range(48):
         value = AnyValue(array_value=ArrayValue(values=[value]))
     span = body.resource_spans[0].scope_spans[0].spans[1]
-    deep = span.SerializeToString() + delimited(0x4A, KeyValue(key="k", value=value).SerializeToString())
-    data = delimited(0x0A, delimited(0x12, delimited(0x12, deep)))
+    deep = span.SerializeToString() + delimit(0x4A, KeyValue(key="k", value=value).SerializeToString())
+    data = delimit(0x0A, delimit(0x12, delimit(0x12, deep)))
     whole_way(data)
     monkeypatch.setattr(nesting, "MAX_DEPTH", 99)
     monkeypatch.setattr(request_reader, "_SPANS", BoundedReader(Span, 0))

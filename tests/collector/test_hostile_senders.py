@@ -21,7 +21,7 @@ from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader, TooLarge
 from blamespan_collector.receiving.signals import SERVICES
 from blamespan_collector.service.metrics import Metrics
-from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, TooManyFields, delimited, spend
+from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, TooManyFields, delimit, spend
 from tests.collector.fakes import request, run, until
 from tests.collector.receiving import Receiving, receiving
 
@@ -201,18 +201,18 @@ async def test_coding_we_do_not_know_is_refused(tmp_path: Path) -> None:
 
 def empties(size_bytes: int) -> bytes:
     """Make an attribute that holds as many empty values as fit: each becomes an object of fifty bytes."""
-    values = delimited(0x2A, b"\x0a\x00" * (size_bytes // 2))
-    return delimited(0x0A, b"k") + delimited(0x12, values)
+    values = delimit(0x2A, b"\x0a\x00" * (size_bytes // 2))
+    return delimit(0x0A, b"k") + delimit(0x12, values)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="measures memory as POSIX does")
 def test_small_values_without_end_take_no_memory_without_end() -> None:
     """Two bytes can stand for an object of fifty: a span of such is refused alone, a request of logs whole, cheaply."""
     span = request(run(1)[:1]).resource_spans[0].scope_spans[0].spans[0].SerializeToString()
-    huge = delimited(0x12, span + delimited(0x4A, empties(7 * MIB)))
-    body = delimited(0x0A, delimited(0x12, huge + delimited(0x12, span)))
-    record = delimited(0x12, delimited(0x2A, delimited(0x2A, b"\x0a\x00" * (4 * MIB))))
-    logs = delimited(0x0A, delimited(0x12, record))
+    huge = delimit(0x12, span + delimit(0x4A, empties(7 * MIB)))
+    body = delimit(0x0A, delimit(0x12, huge + delimit(0x12, span)))
+    record = delimit(0x12, delimit(0x2A, delimit(0x2A, b"\x0a\x00" * (4 * MIB))))
+    logs = delimit(0x0A, delimit(0x12, record))
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read = RequestReader().read(TRACES, body, "protobuf", 1)
     with pytest.raises(TooLarge, match="Send smaller batches"):
@@ -246,16 +246,14 @@ def test_attribute_nested_without_end_is_refused() -> None:
     """Values in values in values: past protobuf's hundred the span is refused, and nothing overflows."""
     value = b"\x0a\x00"
     for _ in range(10_000):
-        value = delimited(0x2A, delimited(0x0A, value))
+        value = delimit(0x2A, delimit(0x0A, value))
     span = request(run(1)[:1]).resource_spans[0].scope_spans[0].spans[0].SerializeToString()
-    deep = span + delimited(0x4A, delimited(0x12, value))
-    read = RequestReader().read(TRACES, delimited(0x0A, delimited(0x12, delimited(0x12, deep))), "protobuf", 1)
+    deep = span + delimit(0x4A, delimit(0x12, value))
+    read = RequestReader().read(TRACES, delimit(0x0A, delimit(0x12, delimit(0x12, deep))), "protobuf", 1)
 
     assert (read.spans, read.refused) == (0, 1)
     with pytest.raises(MalformedSpan):
-        RequestReader().read(
-            LOGS, delimited(0x0A, delimited(0x12, delimited(0x12, delimited(0x2A, value)))), "protobuf", 1
-        )
+        RequestReader().read(LOGS, delimit(0x0A, delimit(0x12, delimit(0x12, delimit(0x2A, value)))), "protobuf", 1)
 
 
 def test_names_of_strangers_stay_inside_their_label() -> None:

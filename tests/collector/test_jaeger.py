@@ -27,7 +27,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.jaeger import searching as limits
 from blamespan_collector.page import page_application
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 from tests.collector.documents import HOSTILE
 from tests.collector.paging import annotated, serving_page, stored
@@ -43,7 +43,7 @@ WINDOW_V3 = "&".join(
 
 
 def asking(store: RunStore) -> httpx.AsyncClient:
-    app = page_application(store, Address("127.0.0.1", 4320), routes=jaeger_routes(store, lambda: LATER_NS))
+    app = page_application(store, ListenAddress("127.0.0.1", 4320), routes=jaeger_routes(store, lambda: LATER_NS))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:4320")
 

@@ -22,8 +22,8 @@ from blamespan.otlp import request_to_json
 from blamespan_collector.receiving import nesting
 from blamespan_collector.receiving.nesting import MAX_DEPTH, BoundedReader
 from blamespan_collector.receiving.request_reader import Request, RequestReader
-from blamespan_collector.receiving.signals import SERVICES, Service
-from blamespan_collector.wire.protobuf import TooDeep, delimited
+from blamespan_collector.receiving.signals import SERVICES, OtlpService
+from blamespan_collector.wire.protobuf import TooDeep, delimit
 from tests.collector.fakes import request, run
 from tests.collector.receiving import receiving
 
@@ -103,7 +103,7 @@ _AROUND: list[tuple[str, int, Callable[[AnyValue], Message]]] = [
 ]
 
 
-def service_of(message: Message) -> Service:
+def service_of(message: Message) -> OtlpService:
     return next(service for service in SERVICES if isinstance(message, service.request))
 
 
@@ -194,8 +194,8 @@ async def test_limit_is_the_same_over_http_and_grpc(tmp_path: Path) -> None:
 def test_group_that_hides_a_value_does_not_lift_the_limit() -> None:
     """Ends of groups inside a span end nothing around it: what lies deep is refused all the same."""
     span = request(run(1)[:1]).resource_spans[0].scope_spans[0].spans[0].SerializeToString()
-    deep = delimited(0x4A, KeyValue(key="k", value=lists(MAX_DEPTH)).SerializeToString())
-    body = delimited(0x0A, delimited(0x12, delimited(0x12, span + b"\x0c" * 40 + deep + b"\x0b" * 40)))
+    deep = delimit(0x4A, KeyValue(key="k", value=lists(MAX_DEPTH)).SerializeToString())
+    body = delimit(0x0A, delimit(0x12, delimit(0x12, span + b"\x0c" * 40 + deep + b"\x0b" * 40)))
     taken = RequestReader().read(TRACES, body, "protobuf", 1)
 
     assert (taken.spans, taken.refused) == (0, 1)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from blamespan.errors import ConfigError
 from blamespan_collector.command import collect
 from blamespan_collector.options import options, settings_of, shown
-from blamespan_collector.settings import Address, CollectorSettings, Limits
+from blamespan_collector.settings import CollectorSettings, Limits, ListenAddress
 
 DOCS = Path(__file__).parents[2] / "docs" / "collector.md"
 
@@ -133,8 +133,8 @@ def test_default_addresses_are_of_this_machine() -> None:
     """Nobody else reaches a collector that was told nothing."""
     read = settings("--out", "-")
 
-    assert read.grpc == Address("127.0.0.1", 4317)
-    assert read.http == Address("127.0.0.1", 4318)
+    assert read.grpc == ListenAddress("127.0.0.1", 4317)
+    assert read.http == ListenAddress("127.0.0.1", 4318)
     assert all(address.is_loopback for address in (read.grpc, read.http))
 
 

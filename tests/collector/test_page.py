@@ -17,7 +17,7 @@ from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import attribute_traces
 from blamespan_collector.page import page_application
 from blamespan_collector.page.guarding import POLICY
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
 from tests.collector.documents import HOSTILE, OURS, Document
 from tests.collector.fakes import request
@@ -26,7 +26,7 @@ from tests.sdk.talks import talk
 
 
 def asking(store: RunStore, host: str = "127.0.0.1:4320", hosts: tuple[str, ...] = ()) -> httpx.AsyncClient:
-    app = page_application(store, Address("127.0.0.1", 4320), hosts)
+    app = page_application(store, ListenAddress("127.0.0.1", 4320), hosts)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{host}")
 
 
@@ -147,7 +147,7 @@ async def test_run_leads_to_its_decisive_span_in_jaeger(tmp_path: Path, ui: str 
     [spans] = annotated(talk(1))
     store = stored(tmp_path / "runs.db", spans)
     decisive = next(span for span in spans if span.attributes.get(words.BLAME_DECISIVE))
-    app = page_application(store, Address("127.0.0.1", 4320), jaeger_ui=ui)
+    app = page_application(store, ListenAddress("127.0.0.1", 4320), jaeger_ui=ui)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
         answer = await client.get(f"/run/{1:032x}")
     links = [link for link in Document(answer.text).links if "uiFind" in link]

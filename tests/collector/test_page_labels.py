@@ -14,7 +14,7 @@ from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan_collector.judged_runs import judged_runs
 from blamespan_collector.page import page_application
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 from tests.collector.documents import HOSTILE, Document
 from tests.collector.paging import annotated, stored
@@ -25,7 +25,7 @@ AGREES = {"answer": "agrees", "by": "ann", "comment": "so it is"}
 
 
 def asking(store: RunStore, address: str = "127.0.0.1") -> httpx.AsyncClient:
-    app = page_application(store, Address(address, 4320))
+    app = page_application(store, ListenAddress(address, 4320))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320")
 
 

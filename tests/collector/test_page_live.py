@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from blamespan_collector.service import service
-from blamespan_collector.settings import Address, CollectorSettings
+from blamespan_collector.settings import CollectorSettings, ListenAddress
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 from tests.collector.fakes import request, run
 from tests.collector.test_command import finished, started, use_first_step_tracer
@@ -83,7 +83,7 @@ def test_default_page_in_use_does_not_keep_spans_out(
 ) -> None:
     """Where nobody chose the page's address and it is taken, a line says so, and spans are received nevertheless."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        page = Address("127.0.0.1", taken.getsockname()[1])
+        page = ListenAddress("127.0.0.1", taken.getsockname()[1])
         monkeypatch.setattr(service, "DEFAULT_PAGE", page)
         settings = CollectorSettings(journal=tmp_path, store=tmp_path / "runs.db", page=page)
 

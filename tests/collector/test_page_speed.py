@@ -12,7 +12,7 @@ import pytest
 
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.page import page_application
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
 from tests.collector.fakes import request
 from tests.collector.paging import annotated
@@ -48,7 +48,7 @@ async def fastest_s(store: RunStore, paths: Sequence[str]) -> float:
 
     Memory and caches are shared with whatever else runs: the same answer can take half as long again.
     """
-    app = page_application(store, Address("127.0.0.1", 4320), routes=jaeger_routes(store))
+    app = page_application(store, ListenAddress("127.0.0.1", 4320), routes=jaeger_routes(store))
     found: list[float] = []
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
         for path in paths:
@@ -112,7 +112,7 @@ async def test_time_of_a_page_grows_with_the_steps_and_is_spent_once(tmp_path: P
     writer = RunWriter(tmp_path / "runs.db")
     writer.put(request(spans).SerializeToString() for spans in runs)
     writer.close()
-    app = page_application(RunStore(tmp_path / "runs.db"), Address("127.0.0.1", 4320))
+    app = page_application(RunStore(tmp_path / "runs.db"), ListenAddress("127.0.0.1", 4320))
     took_s: list[float] = []
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
         for path in (f"/run/{1:032x}", *(f"/run/{n:032x}{more}" for n in (1_000, 8_000) for more in ("", "?from=0"))):

@@ -30,7 +30,7 @@ from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
 from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
-from blamespan_collector.settings import Address, CannotListen
+from blamespan_collector.settings import CannotListen, ListenAddress
 from tests.collector.fakes import request, run
 from tests.collector.receiving import Receiving, receiving
 
@@ -434,4 +434,4 @@ async def test_taken_port_is_named(receiver: type[HttpReceiver] | type[GrpcRecei
     address = running.http.address if receiver is HttpReceiver else running.grpc.address
 
     with pytest.raises(CannotListen, match=f"Stop what listens on port {address.port}, or choose another with --"):
-        receiver(running.intake, Address("127.0.0.1", address.port), LIMIT)
+        receiver(running.intake, ListenAddress("127.0.0.1", address.port), LIMIT)

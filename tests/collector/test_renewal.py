@@ -26,7 +26,7 @@ from blamespan_collector.delivering.sinks import Undelivered
 from blamespan_collector.receiving import renewal
 from blamespan_collector.receiving.renewal import Renewal
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
 from tests.collector.fakes import request, run, until
@@ -124,7 +124,7 @@ def test_tokens_are_read_again_when_their_file_changes(tmp_path: Path, monkeypat
     monkeypatch.setenv("BLAMESPAN_TOKEN", "from-the-variable")
     path = tmp_path / "tokens"
     path.write_text(f"{OLD}\n")
-    tokens = Tokens((OLD, "from-the-variable"))
+    tokens = BearerTokens((OLD, "from-the-variable"))
     renewing = Renewal(chosen(tmp_path, token_file=path), tokens, None)
     renewing.look()
     before = [tokens.admits(f"Bearer {token}") for token in (OLD, NEW, "from-the-variable")]
@@ -142,7 +142,7 @@ def test_token_file_that_went_wrong_opens_no_door_and_closes_none(
     """An empty, missing or half-written file is logged once; the tokens stay, and nobody comes in without one."""
     path = tmp_path / "tokens"
     path.write_text(f"{OLD}\n")
-    tokens = Tokens((OLD,))
+    tokens = BearerTokens((OLD,))
     renewing = Renewal(chosen(tmp_path, token_file=path), tokens, None)
     if content is None:
         path.unlink()
@@ -161,7 +161,7 @@ def test_certificates_that_went_wrong_leave_those_from_before(tmp_path: Path, ca
     files = Files(tmp_path)
     tls = files.server()
     names = {f"tls_{name}": tmp_path / path for name, path in (("cert", "server.pem"), ("key", "server.key"))}
-    renewing = Renewal(chosen(tmp_path, **names), Tokens(), tls)
+    renewing = Renewal(chosen(tmp_path, **names), BearerTokens(), tls)
     before = tls._latest
     key = (tmp_path / "server.key").read_bytes()
     files.issue()
@@ -187,7 +187,7 @@ async def test_files_are_looked_at_again_and_again(tmp_path: Path, monkeypatch: 
     (tmp_path / "two").write_text(f"{NEW}\n")
     link = tmp_path / "tokens"
     link.symlink_to(tmp_path / "one")
-    tokens = Tokens((OLD,))
+    tokens = BearerTokens((OLD,))
     task = asyncio.create_task(Renewal(chosen(tmp_path, token_file=link), tokens, None).run())
     link.unlink()
     link.symlink_to(tmp_path / "two")

@@ -18,7 +18,7 @@ from blamespan_collector.journal import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_C
 from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestLimits, RequestReader, TooLarge
 from blamespan_collector.receiving.signals import SERVICES
-from blamespan_collector.wire.protobuf import delimited
+from blamespan_collector.wire.protobuf import delimit
 from blamespan_collector.wire.raw_spans import raw_spans, without_repeats
 from tests.collector.fakes import request, run
 
@@ -79,7 +79,7 @@ def test_fields_of_tomorrow_go_on() -> None:
     """What a newer protocol adds, at any level, is kept."""
     new = b"\xfa\x3e\x03new"
     span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString() + new
-    body = delimited(10, delimited(18, delimited(18, span) + new) + new)
+    body = delimit(10, delimit(18, delimit(18, span) + new) + new)
 
     assert sorted(read(body).entries[0].payload) == sorted(body)
 
@@ -122,7 +122,7 @@ def test_span_past_its_limits_is_refused_alone(change, said: str) -> None:  # ty
     assert said in taken.reason
 
 
-@pytest.mark.parametrize("body", [b"\x0a\x00" * 3_000_000, delimited(10, delimited(18, b"\x12\x00" * 3_000_000))])
+@pytest.mark.parametrize("body", [b"\x0a\x00" * 3_000_000, delimit(10, delimit(18, b"\x12\x00" * 3_000_000))])
 def test_small_bytes_do_not_become_large_objects(body: bytes) -> None:
     """A body of millions of empty messages is refused before objects are made of them."""
     tracemalloc.start()
@@ -189,7 +189,7 @@ def test_reading_is_fast_enough() -> None:
 def test_tag_longer_than_it_need_be_is_read_as_later(tag: bytes) -> None:
     """A span under a tag of up to five bytes is taken, and its entry can be read as a whole."""
     span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
-    body = delimited(10, delimited(18, tag + delimited(18, span)[1:]))
+    body = delimit(10, delimit(18, tag + delimit(18, span)[1:]))
 
     assert len(spans_in(read(body).entries[0].payload)) == 1
 
@@ -201,14 +201,14 @@ def test_tag_that_protobuf_does_not_read_is_refused() -> None:
         tag = b"\x92" + b"\x80" * (length - 2) + b"\x00"
 
         with pytest.raises(MalformedSpan):
-            read(delimited(10, delimited(18, tag + delimited(18, span)[1:])))
+            read(delimit(10, delimit(18, tag + delimit(18, span)[1:])))
 
 
 def test_groups_are_skipped_as_protobuf_skips_them() -> None:
     """An unknown group in a span, a scope or a resource is kept, also where the worker looks for the span's id."""
     group = b"\xa3\x06\x08\x01\x12\x02no\x1b\x0d\x00\x00\x00\x00\x1c\x11\x00\x00\x00\x00\x00\x00\x00\x00\xa4\x06"
     span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString() + group
-    body = delimited(10, delimited(18, delimited(18, span) + group) + group)
+    body = delimit(10, delimit(18, delimit(18, span) + group) + group)
     entry = read(body).entries[0]
     raw = without_repeats(raw_spans(entry.payload), {b"s" * 8})
 
@@ -222,14 +222,14 @@ def test_groups_that_do_not_end_are_refused(group: bytes) -> None:
     span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
 
     with pytest.raises(MalformedSpan):
-        read(delimited(10, delimited(18, delimited(18, span) + group)))
-    assert read(delimited(10, delimited(18, delimited(18, span + group)))).refused == 1
+        read(delimit(10, delimit(18, delimit(18, span) + group)))
+    assert read(delimit(10, delimit(18, delimit(18, span + group)))).refused == 1
 
 
 def test_unknown_field_that_protobuf_does_not_read_is_refused() -> None:
     """Beside its resources, too, a request must be one that others can read; fields of tomorrow are."""
     span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
-    body = delimited(10, delimited(18, delimited(18, span)))
+    body = delimit(10, delimit(18, delimit(18, span)))
 
     assert read(body + b"\xf8\x3e\x01").spans == 1
     with pytest.raises(MalformedSpan):

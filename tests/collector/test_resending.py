@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from blamespan.errors import ConfigError
 from blamespan_collector.command import collect
 from blamespan_collector.delivering import delivery as module
+from blamespan_collector.delivering.delivered_rows import Grace
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.file_sink import FileSink
-from blamespan_collector.delivering.kept import Grace
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.resending import Resend, resend
 from blamespan_collector.delivering.sinks import PARTIAL, Receipt, Refused, Sink, TryAgain

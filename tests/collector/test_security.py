@@ -22,9 +22,9 @@ from blamespan.errors import ConfigError
 from blamespan_collector.logs import _JsonLines, _TextLines
 from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.service.metrics import Metrics, monitor_routes
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from tests.collector.fakes import request, run
 from tests.collector.receiving import receiving
 
@@ -140,7 +140,7 @@ async def test_token_opens_the_door(tmp_path: Path, authorization: str | None, i
     """Any of the tokens is good; without one the answer is 401 or UNAUTHENTICATED, and nothing is journalled."""
     headers = {"authorization": authorization} if authorization else {}
     async with (
-        receiving(tmp_path, tokens=Tokens(["old-secret", "new-secret"])) as running,
+        receiving(tmp_path, tokens=BearerTokens(["old-secret", "new-secret"])) as running,
         httpx.AsyncClient(base_url=running.http_url, trust_env=False) as client,
         grpc.aio.insecure_channel(str(running.grpc.address)) as channel,
     ):
@@ -159,7 +159,7 @@ async def test_token_opens_the_door(tmp_path: Path, authorization: str | None, i
 
 async def test_body_of_a_stranger_is_not_read(tmp_path: Path) -> None:
     """Who brings no token is answered before its body, however long that is."""
-    async with receiving(tmp_path, tokens=Tokens(["a-long-secret"])) as running:
+    async with receiving(tmp_path, tokens=BearerTokens(["a-long-secret"])) as running:
         with socket.create_connection(("127.0.0.1", running.http.address.port)) as stranger:
             stranger.setblocking(False)
             loop = asyncio.get_running_loop()
@@ -221,8 +221,8 @@ BROWSER = {"origin": "http://evil.example:4318", "accept-language": "en"}
 async def listening(folder: Path, host: str, *names: str) -> AsyncIterator[httpx.AsyncClient]:
     """A receiver that listens on *host*, with the monitor on the same address; gives a client on this machine."""
     async with receiving(folder) as running:
-        metrics = monitor_routes(Metrics(running.intake.counts), lambda: None, Tokens())
-        receiver = HttpReceiver(running.intake, Address(host, 0), 1024 * 1024, routes=metrics, hosts=names)
+        metrics = monitor_routes(Metrics(running.intake.counts), lambda: None, BearerTokens())
+        receiver = HttpReceiver(running.intake, ListenAddress(host, 0), 1024 * 1024, routes=metrics, hosts=names)
         await receiver.start()
         url = f"http://127.0.0.1:{receiver.address.port}"
         async with httpx.AsyncClient(base_url=url, trust_env=False) as client:

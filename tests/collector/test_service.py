@@ -21,12 +21,12 @@ from blamespan.errors import ConfigError
 from blamespan_collector.service import supervisor as supervising
 from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.service import Service
-from blamespan_collector.settings import Address, CollectorSettings
+from blamespan_collector.settings import CollectorSettings, ListenAddress
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
 from tests.collector.serving import serving_app
 
-HERE = Address("127.0.0.1", 0)
+HERE = ListenAddress("127.0.0.1", 0)
 PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
@@ -129,6 +129,6 @@ async def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
 
 def test_own_spans_cannot_come_back(tmp_path: Path) -> None:
     """Tracing itself into itself is refused: each span would cause the next."""
-    here = Address("127.0.0.1", 4318)
+    here = ListenAddress("127.0.0.1", 4318)
     with pytest.raises(ConfigError, match="--self-tracing must name another collector than this one"):
         Service(settings(tmp_path, http=here, self_tracing="http://localhost:4318"))

@@ -26,7 +26,7 @@ from blamespan_collector.store import Retention, RunStore, run_writer
 from blamespan_collector.store.schema import move_aside
 from blamespan_collector.store.sink import StoreSink
 from blamespan_collector.wire.outgoing import Kind, Outgoing
-from blamespan_collector.wire.protobuf import delimited, tag_of
+from blamespan_collector.wire.protobuf import delimit, tag_of
 from tests.collector.fakes import request, run
 from tests.collector.working import MemorySink, until, working
 
@@ -40,10 +40,10 @@ def poison(levels: int = 60, attributes: int = 9) -> bytes:
     """
     value = b""
     for _ in range(levels):
-        value = delimited(0x2A, delimited(0x0A, value))  # AnyValue.array_value, ArrayValue.values
-    attribute = delimited(0x0A, b"deep") + delimited(0x12, value)
-    span = delimited(0x0A, b"t" * 16) + delimited(0x12, b"s" * 8) + delimited(tag_of(attributes), attribute)
-    return delimited(0x0A, delimited(0x12, delimited(0x12, span)))
+        value = delimit(0x2A, delimit(0x0A, value))  # AnyValue.array_value, ArrayValue.values
+    attribute = delimit(0x0A, b"deep") + delimit(0x12, value)
+    span = delimit(0x0A, b"t" * 16) + delimit(0x12, b"s" * 8) + delimit(tag_of(attributes), attribute)
+    return delimit(0x0A, delimit(0x12, delimit(0x12, span)))
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ class MemorySink:
     fails: Callable[[Kind, Sequence[bytes]], Exception | None] = lambda kind, payloads: None
     is_closed: bool = False
 
-    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+    def resume(self, cursors: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         pass
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
-from blamespan_collector.wire.protobuf import FieldBudget, delimited, split, tag_of
+from blamespan_collector.wire.protobuf import FieldBudget, delimit, split, tag_of
 
 MAX_INPUT_BYTES = 64 * 1024
 _HOSTILE_NUMBERS = (0, 1, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63))
@@ -249,7 +249,7 @@ def _unknown_number(random: Random, span: Span, other: Span) -> None:
     if random.random() < 0.5:
         span.MergeFromString(b"\x30" + _varint(number))  # kind
     else:
-        span.MergeFromString(delimited(0x7A, b"\x18" + _varint(number)))  # status' code
+        span.MergeFromString(delimit(0x7A, b"\x18" + _varint(number)))  # status' code
     span.flags = random.choice((0, 0x100, 0x300, 2**32 - 1))
     span.dropped_attributes_count = random.choice((0, 2**32 - 1))
 
@@ -292,7 +292,7 @@ def _rewired(random: Random, message: bytes, depth: int) -> bytes:
     at = random.choice(fields)
     content = message[at.content : at.end]
     if depth < 8 and random.random() < 0.75:
-        inner = delimited(tag_of(number), _rewired(random, content, depth + 1))
+        inner = delimit(tag_of(number), _rewired(random, content, depth + 1))
     else:
         whole = message[at.start : at.end]
         zeros = b"\x80" * random.randrange(9)

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.otlp import request_from_json, request_to_json
-from blamespan_collector.wire.protobuf import delimited, tag_of
+from blamespan_collector.wire.protobuf import delimit, tag_of
 from tests.benchmarks.collector_bodies import whole_traces
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.whole_way import LOGS_FIELD
@@ -61,7 +61,7 @@ def _with_messages(request: ExportTraceServiceRequest) -> bytes:
     for span in request.resource_spans[0].scope_spans[0].spans:
         record = records.add(trace_id=span.trace_id, span_id=span.span_id, event_name="gen_ai.choice")
         record.body.kvlist_value.values.add(key="content").value.string_value = "the sum is 5"
-    return request.SerializeToString() + delimited(tag_of(LOGS_FIELD), logs.SerializeToString())
+    return request.SerializeToString() + delimit(tag_of(LOGS_FIELD), logs.SerializeToString())
 
 
 def _recorded() -> Iterator[ExportTraceServiceRequest]:

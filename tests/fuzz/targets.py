@@ -33,8 +33,8 @@ from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.receiving.otlp_http import application
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestReader
-from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
-from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.receiving.signals import SERVICES, ExportResponse, OtlpService
+from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.wire.raw_spans import raw_spans, read
 from tests.fuzz.mutation import mutate, mutate_any, mutate_json, mutate_spans
 from tests.fuzz.whole_way import whole_way
@@ -205,13 +205,13 @@ class _ReadingIntake:
     def check_room(self) -> None:
         """There is always room."""
 
-    async def take(self, service: Service, body: bytes, encoding: Encoding) -> ExportResponse:
+    async def take(self, service: OtlpService, body: bytes, encoding: Encoding) -> ExportResponse:
         return _READER.read(service, body, encoding, 0).response()
 
 
 @cache
 def _application() -> Starlette:
-    return application(_ReadingIntake(), _HTTP_LIMIT_BYTES, Tokens())  # type: ignore[arg-type]
+    return application(_ReadingIntake(), _HTTP_LIMIT_BYTES, BearerTokens())  # type: ignore[arg-type]
 
 
 async def _http(data: bytes) -> None:

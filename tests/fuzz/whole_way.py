@@ -36,14 +36,14 @@ from blamespan_collector.delivering.file_sink import line
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.journal import NewEntry
 from blamespan_collector.journal.entries import unpack_keys
-from blamespan_collector.journal.items import divided
+from blamespan_collector.journal.items import divide_items
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.judging.scorer import InFlight, Scorer, Task, outgoing_raw
 from blamespan_collector.page import page_application
 from blamespan_collector.page.report import _reported
 from blamespan_collector.receiving.request_reader import Encoding, RequestReader
-from blamespan_collector.receiving.signals import SERVICES, Service
-from blamespan_collector.settings import Address, Limits
+from blamespan_collector.receiving.signals import SERVICES, OtlpService
+from blamespan_collector.settings import Limits, ListenAddress
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
 from blamespan_collector.wire.evaluations import read_evaluations
 from blamespan_collector.wire.outgoing import Outgoing
@@ -107,7 +107,7 @@ class WholeWay:
         self._folder = folder
         self._writer = RunWriter(folder / "runs.db", Retention(max_age_s=0.0), sync="normal")
         self._store = RunStore(folder / "runs.db")
-        address = Address("127.0.0.1", 4320)
+        address = ListenAddress("127.0.0.1", 4320)
         self._page = page_application(self._store, address, routes=jaeger_routes(self._store))
         self._in_flight = InFlight(folder / "in-flight")
         self._loop = asyncio.new_event_loop()
@@ -137,7 +137,7 @@ class WholeWay:
         annotator = Annotator(lambda: tracer)
         max_bytes = 4096 if choice % 2 else 1024 * 1024
         scorer = Scorer(annotator, payloads, self._in_flight, max_bytes, _KINDS, lambda: None)  # type: ignore[arg-type]
-        places, _ = divided(part.items)
+        places, _ = divide_items(part.items)
         raw = outgoing_raw(part, payloads(places), max_bytes)
         _check_count(raw, part)
         [scored] = scorer._score([Task(part, float("inf"))])
@@ -209,7 +209,7 @@ def _entries(data: bytes) -> Iterator[NewEntry]:
     """Read what the intake makes of an input: JSON of any signal; or traces, perhaps with logs beside them."""
     reader = RequestReader()
 
-    def accepted(service: Service, body: bytes, encoding: Encoding) -> Sequence[NewEntry]:
+    def accepted(service: OtlpService, body: bytes, encoding: Encoding) -> Sequence[NewEntry]:
         try:
             return reader.read(service, body, encoding, _NOW_NS).entries
         except MalformedSpan:

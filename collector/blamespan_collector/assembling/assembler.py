@@ -31,7 +31,7 @@ class Memory(Protocol[Item]):
     """Remembers the traces that were let go."""
 
     def get(self, trace_id: bytes) -> Released[Item] | None:
-        """Tell what is known of a trace that was let go; None where it was not, or long ago."""
+        """Return what is known of a trace that was let go; None where it was not, or long ago."""
         ...
 
     def put(self, trace_id: bytes, released: Released[Item]) -> None:
@@ -92,7 +92,7 @@ class Assembler(Generic[Item]):
         """Count the spans held."""
         return sum(len(trace.span_ids) for trace in self._held.values())
 
-    def kept(self) -> Iterator[tuple[bytes, Sequence[Item]]]:
+    def list_items(self) -> Iterator[tuple[bytes, Sequence[Item]]]:
         """List what stands for the spans of each trace that is held or followed."""
         for traces in (self._followed, self._held):
             yield from ((trace_id, trace.items) for trace_id, trace in traces.items())
@@ -110,8 +110,8 @@ class Assembler(Generic[Item]):
         late: list[Part[Item]] = []
         touched: set[bytes] = set()
         for arrival in arrivals:
-            before, held = self._before(arrival.trace_id), self._held.get(arrival.trace_id)
-            fresh = self._fresh(arrival, before, held)
+            before, open_trace = self._before(arrival.trace_id), self._held.get(arrival.trace_id)
+            fresh = self._fresh(arrival, before, open_trace)
             if not fresh:
                 continue
             if before is not None and not (before.may_go_on and not _touches(before, fresh)):
@@ -143,8 +143,8 @@ class Assembler(Generic[Item]):
     def follow(self, trace_id: bytes, released: Released[Item], now_s: float) -> None:
         """Ask for a verdict on all that was let go of a trace: when it has ended and was silent."""
         followed = self._followed.get(trace_id)
-        known = self._memory.get(trace_id) if followed is None else followed.released()
-        trace = OpenTrace.of(released if known is None else known.merged(released), now_s)
+        before = self._memory.get(trace_id) if followed is None else followed.to_released()
+        trace = OpenTrace.of(released if before is None else before.merged(released), now_s)
         trace.has_news = True
         self._followed[trace_id] = trace
         self._schedule(trace_id, is_followed=True)
@@ -160,7 +160,7 @@ class Assembler(Generic[Item]):
         return []
 
     def is_followed(self, trace_id: bytes) -> bool:
-        """Tell whether a verdict on what was let go of a trace will be asked for."""
+        """Check whether a verdict on what was let go of a trace will be asked for."""
         return trace_id in self._followed
 
     def due(self, now_s: float, most: int | None = None) -> list[Part[Item]]:
@@ -182,7 +182,7 @@ class Assembler(Generic[Item]):
         return parts
 
     def next_due_s(self) -> float | None:
-        """Tell when `due` may next have something; None while nothing is held."""
+        """Return when `due` may next have something; None while nothing is held."""
         while self._queue and not self._is_valid(self._queue[0]):
             heapq.heappop(self._queue)
         return self._queue[0][0] if self._queue else None
@@ -206,17 +206,20 @@ class Assembler(Generic[Item]):
         """Look up what of the trace was let go."""
         if trace_id in self._followed:
             return self._followed[trace_id]
-        held = self._held.get(trace_id)
-        return self._memory.get(trace_id) if held is None or held.goes_on else None
+        open_trace = self._held.get(trace_id)
+        return self._memory.get(trace_id) if open_trace is None or open_trace.goes_on else None
 
     def _fresh(
-        self, arrival: Arrival[Item], before: OpenTrace[Item] | Released[Item] | None, held: OpenTrace[Item] | None
+        self,
+        arrival: Arrival[Item],
+        before: OpenTrace[Item] | Released[Item] | None,
+        open_trace: OpenTrace[Item] | None,
     ) -> dict[bytes, SpanKey]:
         """Leave out the spans that came before; the first one of an id counts."""
         fresh: dict[bytes, SpanKey] = {}
         for key in arrival.keys:
             span_id = key.span_id
-            is_known = (held is not None and span_id in held.span_ids) or (
+            is_known = (open_trace is not None and span_id in open_trace.span_ids) or (
                 before is not None and span_id in before.span_ids
             )
             if not is_known and span_id not in fresh:
@@ -277,10 +280,10 @@ class Assembler(Generic[Item]):
                 trace.missing.add(key.parent_id)
 
     def _hold(self, trace_id: bytes, now_s: float) -> OpenTrace[Item]:
-        held = self._held.get(trace_id)
-        if held is None:
-            held = self._held[trace_id] = OpenTrace(now_s, goes_on=self._memory.get(trace_id) is not None)
-        return held
+        open_trace = self._held.get(trace_id)
+        if open_trace is None:
+            open_trace = self._held[trace_id] = OpenTrace(now_s, goes_on=self._memory.get(trace_id) is not None)
+        return open_trace
 
     def _is_complete(self, trace: OpenTrace[Item]) -> bool:
         return trace.is_complete or (self._sees_starts and not trace.has_step and not trace.missing)
@@ -311,7 +314,7 @@ class Assembler(Generic[Item]):
             heapq.heapify(self._queue)
 
     def _is_valid(self, entry: tuple[float, bytes, bool]) -> bool:
-        """Tell whether an entry of the queue is its trace's latest, rather than of before something changed."""
+        """Check whether an entry of the queue is its trace's latest, rather than of before something changed."""
         trace = self._traces(entry[2]).get(entry[1])
         return trace is not None and trace.due_s == entry[0]
 
@@ -344,5 +347,5 @@ class Assembler(Generic[Item]):
 
 
 def _touches(before: OpenTrace[Item] | Released[Item], fresh: dict[bytes, SpanKey]) -> bool:
-    """Tell whether spans belong to a run that was let go, rather than to one that follows it."""
+    """Check whether spans belong to a run that was let go, rather than to one that follows it."""
     return any(key.parent_id in before.span_ids for key in fresh.values())

@@ -69,15 +69,15 @@ class OpenTrace(Generic[Item]):
 
     @property
     def may_go_on(self) -> bool:
-        """Tell whether more runs may follow under the same trace id: what ended has its caller elsewhere."""
+        """Check whether more runs may follow under the same trace id: what ended has its caller elsewhere."""
         return self.has_ended and not self.has_root and not self.missing
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether it has ended and nothing known of it is missing."""
+        """Check whether it has ended and nothing known of it is missing."""
         return self.has_ended and not self.missing
 
-    def released(self) -> Released[Item]:
+    def to_released(self) -> Released[Item]:
         """Sum up what there is to remember."""
         return Released(
             frozenset(self.span_ids),
@@ -91,7 +91,7 @@ class OpenTrace(Generic[Item]):
 
     def part(self, trace_id: bytes, reason: Reason) -> Part[Item]:
         """Let all of it go."""
-        released = self.released()
+        released = self.to_released()
         return Part(
             trace_id,
             released.items,

@@ -60,7 +60,7 @@ class Released(Generic[Item]):
 
     @property
     def may_go_on(self) -> bool:
-        """Tell whether more runs may follow under the same trace id: what ended has its caller elsewhere."""
+        """Check whether more runs may follow under the same trace id: what ended has its caller elsewhere."""
         return self.has_ended and not self.has_root and not self.missing
 
     def merged(self, later: Released[Item]) -> Released[Item]:
@@ -103,7 +103,7 @@ class Part(Generic[Item]):
 
     @property
     def is_worth_a_verdict(self) -> bool:
-        """Tell whether it is all there is of the trace so far, rather than a fragment."""
+        """Check whether it is all there is of the trace so far, rather than a fragment."""
         return self.reason in ("complete", "idle", "flush")
 
 
@@ -120,14 +120,14 @@ class RecentTraces(Generic[Item]):
         self._spans = 0
 
     def get(self, trace_id: bytes) -> Released[Item] | None:
-        """Tell what is known of a trace; None where it was not let go, or long ago."""
+        """Return what is known of a trace; None where it was not let go, or long ago."""
         return self._released.get(trace_id)
 
     def put(self, trace_id: bytes, released: Released[Item]) -> None:
         """Note what was let go, beside what was before."""
-        known = self._released.pop(trace_id, None)
-        self._spans -= len(known.span_ids) + 1 if known else 0
-        latest = replace(released if known is None else known.merged(released), items=())
+        before = self._released.pop(trace_id, None)
+        self._spans -= len(before.span_ids) + 1 if before else 0
+        latest = replace(released if before is None else before.merged(released), items=())
         self._released[trace_id] = latest
         self._spans += len(latest.span_ids) + 1
         while self._spans > self._max_spans and len(self._released) > 1:

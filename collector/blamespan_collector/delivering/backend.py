@@ -176,7 +176,7 @@ class Renewed(Generic[_Connection]):
         self._open: list[_Connection] = []
 
     async def get(self) -> _Connection:
-        """Give it; where files are not what they should be, the one from before.
+        """Return it; where files are not what they should be, the one from before.
 
         Raises:
             ConfigError: if there is none from before.

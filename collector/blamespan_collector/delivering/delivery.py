@@ -112,12 +112,12 @@ class Delivery:
         self._started.wait()
 
     def wake(self) -> None:
-        """Say that there is more in the outbox; from any thread."""
+        """Wake the lanes, as there is more in the outbox; from any thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(self._wake)
 
-    def added(self, kind: Kind, spans: int) -> None:
+    def count_added(self, kind: Kind, spans: int) -> None:
         """Count what was put into the outbox."""
         for (_, of), counts in self.counts.items():
             if of == kind:
@@ -171,9 +171,9 @@ class Delivery:
             _, lane.counts.waiting = outbox.waiting(lane.sink.name, lane.kind)
         self._take_resends(outbox)
         for sink in self._sinks:
-            places = {
+            cursors = {
                 kind: (
-                    outbox.place(sink.name, kind),
+                    outbox.cursor(sink.name, kind),
                     [
                         row.payload
                         for row in outbox.next_resend(sink.name, kind, sink.max_bytes)
@@ -183,7 +183,7 @@ class Delivery:
                 for kind in sink.kinds
             }
             try:
-                sink.resume(places)
+                sink.resume(cursors)
             except Exception:  # what is sent again may then come twice
                 _logger.exception("%s cannot go on where it ended, and begins anew", sink.name)
 
@@ -202,7 +202,7 @@ class Delivery:
 
     def _look(self, outbox: Outbox) -> None:
         self.oldest_s, self.set_aside = outbox.oldest_s(), outbox.set_aside_spans()
-        self.kept_bytes = outbox.kept.size_bytes
+        self.kept_bytes = outbox.delivered.size_bytes
 
     def _take_resends(self, outbox: Outbox) -> bool:
         """Look whether somebody asked to send again. Returns whether somebody did."""
@@ -282,7 +282,7 @@ class _Lane:
                     receipt = await self._persist(some, partial(self._send, [row.payload for row in some]))
                     if receipt is None:
                         return False
-                    await self._settle(some, _rejected(receipt, some), receipt.place)
+                    await self._settle(some, _list_rejected(receipt, some), receipt.cursor)
             except (Refused, Oversized) as error:
                 if len(some) > 1:
                     todo += _halves(some)
@@ -355,36 +355,36 @@ class _Lane:
                 continue
             if receipt is None:
                 return False
-            refused += _rejected(receipt, [Row(row.row, len(spans), row.queued_s, payload)])
+            refused += _list_rejected(receipt, [Row(row.row, len(spans), row.queued_s, payload)])
         await self._settle([row], refused)
         return True
 
-    async def _settle(self, rows: Sequence[Row], refused: Sequence[SetAside], place: str | None = None) -> None:
+    async def _settle(self, rows: Sequence[Row], refused: Sequence[SetAside], cursor: str | None = None) -> None:
         """Note that the sink has rows, but for what it refused of them."""
-        refused = [replace(one, reason=cut(one.reason, _MAX_REASON_BYTES)) for one in refused]
-        for one in refused:
-            self.counts.refused += one.spans
+        refused = [replace(batch, reason=cut(batch.reason, _MAX_REASON_BYTES)) for batch in refused]
+        for batch in refused:
+            self.counts.refused += batch.spans
             _logger.error(
                 "%s refused %d %s, which are set aside: %s",
                 self.sink.name,
-                one.spans,
+                batch.spans,
                 "spans" if self.kind == "traces" else self.kind,
-                cut(one.reason, 500),
+                cut(batch.reason, 500),
             )
-        place = self.outbox.place(self.sink.name, self.kind) if place is None else place
+        cursor = self.outbox.cursor(self.sink.name, self.kind) if cursor is None else cursor
         while True:
             try:
                 if rows[-1].origin == "outbox":
                     size_bytes = sum(len(row.payload) for row in rows)
-                    self.outbox.advance(self.sink.name, self.kind, rows[-1].row, place, refused, size_bytes)
+                    self.outbox.advance(self.sink.name, self.kind, rows[-1].row, cursor, refused, size_bytes)
                 else:
-                    self.outbox.advance_resend(self.sink.name, self.kind, rows, place, refused)
+                    self.outbox.advance_resend(self.sink.name, self.kind, rows, cursor, refused)
                 break
             except sqlite3.OperationalError as error:  # most likely a full disk: it may have room again
                 _logger.error("what was delivered cannot be noted, and is tried again: %s", error)
                 await asyncio.sleep(_FIRST_DELAY_S)
         spans = sum(row.spans for row in rows)
-        taken = spans - sum(one.spans for one in refused)
+        taken = spans - sum(batch.spans for batch in refused)
         if rows[-1].origin == "outbox":
             self.counts.waiting -= spans
         else:
@@ -406,12 +406,12 @@ class _Lane:
         except ConfigError as error:  # e.g. certificates that are not there now
             raise TryAgain(str(error)) from error
         except (OSError, MemoryError) as error:  # the machine's fault rather than the batch's, but it may be either
-            raise Doubtful(_described(error)) from error
+            raise Doubtful(_describe(error)) from error
         except Exception as error:
             if not self.broke:
                 self.broke = True
                 _logger.exception("%s broke on some %s; whose fault it is, is found out", self.sink.name, self.kind)
-            raise Refused(f"the sink broke on it: {_described(error)}") from error
+            raise Refused(f"the sink broke on it: {_describe(error)}") from error
 
     async def _persist(self, rows: Sequence[Row], attempt: Callable[[], Awaitable[Receipt]]) -> Receipt | None:
         """Attempt until it works, waiting longer each time; None where the collector stops before.
@@ -450,11 +450,11 @@ class _Lane:
             following = self.outbox.next_resend(self.sink.name, self.kind, 1, after=rows[0])
         for row in following[:1]:
             try:
-                refused = _rejected(await self._send([row.payload]), [row])
+                refused = _list_rejected(await self._send([row.payload]), [row])
             except Undelivered:
                 return
             try:  # it may have been down, and be back
-                refused += _rejected(await self._send([rows[0].payload]), rows)
+                refused += _list_rejected(await self._send([rows[0].payload]), rows)
             except Undelivered:
                 refused.append(SetAside(str(error), rows[0].spans, rows[0].payload))
             self.counts.failures = 0
@@ -489,7 +489,7 @@ class _Suspected(Exception):
         self.refused = refused
 
 
-def _rejected(receipt: Receipt, rows: Sequence[Row]) -> list[SetAside]:
+def _list_rejected(receipt: Receipt, rows: Sequence[Row]) -> list[SetAside]:
     """Keep all of a batch of which the sink took only some: which, it does not say."""
     if receipt.rejected <= 0:
         return []
@@ -516,11 +516,11 @@ def _delay_s(failures: int, asked_s: float | None) -> float:
     return min(asked_s, _LONGEST_ASKED_S) * random.uniform(1.0, 1.1)  # noqa: S311  # likewise, and not too early
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 def _halves(items: list[_Item]) -> list[list[_Item]]:
-    """Give the later half first: they are taken from the end."""
+    """Return the later half first: they are taken from the end."""
     middle = len(items) // 2
     return [items[middle:], items[:middle]]

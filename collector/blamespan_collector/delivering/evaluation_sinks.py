@@ -20,9 +20,9 @@ from blamespan.http_client import HttpResponse
 from blamespan.otlp.proto import write_attributes
 from blamespan.trace import AttributeValue
 from blamespan_collector.delivering.backend import AttemptLimit, BackendAccess, Poster, public_name, url_parts
-from blamespan_collector.delivering.forwarder import forwarder, undelivered
+from blamespan_collector.delivering.forwarder import forwarder, http_failure
 from blamespan_collector.delivering.sinks import Doubtful, Receipt, Refused, Remote
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.wire.evaluations import read_evaluations
 from blamespan_collector.wire.outgoing import Kind
 
@@ -101,7 +101,7 @@ class PhoenixAnnotations(Remote):
         """
         answer = await self._post({"data": []})
         if not answer.is_success:
-            raise undelivered(answer)
+            raise http_failure(answer)
         return f"HTTP {answer.status}"
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
@@ -111,8 +111,8 @@ class PhoenixAnnotations(Remote):
             Doubtful: also where Phoenix does not have the spans yet.
             Refused: where it had none for ten minutes: verdicts must not fill the disk that spans need.
         """
-        found = read_evaluations(payloads)
-        body = {"data": [as_phoenix_annotation(one) for one in found]}
+        evaluations = read_evaluations(payloads)
+        body = {"data": [as_phoenix_annotation(evaluation) for evaluation in evaluations]}
         answer = await self._post(body)
         if answer.status == 404:
             self._absent_since_s = self._absent_since_s or time.monotonic()
@@ -120,7 +120,7 @@ class PhoenixAnnotations(Remote):
                 raise Refused(f"HTTP 404: for {_ABSENT_S:.0f} s it had none of the spans. Are they forwarded to it?")
             raise Doubtful("HTTP 404: it does not have the spans, or not yet")
         if not answer.is_success:
-            raise undelivered(answer)
+            raise http_failure(answer)
         self._absent_since_s = None
         return Receipt()
 
@@ -169,18 +169,18 @@ class LangfuseScores(Remote):
         """
         answer = await self._poster.request(self._limit, "GET", self._projects)
         if not answer.is_success:
-            raise undelivered(answer)
+            raise http_failure(answer)
         return f"HTTP {answer.status}"
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
         """Send one request per evaluation; what went before a failure is sent again, under the same ids."""
-        for one in read_evaluations(payloads):
-            if one.score is None:
+        for evaluation in read_evaluations(payloads):
+            if evaluation.score is None:
                 continue  # an abstention is no score
-            score = json.dumps(as_langfuse_score(one)).encode()
+            score = json.dumps(as_langfuse_score(evaluation)).encode()
             answer = await self._poster.request(self._limit, "POST", self._url, score)
             if not answer.is_success:
-                raise undelivered(answer)
+                raise http_failure(answer)
         return Receipt()
 
     async def close(self) -> None:
@@ -188,49 +188,50 @@ class LangfuseScores(Remote):
         await self._poster.close()
 
 
-def _log_request(found: Sequence[Evaluation]) -> bytes:
+def _log_request(evaluations: Sequence[Evaluation]) -> bytes:
     request = ExportLogsServiceRequest()
     groups: dict[tuple[str, str], Any] = {}
-    for one in found:
-        if (one.service, one.tracer) not in groups:
+    for evaluation in evaluations:
+        if (evaluation.service, evaluation.tracer) not in groups:
             group = request.resource_logs.add()
-            group.resource.attributes.extend(write_attributes({"service.name": one.service} if one.service else {}))
+            about = {"service.name": evaluation.service} if evaluation.service else {}
+            group.resource.attributes.extend(write_attributes(about))
             scoped = group.scope_logs.add()
-            scoped.scope.name, scoped.scope.version = words.VERDICT_SCOPE, one.tracer.partition("/")[2]
-            groups[one.service, one.tracer] = scoped
-        groups[one.service, one.tracer].log_records.append(_log_record(one))
+            scoped.scope.name, scoped.scope.version = words.VERDICT_SCOPE, evaluation.tracer.partition("/")[2]
+            groups[evaluation.service, evaluation.tracer] = scoped
+        groups[evaluation.service, evaluation.tracer].log_records.append(_log_record(evaluation))
     return request.SerializeToString()
 
 
-def _log_record(one: Evaluation) -> LogRecord:
-    said: dict[str, AttributeValue] = {
-        gen_ai_attributes.GEN_AI_EVALUATION_NAME: one.name,
-        gen_ai_attributes.GEN_AI_EVALUATION_EXPLANATION: one.explanation,
-        EVALUATION_ID: one.id,
-        words.TRACER_NAME: one.tracer.partition("/")[0],
-        words.TRACER_VERSION: one.tracer.partition("/")[2],
-        words.REVISION: one.revision,
+def _log_record(evaluation: Evaluation) -> LogRecord:
+    attributes: dict[str, AttributeValue] = {
+        gen_ai_attributes.GEN_AI_EVALUATION_NAME: evaluation.name,
+        gen_ai_attributes.GEN_AI_EVALUATION_EXPLANATION: evaluation.explanation,
+        EVALUATION_ID: evaluation.id,
+        words.TRACER_NAME: evaluation.tracer.partition("/")[0],
+        words.TRACER_VERSION: evaluation.tracer.partition("/")[2],
+        words.REVISION: evaluation.revision,
     }
-    if one.score is not None:
-        said[gen_ai_attributes.GEN_AI_EVALUATION_SCORE_VALUE] = one.score
-    if one.label:
-        said[gen_ai_attributes.GEN_AI_EVALUATION_SCORE_LABEL] = one.label
+    if evaluation.score is not None:
+        attributes[gen_ai_attributes.GEN_AI_EVALUATION_SCORE_VALUE] = evaluation.score
+    if evaluation.label:
+        attributes[gen_ai_attributes.GEN_AI_EVALUATION_SCORE_LABEL] = evaluation.label
     return LogRecord(
-        time_unix_nano=one.time_ns,
-        observed_time_unix_nano=one.time_ns,
+        time_unix_nano=evaluation.time_ns,
+        observed_time_unix_nano=evaluation.time_ns,
         severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
         event_name=EVENT,
-        trace_id=bytes.fromhex(one.trace_id),
-        span_id=bytes.fromhex(one.span_id),
+        trace_id=bytes.fromhex(evaluation.trace_id),
+        span_id=bytes.fromhex(evaluation.span_id),
         flags=1,
-        attributes=write_attributes(said),
+        attributes=write_attributes(attributes),
     )
 
 
 def _json_poster(
     parts: SplitResult, access: BackendAccess, secrets: dict[str, str], auth: httpx.BasicAuth | None = None
 ) -> Poster:
-    is_secure, is_near = parts.scheme == "https", Address(parts.hostname or "", 1).is_loopback
+    is_secure, is_near = parts.scheme == "https", ListenAddress(parts.hostname or "", 1).is_loopback
     if is_secure:
         access.ssl_context()  # what is wrong with it is raised now
     headers = {"user-agent": "blamespan-collector", "content-type": "application/json"}

@@ -70,22 +70,22 @@ class FileSink(Local):
         self._is_broken_line = False
         self._use = threading.Lock()
         self._is_closed = False
-        self._file = sys.stdout.fileno() if self._is_stdout else self._opened()
+        self._file = sys.stdout.fileno() if self._is_stdout else self._open_file()
 
-    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+    def resume(self, cursors: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         """Cut off lines that were written but not noted: they are written again.
 
         Only what is, byte for byte, the beginning of the lines to come is cut.
         """
         if self._is_stdout:
             return
-        noted = [place.rpartition(":") for place, _ in places.values() if place]
+        noted = [cursor.rpartition(":") for cursor, _ in cursors.values() if cursor]
         offsets = [int(offset) for identity, _, offset in noted if identity == self._identity()]
         size = os.fstat(self._file).st_size
         if noted and (not offsets or size < max(offsets)):
             _logger.warning("%s was replaced or cut since the last start: lines go on at its end", self.name)
         elif size > max(offsets, default=0):
-            self._cut(max(offsets, default=0), size, places)
+            self._cut_tail(max(offsets, default=0), size, cursors)
         self._is_broken_line = self._ends_amid_line()
 
     async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
@@ -142,7 +142,7 @@ class FileSink(Local):
             rest = rest[written:]
         self._is_broken_line = False
 
-    def _opened(self) -> int:
+    def _open_file(self) -> int:
         try:
             return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
@@ -156,20 +156,20 @@ class FileSink(Local):
         if self._is_stdout:
             return
         with contextlib.suppress(FileNotFoundError):
-            found = os.stat(self._path)  # noqa: PTH116  # beside fstat
-            if f"{found.st_dev}:{found.st_ino}" == self._identity():
+            status = os.stat(self._path)  # noqa: PTH116  # beside fstat
+            if f"{status.st_dev}:{status.st_ino}" == self._identity():
                 return
         renewed = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         os.close(self._file)
         self._file, self._is_broken_line = renewed, False
 
     def _identity(self) -> str:
-        found = os.fstat(self._file)
-        return f"{found.st_dev}:{found.st_ino}"
+        status = os.fstat(self._file)
+        return f"{status.st_dev}:{status.st_ino}"
 
-    def _cut(self, offset: int, size: int, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+    def _cut_tail(self, offset: int, size: int, cursors: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         tail = os.pread(self._file, size - offset, offset) if size - offset <= _LONGEST_TAIL_BYTES else b""
-        for kind, (_, upcoming) in places.items():
+        for kind, (_, upcoming) in cursors.items():
             expected = b""
             for payload in upcoming:
                 with contextlib.suppress(Exception):  # what is no line was not written: it is set aside when it is sent

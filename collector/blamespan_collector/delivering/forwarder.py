@@ -41,15 +41,15 @@ from blamespan_collector.delivering.sinks import (
     TryAgain,
     Undelivered,
 )
-from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
-from blamespan_collector.settings import Address
+from blamespan_collector.receiving.signals import SERVICES, ExportResponse, OtlpService
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["MAX_BATCH_BYTES", "GrpcForwarder", "HttpForwarder", "forwarder", "undelivered"]
+__all__ = ["MAX_BATCH_BYTES", "GrpcForwarder", "HttpForwarder", "forwarder", "http_failure"]
 
 _logger = logging.getLogger("blamespan.collector")
 
-_SERVICES: dict[Kind, Service] = {service.signal: service for service in SERVICES}
+_SERVICES: dict[Kind, OtlpService] = {service.signal: service for service in SERVICES}
 _RETRIED_HTTP = {401, 403, 408, 425, 429, 502, 503, 504}
 """As OTLP's specification lists them, and what speaks of us rather than of the batch: an expired token, a slow link."""
 _DOUBTFUL_HTTP = {500, 507, 520, 521, 522, 523, 524, 530}
@@ -109,7 +109,7 @@ class HttpForwarder(Remote):
         self.kinds = frozenset(urls)
         self.max_bytes = access.max_bytes
         self._limits = {kind: AttemptLimit() for kind in urls}
-        self._is_near = Address(parts.hostname or "", 1).is_loopback
+        self._is_near = ListenAddress(parts.hostname or "", 1).is_loopback
         own = {"content-type": "application/x-protobuf", "user-agent": "blamespan-collector"}
         if not self._is_near:
             own["content-encoding"] = "gzip"
@@ -149,7 +149,7 @@ class HttpForwarder(Remote):
             body = await asyncio.to_thread(gzip.compress, body, 1)
         answer = await self._poster.request(self._limits[kind], "POST", self._urls[kind], body)
         if not answer.is_success:
-            raise undelivered(answer, is_optional=kind != "traces", rule=RULE)
+            raise http_failure(answer, is_optional=kind != "traces", rule=RULE)
         if answer.is_page:  # some proxy's, or a site's: who takes spans does not answer so
             raise TryAgain(f"HTTP {answer.status} with a page for people from {answer.url}. {_advice(RULE)}")
         return answer
@@ -165,14 +165,16 @@ class GrpcForwarder(Remote):
         self.max_bytes = access.max_bytes
         self._metadata = tuple((key.lower(), value) for key, value in access.headers)
         self._compression = (
-            grpc.Compression.NoCompression if Address(parts.hostname or "", 1).is_loopback else grpc.Compression.Gzip
+            grpc.Compression.NoCompression
+            if ListenAddress(parts.hostname or "", 1).is_loopback
+            else grpc.Compression.Gzip
         )
         self._target = target
         self._access = access if parts.scheme == "grpcs" else None
         if self._access:
             self._access.grpc_credentials()  # what is wrong with them is said now
         self._limits = {kind: AttemptLimit() for kind in kinds}
-        self._channel = Renewed(self._connected, _close, self._access.files if self._access else ())
+        self._channel = Renewed(self._connect, _close, self._access.files if self._access else ())
 
     def addresses(self) -> dict[Kind, str]:
         """Return where each kind goes."""
@@ -209,7 +211,7 @@ class GrpcForwarder(Remote):
             except grpc.aio.AioRpcError as error:
                 if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise TimeoutError from error
-                raise _undelivered_grpc(error, is_optional=kind != "traces") from error
+                raise _grpc_failure(error, is_optional=kind != "traces") from error
 
         return await self._limits[kind].run(attempt)
 
@@ -217,7 +219,7 @@ class GrpcForwarder(Remote):
         """Close the channel."""
         await self._channel.close()
 
-    def _connected(self) -> grpc.aio.Channel:
+    def _connect(self) -> grpc.aio.Channel:
         options = [("grpc.max_reconnect_backoff_ms", 10_000)]
         if self._access is None:
             return grpc.aio.insecure_channel(self._target, options=options)
@@ -228,8 +230,8 @@ async def _close(channel: grpc.aio.Channel) -> None:
     await channel.close(grace=None)
 
 
-def undelivered(answer: HttpResponse, *, is_optional: bool = False, rule: str = "") -> Undelivered:
-    """Say what an HTTP status other than success means for a batch.
+def http_failure(answer: HttpResponse, *, is_optional: bool = False, rule: str = "") -> Undelivered:
+    """Return what an HTTP status other than success means for a batch.
 
     Args:
         answer: The answer.
@@ -256,7 +258,7 @@ def _advice(rule: str) -> str:
     return f"Is the address right? {rule}. Try it with --check" if rule else "Is the address right?"
 
 
-def _undelivered_grpc(error: grpc.aio.AioRpcError, *, is_optional: bool) -> Undelivered:
+def _grpc_failure(error: grpc.aio.AioRpcError, *, is_optional: bool) -> Undelivered:
     details = error.details() or ""
     reason = f"{error.code().name}: {cut(details, 300)!r}"
     after_s = _retry_info_s(error)
@@ -269,7 +271,7 @@ def _undelivered_grpc(error: grpc.aio.AioRpcError, *, is_optional: bool) -> Unde
     return Doubtful(reason) if error.code() in _DOUBTFUL_GRPC else Refused(reason)
 
 
-def _receipt(name: str, service: Service, answer: bytes, *, is_json: bool = False) -> Receipt:
+def _receipt(name: str, service: OtlpService, answer: bytes, *, is_json: bool = False) -> Receipt:
     """Read what a backend says to what it took; one that says something else than OTLP took all of it."""
     response: ExportResponse = service.response()
     try:
@@ -280,26 +282,26 @@ def _receipt(name: str, service: Service, answer: bytes, *, is_json: bool = Fals
     except (DecodeError, json_format.ParseError, ValueError, RecursionError):
         _logger.debug("%s accepted a batch with an answer that is not OTLP", name)
         return Receipt()
-    said = response.partial_success
-    rejected = next((value for field, value in said.ListFields() if field.name.startswith("rejected_")), 0)
+    partial = response.partial_success
+    rejected = next((value for field, value in partial.ListFields() if field.name.startswith("rejected_")), 0)
     if rejected > 0:
-        told = cut(said.error_message, 500)
-        return Receipt(rejected=rejected, reason=f"{PARTIAL}{rejected} {_noun(service)}: {told!r}")
-    if said.error_message:
-        _logger.warning("%s took all of it, with a warning: %r", name, cut(said.error_message, 500))
+        message = cut(partial.error_message, 500)
+        return Receipt(rejected=rejected, reason=f"{PARTIAL}{rejected} {_noun(service)}: {message!r}")
+    if partial.error_message:
+        _logger.warning("%s took all of it, with a warning: %r", name, cut(partial.error_message, 500))
     return Receipt()
 
 
-def _noun(service: Service) -> str:
+def _noun(service: OtlpService) -> str:
     return {"traces": "spans", "logs": "log records", "metrics": "data points"}[service.signal]
 
 
 def _retry_info_s(error: grpc.aio.AioRpcError) -> float | None:
     metadata = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
     for key, value in metadata:
-        found = _retry_delay_s(key, value) if isinstance(value, bytes) else None
-        if found is not None:
-            return found
+        delay_s = _retry_delay_s(key, value) if isinstance(value, bytes) else None
+        if delay_s is not None:
+            return delay_s
     return None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from blamespan.sqlite_files import is_full, transaction
-from blamespan_collector.delivering.kept import TABLES, Grace, Kept, Lane
+from blamespan_collector.delivering.delivered_rows import TABLES, DeliveredRows, Grace, Lane
 from blamespan_collector.delivering.sinks import Local, Sink
 from blamespan_collector.state.state import GROWING, StateDamaged, checksum, connect, enqueued_note
 from blamespan_collector.wire.outgoing import Kind
@@ -90,7 +90,7 @@ class Outbox:
         self._read_after: dict[Lane, int] = {}
         self._has_aside: set[Lane] = set()
         self._at: dict[tuple[str, Kind], int] = {}
-        self._places: dict[tuple[str, Kind], str] = {}
+        self._cursors: dict[tuple[str, Kind], str] = {}
         self._spans_to: dict[tuple[str, Kind], int | None] = {}
         self._ends: dict[int, int] = {}
         self._gaps: set[tuple[Kind, int]] = set()
@@ -100,7 +100,7 @@ class Outbox:
             done: dict[Kind, int] = {}
             damaged: set[Lane] = set()
             for rowid, expected, *values in self._database.execute("SELECT rowid, checksum, * FROM lanes").fetchall():
-                sink, kind, row, place, spans_to, _ = values
+                sink, kind, row, cursor, spans_to, _ = values
                 is_whole = checksum(*values[:-1]) == expected
                 if is_whole:
                     done[kind] = min(row, done.get(kind, row))
@@ -108,24 +108,24 @@ class Outbox:
                     damaged.add((sink, kind))
                     _logger.error("how far a sink is is damaged in the state: it gets again what is still there")
                 if (sink, kind) in lanes and is_whole:
-                    self._at[sink, kind], self._places[sink, kind], self._spans_to[sink, kind] = row, place, spans_to
+                    self._at[sink, kind], self._cursors[sink, kind], self._spans_to[sink, kind] = row, cursor, spans_to
                 else:
                     self._database.execute("DELETE FROM lanes WHERE rowid = ?", (rowid,))
             for lane in lanes:
                 if lane not in self._at:
                     row = 0 if lane in damaged else done.get(lane[1], 0)
                     values = (*lane, row, "", self._spans_before(lane[1], row))
-                    self._at[lane], self._places[lane], self._spans_to[lane] = values[2:]
+                    self._at[lane], self._cursors[lane], self._spans_to[lane] = values[2:]
                     self._database.execute("INSERT INTO lanes VALUES (?, ?, ?, ?, ?, ?)", (*values, checksum(*values)))
             self._drop_without_lane()
             forgetful = {sink.name for sink in sinks if not isinstance(sink, Local)}
             lanes_kept = {lane: row for lane, row in self._at.items() if lane[0] in forgetful}
-            self.kept = Kept(self._database, lanes_kept, grace or Grace())
-            self.kept.drop_foreign(self._at)
+            self.delivered = DeliveredRows(self._database, lanes_kept, grace or Grace())
+            self.delivered.drop_foreign(self._at)
 
-    def place(self, sink: str, kind: Kind) -> str:
-        """Tell where the sink said it was."""
-        return self._places[sink, kind]
+    def cursor(self, sink: str, kind: Kind) -> str:
+        """Return where the sink is, as its last receipt has it."""
+        return self._cursors[sink, kind]
 
     def next(self, sink: str, kind: Kind, max_bytes: int, *, after: int | None = None) -> list[Row]:
         """Read what the sink gets next: at least one row if there is one, then as many as fit.
@@ -139,12 +139,12 @@ class Outbox:
         size = 0
         row_before = self._at[sink, kind] if after is None else after
         spans_to = self._spans_to[sink, kind] if after is None else None
-        found = self._database.execute(
+        rows_read = self._database.execute(
             "SELECT * FROM outbox WHERE kind = ? AND row > ? ORDER BY row LIMIT ?", (kind, row_before, _ROWS_AT_ONCE)
         ).fetchall()
-        for *values, expected in found:
+        for *values, expected in rows_read:
             if checksum(*values) != expected:
-                self._keep_damaged(kind, *values)
+                self._keep_damaged_row(kind, *values)
                 continue
             number, _, spans, queued_s, payload, spans_before = values
             size += len(payload)
@@ -155,19 +155,19 @@ class Outbox:
             rows.append(Row(number, spans, queued_s, payload))
             row_before, spans_to = number, spans_before + spans
             self._ends[number] = spans_to
-        if len(found) < _ROWS_AT_ONCE and spans_to is not None and after is None:
+        if len(rows_read) < _ROWS_AT_ONCE and spans_to is not None and after is None:
             self._note_end(kind, row_before, spans_to)
         return rows
 
     def _spans_before(self, kind: Kind, row: int) -> int:
         """Return how many spans were put in before the first row after this one."""
-        found = (
+        row_after = (
             self._database.execute(
                 "SELECT spans_before FROM outbox WHERE kind = ? AND row > ? ORDER BY row LIMIT 1", (kind, row)
             ).fetchone()
             or self._database.execute("SELECT value FROM notes WHERE name = ?", (enqueued_note(kind),)).fetchone()
         )
-        return 0 if found is None else int(found[0])
+        return 0 if row_after is None else int(row_after[0])
 
     def _note_end(self, kind: Kind, row: int, spans_to: int) -> None:
         """Compare the last row there is with what was put in."""
@@ -181,7 +181,7 @@ class Outbox:
             self._note_gap(kind, row, _NO_END, enqueued - spans_to)
 
     def _note_gap(self, kind: Kind, row: int, next_row: int, spans: int) -> None:
-        """Tell of spans whose rows are damaged or gone, once."""
+        """Report spans whose rows are damaged or gone, once."""
         rows = "SELECT * FROM outbox NOT INDEXED WHERE row > ? AND row < ?"
         for *values, expected in self._database.execute(rows, (row, next_row)).fetchall():
             if values[1] == kind and checksum(*values) == expected:
@@ -192,7 +192,7 @@ class Outbox:
             _logger.error("%d %s are lost: their rows in the state behind row %d are damaged or gone", spans, what, row)
             self._lost(kind, spans)
 
-    def _keep_damaged(
+    def _keep_damaged_row(
         self, kind: Kind, row: int, _: object, spans: object, queued_s: object, payload: object, *__: object
     ) -> None:
         """Set a damaged row aside, for a person to look at, once."""
@@ -233,7 +233,7 @@ class Outbox:
         return []
 
     def advance_resend(
-        self, sink: str, kind: Kind, rows: Sequence[Row], place: str, refused: Sequence[SetAside] = ()
+        self, sink: str, kind: Kind, rows: Sequence[Row], cursor: str, refused: Sequence[SetAside] = ()
     ) -> None:
         """Note that the sink has *rows* again, all of one origin, but for what it *refused*."""
         with self._transaction():
@@ -242,8 +242,8 @@ class Outbox:
                     self._database.executemany(f"DELETE FROM {table} WHERE row = ?", [(row.row,) for row in rows])  # noqa: S608
             else:
                 self._note_resent(sink, kind, rows[-1].row)
-                self.kept.note_again((sink, kind), rows[0].row, rows[-1].row, time.time())
-            self._note_place(sink, kind, self._at[sink, kind], place, self._spans_to[sink, kind])
+                self.delivered.note_again((sink, kind), rows[0].row, rows[-1].row, time.time())
+            self._note_place(sink, kind, self._at[sink, kind], cursor, self._spans_to[sink, kind])
             self._set_aside(sink, kind, refused)
 
     def _begin_resend(self, sink: str, kind: Kind) -> tuple[int, int]:
@@ -318,7 +318,7 @@ class Outbox:
         kinds = {kind for _, kind in self._at}
         try:
             with self._transaction():
-                self.kept.prune(time.time(), self._resends, is_tight=is_tight)
+                self.delivered.prune(time.time(), self._resends, is_tight=is_tight)
                 for kind in kinds:
                     self._drop_done(kind, is_tight=is_tight)
         except sqlite3.OperationalError as error:
@@ -331,28 +331,30 @@ class Outbox:
         done = min(at for (_, of), at in self._at.items() if of == kind)
         if not is_tight:  # else also what is to be sent again: what was never delivered needs the room
             done = min([done, *(after for (_, of), (after, _) in self._resends.items() if of == kind)])
-        self._database.execute("DELETE FROM outbox WHERE kind = ? AND row <= ?", (kind, self.kept.floor(kind, done)))
+        self._database.execute(
+            "DELETE FROM outbox WHERE kind = ? AND row <= ?", (kind, self.delivered.floor(kind, done))
+        )
 
     def set_aside_spans(self) -> dict[Kind, int]:
         """Count what is set aside, by kind."""
         return dict(self._database.execute("SELECT kind, sum(spans) FROM set_aside GROUP BY kind").fetchall())
 
     def advance(
-        self, sink: str, kind: Kind, row: int, place: str, refused: Sequence[SetAside] = (), size_bytes: int = 0
+        self, sink: str, kind: Kind, row: int, cursor: str, refused: Sequence[SetAside] = (), size_bytes: int = 0
     ) -> None:
         """Note that the sink has everything up to *row*, but for what it *refused*; since then *size_bytes* came."""
         try:
             with self._transaction():
-                self._note_place(sink, kind, row, place, self._ends.get(row))
+                self._note_place(sink, kind, row, cursor, self._ends.get(row))
                 self._set_aside(sink, kind, refused)
-                self.kept.note((sink, kind), row, time.time(), size_bytes)
+                self.delivered.note((sink, kind), row, time.time(), size_bytes)
                 self._drop_done(kind)
         except sqlite3.OperationalError as error:
             if not is_full(error):
                 raise
             with self._transaction():  # without the bytes that were refused, and without room for what was delivered
-                self._note_place(sink, kind, row, place, self._ends.get(row))
-                self._set_aside(sink, kind, [replace(one, payload=b"") for one in refused])
+                self._note_place(sink, kind, row, cursor, self._ends.get(row))
+                self._set_aside(sink, kind, [replace(batch, payload=b"") for batch in refused])
             self._drop_on_full_disk(kind)
         oldest = min(self._at.values())
         self._ends = {number: end for number, end in self._ends.items() if number > oldest}
@@ -375,17 +377,17 @@ class Outbox:
                     self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 return  # the next time; nobody is given them again
 
-    def _note_place(self, sink: str, kind: Kind, row: int, place: str, spans_to: int | None) -> None:
+    def _note_place(self, sink: str, kind: Kind, row: int, cursor: str, spans_to: int | None) -> None:
         self._database.execute(
             "UPDATE lanes SET row = ?, place = ?, spans_to = ?, checksum = ? WHERE sink = ? AND kind = ?",
-            (row, place, spans_to, checksum(sink, kind, row, place, spans_to), sink, kind),
+            (row, cursor, spans_to, checksum(sink, kind, row, cursor, spans_to), sink, kind),
         )
-        self._at[sink, kind], self._places[sink, kind], self._spans_to[sink, kind] = row, place, spans_to
+        self._at[sink, kind], self._cursors[sink, kind], self._spans_to[sink, kind] = row, cursor, spans_to
 
     def _set_aside(self, sink: str, kind: Kind, refused: Sequence[SetAside]) -> None:
         self._database.executemany(
             "INSERT INTO set_aside (at_s, sink, kind, reason, spans, payload) VALUES (?, ?, ?, ?, ?, ?)",
-            [(time.time(), sink, kind, one.reason, one.spans, one.payload) for one in refused],
+            [(time.time(), sink, kind, batch.reason, batch.spans, batch.payload) for batch in refused],
         )
         if refused:
             self._bound_set_aside()
@@ -399,7 +401,7 @@ class Outbox:
         return rows, spans
 
     def oldest_s(self) -> float | None:
-        """Tell since when (Unix time) the oldest row waits; None where nothing does."""
+        """Return since when (Unix time) the oldest row waits; None where nothing does."""
         behind = {kind: min(at for (_, of), at in self._at.items() if of == kind) for _, kind in self._at}
         waiting = [
             self._database.execute(
@@ -447,11 +449,11 @@ class Outbox:
 
 def _within(max_bytes: int, rows: Sequence[Row]) -> list[Row]:
     """Return as many rows as fit, and at least one if there is one."""
-    kept: list[Row] = []
+    batch: list[Row] = []
     size = 0
     for row in rows:
         size += len(row.payload)
-        if kept and size > max_bytes:
+        if batch and size > max_bytes:
             break
-        kept.append(row)
-    return kept
+        batch.append(row)
+    return batch

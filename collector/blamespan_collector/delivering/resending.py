@@ -15,7 +15,7 @@ from typing import Literal
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.sqlite_files import transaction
-from blamespan_collector.delivering.kept import TABLES
+from blamespan_collector.delivering.delivered_rows import TABLES
 from blamespan_collector.delivering.sinks import PARTIAL
 from blamespan_collector.journal import FolderLock, JournalError
 from blamespan_collector.state.state import connect

@@ -71,12 +71,12 @@ class Receipt:
     """What a sink says to a batch that it took.
 
     Attributes:
-        place: Where the sink is now, to be noted together with the delivery; empty where that means nothing.
+        cursor: Where the sink is now, to be noted together with the delivery; empty where that means nothing.
         rejected: How many of the batch it will never take. Which ones it does not say, so that none can be sent again.
         reason: Why.
     """
 
-    place: str = ""
+    cursor: str = ""
     rejected: int = 0
     reason: str = ""
 
@@ -96,11 +96,11 @@ class Sink(Protocol):
     max_bytes: int
     turn: AbstractAsyncContextManager[object, bool | None]
 
-    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+    def resume(self, cursors: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         """Go on where the last process ended.
 
         Args:
-            places: Per kind the place `send` gave for the last batch that was noted as delivered, empty at first; and
+            cursors: Per kind the place `send` gave for the last batch that was noted as delivered, empty at first; and
                 the next payloads, some of which may have been sent without being noted.
         """
         ...
@@ -124,7 +124,7 @@ class Stateless:
 
     turn: AbstractAsyncContextManager[object, bool | None] = nullcontext()
 
-    def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
+    def resume(self, cursors: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         """Go on; what was sent without being noted is sent again, as the same bytes."""
 
 

@@ -53,12 +53,12 @@ class SpanKey(NamedTuple):
 
     @property
     def has_parent(self) -> bool:
-        """Tell whether the span names a parent."""
+        """Check whether the span names a parent."""
         return self.parent_id != _NO_PARENT
 
     @property
     def parent_is_remote(self) -> bool | None:
-        """Tell whether the parent ran in another process; None where the sender does not say."""
+        """Check whether the parent ran in another process; None where the sender does not say."""
         return bool(self.flags & PARENT_IS_REMOTE) if self.flags & REMOTE_IS_KNOWN else None
 
 

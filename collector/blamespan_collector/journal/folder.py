@@ -84,9 +84,9 @@ def _names(folder: Path) -> list[str]:
 def folder_bytes(folder: Path) -> int:
     """Sum up what the whole folder takes on disk, segments and everything beside them."""
     total = 0
-    for place in (folder, folder / "segments"):
-        with suppress(FileNotFoundError), os.scandir(place) as found:
-            for item in found:
+    for directory in (folder, folder / "segments"):
+        with suppress(FileNotFoundError), os.scandir(directory) as entries:
+            for item in entries:
                 with suppress(FileNotFoundError):  # dropped while we looked
                     if item.is_file(follow_symlinks=False):
                         total += item.stat(follow_symlinks=False).st_size
@@ -104,7 +104,7 @@ def make_folder(folder: Path) -> None:
 
 
 def has_room(folder: Path) -> bool:
-    """Tell whether there is room to open a journal, by writing: what the system calls free knows of no quota.
+    """Check whether there is room to open a journal, by writing: what the system calls free knows of no quota.
 
     Another failure than want of room gives True: waiting for room would not mend it.
     """

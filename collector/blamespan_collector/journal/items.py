@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from blamespan_collector.journal import Entry, Position
 
-__all__ = ["divided", "holds_events", "item_of", "pack_position", "unpack_position"]
+__all__ = ["divide_items", "holds_events", "item_of", "pack_position", "unpack_position"]
 
 _ROW_BITS = 40
 _EVENTS = 1 << 62
@@ -30,11 +30,11 @@ def item_of(entry: Entry) -> int:
 
 
 def holds_events(item: int) -> bool:
-    """Tell whether what `item_of` named holds events."""
+    """Check whether what `item_of` named holds events."""
     return bool(item & _EVENTS)
 
 
-def divided(items: Iterable[int]) -> tuple[list[int], list[int]]:
+def divide_items(items: Iterable[int]) -> tuple[list[int], list[int]]:
     """Part a trace's items into those that hold spans and those that hold events, each in order."""
     spans: list[int] = []
     events: list[int] = []

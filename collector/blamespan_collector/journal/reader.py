@@ -40,9 +40,9 @@ class JournalReader:
 
     def segments(self) -> list[int]:
         """List the segments, oldest first. The last one is being written."""
-        found = segments(self._folder)
-        self._last = max(self._last, *found) if found else self._last
-        return found
+        numbers = segments(self._folder)
+        self._last = max(self._last, *numbers) if numbers else self._last
+        return numbers
 
     def check(self, segment: int) -> None:
         """Make sure that a segment can be opened.
@@ -68,13 +68,14 @@ class JournalReader:
         first, row = after or Position(0, 0)
         entries: list[Entry] = []
         # Listed before any is read: a segment with one after it is closed, so that nothing can still come to it
-        found = self.segments()
-        for segment in found:
+        segments = self.segments()
+        for segment in segments:
             if segment < first or len(entries) >= limit:
                 continue
             after_row = row if segment == first else 0
             with self._lock:
-                entries += self._segment(segment).read(after_row, limit - len(entries), is_closed=segment < found[-1])
+                is_closed = segment < segments[-1]
+                entries += self._segment(segment).read(after_row, limit - len(entries), is_closed=is_closed)
         return entries
 
     def payload(self, position: Position) -> bytes:
@@ -103,8 +104,8 @@ class JournalReader:
         with self._lock:
             damages = self._damages.copy()
             self._damages.clear()
-        news = [one for one in damages if (one.segment, one.offset, one.rows) not in self._reported]
-        self._reported.update((one.segment, one.offset, one.rows) for one in news)
+        news = [damage for damage in damages if (damage.segment, damage.offset, damage.rows) not in self._reported]
+        self._reported.update((damage.segment, damage.offset, damage.rows) for damage in news)
         return news
 
     def keep_damaged(self, damage: Damage) -> Path | None:
@@ -122,11 +123,11 @@ class JournalReader:
             return None
         folder.mkdir(mode=0o700, exist_ok=True)
         size_bytes = min(damage.size_bytes, _KEPT_BYTES)
-        if sum(kept.stat().st_size for kept in folder.iterdir()) + size_bytes > _MAX_KEPT_BYTES:
+        if sum(content.stat().st_size for content in folder.iterdir()) + size_bytes > _MAX_KEPT_BYTES:
             size_bytes = 0
         with self._lock:
-            kept = self._segment(damage.segment).bytes_at(damage.offset, size_bytes)
-        path.write_bytes(kept)
+            content = self._segment(damage.segment).bytes_at(damage.offset, size_bytes)
+        path.write_bytes(content)
         return path
 
     def drop(self, segment: int) -> None:

@@ -232,7 +232,7 @@ class SegmentFile:
         self._spans = header.spans_before + header.spans
         body = memoryview(buffer)[at + RECORD_BYTES : at + header.size_bytes]
         if len(body) == header.size_bytes - RECORD_BYTES and zlib.crc32(body) == header.checksum:
-            self._fresh[header.row] = self._made(header, bytes(body[: header.keys_bytes]))
+            self._fresh[header.row] = self._make_entry(header, bytes(body[: header.keys_bytes]))
             self._at += header.size_bytes
             return
         self._lose(header, was_read=False)
@@ -241,8 +241,8 @@ class SegmentFile:
         self._at = after if self._has_record(after) else self._at + RECORD_BYTES
 
     def _has_record(self, offset: int) -> bool:
-        found = self._pread(RECORD_BYTES, offset)
-        return not found or self._header(found, 0) is not None
+        head = self._pread(RECORD_BYTES, offset)
+        return not head or self._header(head, 0) is not None
 
     def _skip(self, end: int, mark: Mark | None, *, is_closed: bool) -> bool:
         """Go on at the next record whose header holds; return False where there is none."""
@@ -342,9 +342,9 @@ class SegmentFile:
         if record is None:
             return None
         header, data = record
-        return self._made(header, data[RECORD_BYTES : RECORD_BYTES + header.keys_bytes])
+        return self._make_entry(header, data[RECORD_BYTES : RECORD_BYTES + header.keys_bytes])
 
-    def _made(self, header: RecordHeader, keys: bytes) -> Entry:
+    def _make_entry(self, header: RecordHeader, keys: bytes) -> Entry:
         position = Position(self._segment, header.row)
         return Entry(
             position, header.received_ns, header.signal, header.trace_id, unpack_keys(keys), header.payload_bytes

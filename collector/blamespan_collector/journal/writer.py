@@ -51,7 +51,7 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingAppend:
     entries: Sequence[NewEntry]
     size_bytes: int
     written: Future[Position]
@@ -101,7 +101,7 @@ class JournalWriter:
         self._measuring = threading.Lock()
         self._number = max(segments(folder), default=0)
         self._segment: _Segment | None = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingAppend] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._is_closing = False
@@ -126,7 +126,7 @@ class JournalWriter:
         """
         size_bytes = sum(entry.size_bytes for entry in entries)
         self._check_room(size_bytes)
-        waiting = _Waiting(entries, size_bytes, Future())
+        waiting = _PendingAppend(entries, size_bytes, Future())
         with self._changed:
             if self._is_closing:
                 raise JournalUnavailable("the journal is closed. Send this again")
@@ -149,7 +149,7 @@ class JournalWriter:
         return self._waiting_bytes
 
     def check_room(self) -> None:
-        """Tell whether there is room, before reading a request.
+        """Check whether there is room, before reading a request.
 
         Raises:
             JournalFull: if there is none.
@@ -203,8 +203,8 @@ class JournalWriter:
         if self._segment is not None:
             self._segment.close()
 
-    def _next_group(self) -> list[_Waiting]:
-        group: list[_Waiting] = []
+    def _next_group(self) -> list[_PendingAppend]:
+        group: list[_PendingAppend] = []
         size_bytes = 0
         while self._waiting and size_bytes < _GROUP_BYTES:
             waiting = self._waiting.popleft()
@@ -215,7 +215,7 @@ class JournalWriter:
                 self._waiting_bytes -= waiting.size_bytes
         return group
 
-    def _commit(self, group: list[_Waiting]) -> None:
+    def _commit(self, group: list[_PendingAppend]) -> None:
         try:
             if group:
                 self._settle(group)
@@ -223,7 +223,7 @@ class JournalWriter:
             with self._changed:
                 self._waiting_bytes -= sum(waiting.size_bytes for waiting in group)
 
-    def _settle(self, group: list[_Waiting]) -> None:
+    def _settle(self, group: list[_PendingAppend]) -> None:
         try:
             positions = self._insert(group)
         except Exception as error:
@@ -232,7 +232,7 @@ class JournalWriter:
             for waiting, position in zip(group, positions, strict=True):
                 waiting.written.set_result(position)
 
-    def _fail(self, group: list[_Waiting], error: Exception) -> None:
+    def _fail(self, group: list[_PendingAppend], error: Exception) -> None:
         is_of_disk = isinstance(error, OSError)
         is_full = isinstance(error, OSError) and error.errno in _NO_ROOM
         if is_of_disk:
@@ -252,7 +252,7 @@ class JournalWriter:
         for waiting in group:
             waiting.written.set_exception(refusal)
 
-    def _insert(self, group: list[_Waiting]) -> list[Position]:
+    def _insert(self, group: list[_PendingAppend]) -> list[Position]:
         if self._segment is None or self._segment.mark.end >= self._segment_bytes:
             self._begin_segment()
         assert self._segment is not None

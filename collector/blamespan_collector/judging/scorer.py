@@ -19,7 +19,7 @@ from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
 from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span, SpanEvent
 from blamespan_collector.assembling.parts import Part
-from blamespan_collector.journal.items import divided
+from blamespan_collector.journal.items import divide_items
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.wire.evaluations import evaluations, write_evaluations
 from blamespan_collector.wire.outgoing import Kind, Outgoing
@@ -200,7 +200,7 @@ class Scorer:
 
     def _spans(self, part: Part[int]) -> list[Span] | None:
         try:
-            spans, events = divided(part.items)
+            spans, events = divide_items(part.items)
             found = read(part_spans(part, self.payloads(spans)))
             return with_events(found, self._events(events))
         except Exception as error:  # also what nobody foresaw: it costs this trace's verdict, and no other's

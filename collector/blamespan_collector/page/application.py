@@ -28,7 +28,7 @@ from blamespan_collector.page.guarding import Guarded
 from blamespan_collector.page.labelling import Labelling
 from blamespan_collector.page.rendering import ASSETS, asset, render
 from blamespan_collector.page.trace_view import TraceView, trace_view
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunQuery, RunStore, RunSummary, StoredRun, StoreError
 
 __all__ = ["page_application"]
@@ -44,7 +44,7 @@ _FIELDS = ("text", "outcome", "agent", "mode", "service")
 
 def page_application(
     store: RunStore,
-    address: Address,
+    address: ListenAddress,
     hosts: Iterable[str] = (),
     routes: Sequence[BaseRoute] = (),
     jaeger_ui: str | None = None,

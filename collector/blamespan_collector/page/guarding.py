@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blamespan_collector.receiving.hosts import KnownHosts
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 
 __all__ = ["POLICY", "Guarded"]
 
@@ -40,7 +40,7 @@ class Guarded:
         hosts: Further names we are asked by.
     """
 
-    def __init__(self, app: ASGIApp, address: Address, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, address: ListenAddress, hosts: Iterable[str] = ()) -> None:
         self._app = app
         self._hosts = KnownHosts(address, hosts)
 

@@ -32,7 +32,7 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import runs_of
 from blamespan_collector.page.view import RunView
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 
 __all__ = ["LabelForm", "Labelling"]
@@ -85,7 +85,7 @@ class Labelling:
         address: Where the page is served.
     """
 
-    def __init__(self, store: RunStore, address: Address) -> None:
+    def __init__(self, store: RunStore, address: ListenAddress) -> None:
         self._store = store
         self._file = LabelsFile(store.path.parent / LABELS_FILE)
         self._secret = secrets.token_bytes(32)

@@ -16,7 +16,7 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan_collector.local_runs import embedded_store, local_stores
 from blamespan_collector.page.application import page_application
 from blamespan_collector.receiving.http_server import HttpServer
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
 
 __all__ = ["open_page", "serve_in_background"]
@@ -49,7 +49,7 @@ def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> No
     """
     path = store or _first_store()
     run = f"/run/{_trace_id(path, trace)}" if trace else ""
-    server = HttpServer(page_application(RunStore(path), Address(_HOST, port)), Address(_HOST, port),
+    server = HttpServer(page_application(RunStore(path), ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
                         flag="--port", what="the page")  # fmt: skip
     address = f"http://{server.address}{run}"
     click.echo(address)
@@ -75,7 +75,7 @@ def serve_in_background(path: Path | None) -> str:
     if path is None:
         raise ConfigError("expected a store of runs for page=True, got BLAMESPAN_STORE=none. Unset it")
     RunWriter(path, sync="normal").close()  # the page is there before the first run is
-    any_port = Address(_HOST, 0)
+    any_port = ListenAddress(_HOST, 0)
     server = HttpServer(page_application(RunStore(path), any_port), any_port, flag="page", what="the page")
     thread = threading.Thread(target=_serve_quietly, args=[server], name="blamespan-page", daemon=True)
     if hasattr(os, "register_at_fork"):

@@ -39,7 +39,7 @@ def span_without_verdicts(span: Span) -> bytes | None:
     Returns:
         It serialised; None where it has none of the words.
     """
-    return _renamed(span, (span, *span.events, *span.links))
+    return _rename_in(span, (span, *span.events, *span.links))
 
 
 def resource_without_verdicts(header: bytes) -> bytes:
@@ -47,7 +47,7 @@ def resource_without_verdicts(header: bytes) -> bytes:
     if not MARKS.search(header):
         return header
     group = ResourceSpans.FromString(header)
-    return _renamed(group, (group.resource,)) or header
+    return _rename_in(group, (group.resource,)) or header
 
 
 def scope_without_verdicts(header: bytes) -> bytes:
@@ -55,10 +55,10 @@ def scope_without_verdicts(header: bytes) -> bytes:
     if not MARKS.search(header):
         return header
     scoped = ScopeSpans.FromString(header)
-    return _renamed(scoped, (scoped.scope,)) or header
+    return _rename_in(scoped, (scoped.scope,)) or header
 
 
-def _renamed(message: Message, owners: Iterable[_Owner]) -> bytes | None:
+def _rename_in(message: Message, owners: Iterable[_Owner]) -> bytes | None:
     is_changed = [_rename(owner.attributes) for owner in owners]
     return message.SerializeToString() if any(is_changed) else None
 
@@ -73,11 +73,11 @@ def _rename(attributes: RepeatedCompositeFieldContainer[KeyValue]) -> bool:
     if not foreign:
         return False
     taken = {received_word(item.key) for item in foreign}
-    kept = [item for item in attributes if item.key not in taken]
+    others = [item for item in attributes if item.key not in taken]
     for item in foreign:
         item.key = received_word(item.key)
-    if len(kept) < len(attributes):
-        copies = [KeyValue.FromString(item.SerializeToString()) for item in kept]
+    if len(others) < len(attributes):
+        copies = [KeyValue.FromString(item.SerializeToString()) for item in others]
         del attributes[:]
         attributes.extend(copies)
     return True

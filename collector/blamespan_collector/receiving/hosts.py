@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from blamespan_collector.settings import Address
+from blamespan_collector.settings import ListenAddress
 
 __all__ = ["HostChecked", "KnownHosts", "plain_refusal"]
 
@@ -37,11 +37,11 @@ class KnownHosts:
         names: Further names.
     """
 
-    def __init__(self, address: Address, names: Iterable[str] = ()) -> None:
+    def __init__(self, address: ListenAddress, names: Iterable[str] = ()) -> None:
         self._names = {_plain(name) for name in ("localhost", address.host, socket.gethostname(), *names)}
 
     def knows(self, host: str) -> bool:
-        """Tell whether a `Host` header names us or an address: only a name can be made to point elsewhere."""
+        """Check whether a `Host` header names us or an address: only a name can be made to point elsewhere."""
         name, colon, port = host.rpartition(":")
         name = _plain((name if colon and port.isdigit() else host).removeprefix("[").removesuffix("]"))
         if name in self._names or name.endswith(_RESERVED):
@@ -66,7 +66,7 @@ class HostChecked:
         refuse: Makes the answer to everything else.
     """
 
-    def __init__(self, app: ASGIApp, *, address: Address, names: Iterable[str], refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, *, address: ListenAddress, names: Iterable[str], refuse: Refuse) -> None:
         names = tuple(names)
         self._app, self._refuse = app, refuse
         self._hosts = KnownHosts(address, names)

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.settings import Address, CannotListen
+from blamespan_collector.settings import CannotListen, ListenAddress
 
 __all__ = ["HttpServer", "listening_socket"]
 
@@ -55,9 +55,11 @@ class HttpServer:
         CannotListen: if the address cannot be listened on.
     """
 
-    def __init__(self, app: Starlette, address: Address, *, flag: str, what: str, tls: ServerTls | None = None) -> None:
+    def __init__(
+        self, app: Starlette, address: ListenAddress, *, flag: str, what: str, tls: ServerTls | None = None
+    ) -> None:
         self._socket = listening_socket(address, flag, what)
-        self.address = Address(address.host, self._socket.getsockname()[1])
+        self.address = ListenAddress(address.host, self._socket.getsockname()[1])
         config = uvicorn.Config(
             app,
             http=_Protocol,
@@ -164,8 +166,10 @@ class _Protocol(H11Protocol):
         self.transport.close()
 
     def _has_room(self) -> bool:
-        """Tell whether one more connection may stay; one that has waited long for its headers makes room for it."""
-        of_client = [one for one in self.connections if isinstance(one, _Protocol) and one._client == self._client]
+        """Check whether one more connection may stay; one that has waited long for its headers makes room for it."""
+        of_client = [
+            other for other in self.connections if isinstance(other, _Protocol) and other._client == self._client
+        ]
         if len(of_client) > _CONNECTIONS_PER_CLIENT and not self._displaces(of_client):
             return False
         while len(self.connections) >= _CONNECTIONS and self._displaces(self.connections):
@@ -174,8 +178,12 @@ class _Protocol(H11Protocol):
 
     def _displaces(self, connections: Iterable[object]) -> bool:
         """Drop the one that has waited longest, if one has waited too long."""
-        waiting = [one for one in connections if isinstance(one, _Protocol) and one._impatience is not None]
-        longest = min(waiting, key=lambda one: one._waits_since_s, default=None)
+        waiting = [
+            connection
+            for connection in connections
+            if isinstance(connection, _Protocol) and connection._impatience is not None
+        ]
+        longest = min(waiting, key=lambda connection: connection._waits_since_s, default=None)
         if longest is None or longest._waits_since_s > self.loop.time() - _PATIENCE_S:
             return False
         longest._drop()
@@ -258,7 +266,7 @@ class _Server(uvicorn.Server):
             )
 
 
-def listening_socket(address: Address, flag: str, what: str) -> socket.socket:
+def listening_socket(address: ListenAddress, flag: str, what: str) -> socket.socket:
     """Open a socket that listens on an address.
 
     Raises:

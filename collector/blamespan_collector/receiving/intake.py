@@ -12,9 +12,9 @@ from typing import Protocol
 
 from blamespan.errors import BlamespanError, MalformedSpan
 from blamespan_collector.journal import JournalFull, JournalUnavailable, JournalWriter, Position
+from blamespan_collector.receiving.broken_requests import BrokenRequests
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestReader
-from blamespan_collector.receiving.set_aside import SetAside
-from blamespan_collector.receiving.signals import ExportResponse, Service
+from blamespan_collector.receiving.signals import ExportResponse, OtlpService
 
 __all__ = ["Busy", "Intake", "IntakeCounts"]
 
@@ -82,7 +82,7 @@ class Intake:
     ) -> None:
         self._writer = writer
         self._reader = reader
-        self._set_aside = SetAside(broken)
+        self._set_aside = BrokenRequests(broken)
         self._on_written = on_written
         self._own_spans = own_spans
         self._is_stopping = False
@@ -93,7 +93,7 @@ class Intake:
         self._is_stopping = True
 
     def check_room(self) -> None:
-        """Tell whether a request may be sent, before its body is read.
+        """Check whether a request may be sent, before its body is read.
 
         Raises:
             Busy: if there is no room now.
@@ -104,7 +104,7 @@ class Intake:
             raise busy
 
     def busy(self) -> Busy | None:
-        """Tell why a request would be refused now; None where it would be taken."""
+        """Return why a request would be refused now; None where it would be taken."""
         if self._is_stopping:
             return Busy("the collector is stopping. Send this again", 1, is_full=False)
         try:
@@ -113,7 +113,7 @@ class Intake:
             return Busy(str(error))
         return None
 
-    async def take(self, service: Service, body: bytes, encoding: Encoding) -> ExportResponse:
+    async def take(self, service: OtlpService, body: bytes, encoding: Encoding) -> ExportResponse:
         """Take in one request; what the answer does not refuse is in the journal.
 
         Raises:
@@ -141,7 +141,7 @@ class Intake:
             self._own_spans.record("take request", start_ns, about)
         return request.response()
 
-    async def _read(self, service: Service, body: bytes, encoding: Encoding, now_ns: int) -> Request:
+    async def _read(self, service: OtlpService, body: bytes, encoding: Encoding, now_ns: int) -> Request:
         if len(body) <= _READ_BESIDE_BYTES:
             return self._reader.read(service, body, encoding, now_ns)
         return await asyncio.to_thread(self._reader.read, service, body, encoding, now_ns)
@@ -161,7 +161,7 @@ class Intake:
         self.counts.logs_requests += request.service.signal == "logs"
         self.counts.metrics_requests += request.service.signal == "metrics"
 
-    def _broken_by(self, service: Service, body: bytes, encoding: Encoding, error: Exception) -> MalformedSpan:
+    def _broken_by(self, service: OtlpService, body: bytes, encoding: Encoding, error: Exception) -> MalformedSpan:
         """Keep a request that broke us and give the answer to it: sent again, it would break us again."""
         self.counts.requests_set_aside += 1
         about = {"service": service.name, "encoding": encoding, "reason": f"{type(error).__name__}: {error}"}

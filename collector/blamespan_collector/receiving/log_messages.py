@@ -56,11 +56,11 @@ def message_entries(body: bytes, received_ns: int) -> list[NewEntry]:
 def _is_message(record: LogRecord) -> bool:
     if len(record.trace_id) != 16 or len(record.span_id) != 8 or not any(record.trace_id) or not any(record.span_id):
         return False
-    name = record.event_name or _named(record)
+    name = record.event_name or _event_name(record)
     return name.startswith(_PREFIX) and not name.startswith(_NO_MESSAGES) and record.ByteSize() <= _MOST_RECORD_BYTES
 
 
-def _named(record: LogRecord) -> str:
+def _event_name(record: LogRecord) -> str:
     """Read the name of before records had a field for it."""
     return next((item.value.string_value for item in record.attributes if item.key == "event.name"), "")
 

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
-from blamespan_collector.wire.protobuf import FieldBudget, TooDeep, delimited, spend, tag_of
+from blamespan_collector.wire.protobuf import FieldBudget, TooDeep, delimit, spend, tag_of
 
 __all__ = ["MAX_DEPTH", "BoundedReader"]
 
@@ -75,7 +75,7 @@ class BoundedReader(Generic[_M]):
 
     def read_one(self, content: bytes) -> _M:
         """Return one message. Raises as `read`."""
-        return self.read(delimited(self.tag, content))[0]
+        return self.read(delimit(self.tag, content))[0]
 
 
 @cache

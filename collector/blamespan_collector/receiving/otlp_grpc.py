@@ -18,10 +18,10 @@ from blamespan.errors import MalformedSpan
 from blamespan_collector.receiving.http_server import listening_socket
 from blamespan_collector.receiving.intake import Busy, Intake
 from blamespan_collector.receiving.request_reader import TooLarge
-from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
+from blamespan_collector.receiving.signals import SERVICES, ExportResponse, OtlpService
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens
-from blamespan_collector.settings import Address, CannotListen
+from blamespan_collector.receiving.tokens import BearerTokens
+from blamespan_collector.settings import CannotListen, ListenAddress
 
 __all__ = ["GrpcReceiver"]
 
@@ -67,14 +67,14 @@ class GrpcReceiver:
     def __init__(
         self,
         intake: Intake,
-        address: Address,
+        address: ListenAddress,
         max_request_bytes: int,
         *,
         tls: ServerTls | None = None,
-        tokens: Tokens | None = None,
+        tokens: BearerTokens | None = None,
     ) -> None:
         self._intake = intake
-        self._tokens = tokens or Tokens()
+        self._tokens = tokens or BearerTokens()
         at_once = _IN_MEMORY_BYTES // max_request_bytes
         self._turns = asyncio.Semaphore(max(_FEWEST_AT_ONCE, min(_MOST_AT_ONCE, at_once)))
         self._server = grpc.aio.server(
@@ -90,7 +90,7 @@ class GrpcReceiver:
             ],
         )
         self._server.add_generic_rpc_handlers(tuple(map(self._handlers, SERVICES)))
-        self.address = Address(address.host, self._bound(address, tls))
+        self.address = ListenAddress(address.host, self._bound(address, tls))
 
     async def start(self) -> None:
         """Begin to answer."""
@@ -100,14 +100,14 @@ class GrpcReceiver:
         """Finish the requests that are being read and stop listening."""
         await self._server.stop(grace=grace_s)
 
-    def _handlers(self, service: Service) -> grpc.GenericRpcHandler[bytes, ExportResponse]:
+    def _handlers(self, service: OtlpService) -> grpc.GenericRpcHandler[bytes, ExportResponse]:
         async def export(_: AsyncIterator[bytes], context: _Context) -> ExportResponse:
             return await self._answer(service, context)
 
-        handler = grpc.stream_unary_rpc_method_handler(export, response_serializer=_serialized)
+        handler = grpc.stream_unary_rpc_method_handler(export, response_serializer=_serialize)
         return grpc.method_handlers_generic_handler(service.name, {"Export": handler})
 
-    def _bound(self, address: Address, tls: ServerTls | None) -> int:
+    def _bound(self, address: ListenAddress, tls: ServerTls | None) -> int:
         # gRPC writes a line of its own to stderr where an address is taken: it is asked only once ours is not
         listening_socket(address, "--grpc", "OTLP/gRPC").close()
         try:
@@ -124,14 +124,14 @@ class GrpcReceiver:
             )
         return port
 
-    async def _answer(self, service: Service, context: _Context) -> ExportResponse:
+    async def _answer(self, service: OtlpService, context: _Context) -> ExportResponse:
         metadata = dict(context.invocation_metadata() or ())
         if not self._tokens.admits(metadata.get("authorization")):
             self._intake.counts.requests_unauthorized += 1
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "expected a bearer token that is known here")
         try:
             self._intake.check_room()
-            return await self._taken(service, context)
+            return await self._take(service, context)
         except TooLarge as error:
             await context.abort(_ENOUGH, cut(str(error), 1000))
         except MalformedSpan as error:
@@ -140,7 +140,7 @@ class GrpcReceiver:
             await _abort_for_now(context, busy)
         raise AssertionError("abort() raises")
 
-    async def _taken(self, service: Service, context: _Context) -> ExportResponse:
+    async def _take(self, service: OtlpService, context: _Context) -> ExportResponse:
         try:
             await asyncio.wait_for(self._turns.acquire(), _TURN_TIMEOUT_S)
         except TimeoutError:
@@ -159,7 +159,7 @@ class GrpcReceiver:
             self._turns.release()
 
 
-def _serialized(response: ExportResponse) -> bytes:
+def _serialize(response: ExportResponse) -> bytes:
     return response.SerializeToString()
 
 

@@ -24,10 +24,10 @@ from blamespan_collector.receiving.hosts import HostChecked
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.receiving.intake import Busy, Intake
 from blamespan_collector.receiving.request_reader import Encoding, TooLarge
-from blamespan_collector.receiving.signals import SERVICES, Service
+from blamespan_collector.receiving.signals import SERVICES, OtlpService
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens
-from blamespan_collector.settings import Address
+from blamespan_collector.receiving.tokens import BearerTokens
+from blamespan_collector.settings import ListenAddress
 
 __all__ = ["HttpReceiver", "application"]
 
@@ -72,27 +72,29 @@ class HttpReceiver(HttpServer):
     def __init__(
         self,
         intake: Intake,
-        address: Address,
+        address: ListenAddress,
         max_request_bytes: int,
         *,
         tls: ServerTls | None = None,
-        tokens: Tokens | None = None,
+        tokens: BearerTokens | None = None,
         routes: Sequence[BaseRoute] = (),
         hosts: Iterable[str] = (),
     ) -> None:
-        app = application(intake, max_request_bytes, tokens or Tokens(), routes)
+        app = application(intake, max_request_bytes, tokens or BearerTokens(), routes)
         app.add_middleware(HostChecked, address=address, names=tuple(hosts), refuse=_refusal_of_host)
         super().__init__(app, address, flag="--http", what="OTLP/HTTP", tls=tls)
 
 
-def application(intake: Intake, max_request_bytes: int, tokens: Tokens, routes: Sequence[BaseRoute] = ()) -> Starlette:
+def application(
+    intake: Intake, max_request_bytes: int, tokens: BearerTokens, routes: Sequence[BaseRoute] = ()
+) -> Starlette:
     """Build the ASGI application.
 
     Whatever a sender does wrong is answered with a `google.rpc.Status` in the encoding of its request.
     """
-    room = _Room(_REQUESTS_AT_ONCE * max_request_bytes)
+    room = _RequestMemory(_REQUESTS_AT_ONCE * max_request_bytes)
 
-    def export(service: Service) -> Callable[[Request], Awaitable[Response]]:
+    def export(service: OtlpService) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             if not tokens.admits(request.headers.get("authorization")):
                 intake.counts.requests_unauthorized += 1
@@ -119,7 +121,7 @@ def application(intake: Intake, max_request_bytes: int, tokens: Tokens, routes: 
     return Starlette(routes=[*paths, *routes], exception_handlers=handlers)
 
 
-class _Room:
+class _RequestMemory:
     """What the bodies of all connections may take together."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -151,7 +153,7 @@ async def _body(request: Request, max_bytes: int, take_room: Callable[[int], Non
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     chunks = _chunks(request, max_bytes)
     if coding in _WINDOW_BITS:
-        chunks = _inflated(chunks, coding)
+        chunks = _inflate(chunks, coding)
     elif coding != "identity":
         raise HTTPException(415, f"expected content-encoding gzip, deflate or identity, got {coding!r}")
     body = bytearray()
@@ -178,7 +180,7 @@ async def _chunks(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
         yield chunk
 
 
-async def _inflated(chunks: AsyncIterator[bytes], coding: str) -> AsyncIterator[bytes]:
+async def _inflate(chunks: AsyncIterator[bytes], coding: str) -> AsyncIterator[bytes]:
     """Inflate piece by piece: a kilobyte may hold a gigabyte, and its reader must be able to stop."""
     inflater = None
     try:
@@ -200,10 +202,12 @@ async def _inflated(chunks: AsyncIterator[bytes], coding: str) -> AsyncIterator[
 
 
 def _encoding(request: Request) -> Encoding:
-    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if said not in _ENCODINGS:
-        raise HTTPException(415, f"expected content-type application/x-protobuf or application/json, got {said!r}")
-    return _ENCODINGS[said]
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in _ENCODINGS:
+        raise HTTPException(
+            415, f"expected content-type application/x-protobuf or application/json, got {media_type!r}"
+        )
+    return _ENCODINGS[media_type]
 
 
 def _too_large(max_bytes: int) -> HTTPException:
@@ -228,8 +232,8 @@ async def _failure(request: Request, error: Exception) -> Response:
 
 
 def _status(request: Request, status_code: int, code: int, reason: str) -> Response:
-    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return _answer(status_code, Status(code=code, message=cut(reason, 1000)), _ENCODINGS.get(said, "json"))
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _answer(status_code, Status(code=code, message=cut(reason, 1000)), _ENCODINGS.get(media_type, "json"))
 
 
 def _answer(status_code: int, message: Message, encoding: Encoding) -> Response:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blamespan.errors import BlamespanError
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens, read_tokens
+from blamespan_collector.receiving.tokens import BearerTokens, read_tokens
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
 
@@ -30,14 +30,14 @@ class Renewal:
         tls: Told when a file of its own changed.
     """
 
-    def __init__(self, settings: CollectorSettings, tokens: Tokens, tls: ServerTls | None) -> None:
+    def __init__(self, settings: CollectorSettings, tokens: BearerTokens, tls: ServerTls | None) -> None:
         self._settings, self._tokens, self._tls = settings, tokens, tls
         self._token_stamps = Stamps(_existing(settings.token_file))
         self._tls_stamps = Stamps(_existing(settings.tls_cert, settings.tls_key, settings.tls_client_ca))
 
     @property
     def has_files(self) -> bool:
-        """Tell whether there is anything to read again."""
+        """Check whether there is anything to read again."""
         return bool(self._token_stamps.paths or self._tls_stamps.paths)
 
     async def run(self) -> None:

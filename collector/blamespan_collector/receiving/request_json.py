@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from blamespan.errors import MalformedSpan
 from blamespan.json_text import parse_deep_json
 from blamespan.otlp.json import request_from_document
-from blamespan_collector.receiving.signals import Service
+from blamespan_collector.receiving.signals import OtlpService
 
 __all__ = ["MAX_JSON_BYTES", "protobuf_of_json"]
 
@@ -27,7 +27,7 @@ _HOLDS_NO_IDS = frozenset(("attributes", "filteredAttributes", "filtered_attribu
 """What is in there was said by the program: a key that reads like an id's is none."""
 
 
-def protobuf_of_json(body: bytes, service: Service) -> bytes:
+def protobuf_of_json(body: bytes, service: OtlpService) -> bytes:
     """Read an OTLP-JSON request and write it as protobuf: a request without data as no bytes.
 
     Raises:
@@ -48,8 +48,8 @@ def protobuf_of_json(body: bytes, service: Service) -> bytes:
     if service.signal == "traces":
         return request_from_document(document).SerializeToString()
     if not isinstance(document, dict) or not any(key in document for key in service.groups):
-        found = sorted(document)[:5] if isinstance(document, dict) else type(document).__name__
-        raise MalformedSpan(f"expected an OTLP-JSON object with {service.groups[0]!r}, got {found!r}")
+        content = sorted(document)[:5] if isinstance(document, dict) else type(document).__name__
+        raise MalformedSpan(f"expected an OTLP-JSON object with {service.groups[0]!r}, got {content!r}")
     try:
         _recode_ids(document, 0)
         return json_format.ParseDict(document, service.request(), ignore_unknown_fields=True).SerializeToString()

@@ -30,14 +30,14 @@ from blamespan_collector.receiving.foreign_verdicts import (
 from blamespan_collector.receiving.log_messages import message_entries
 from blamespan_collector.receiving.nesting import MAX_DEPTH, BoundedReader
 from blamespan_collector.receiving.request_json import protobuf_of_json
-from blamespan_collector.receiving.signals import SERVICES, ExportResponse, Service
+from blamespan_collector.receiving.signals import SERVICES, ExportResponse, OtlpService
 from blamespan_collector.wire.protobuf import (
     Field,
     FieldBudget,
     NotProtobuf,
     TooDeep,
     TooManyFields,
-    delimited,
+    delimit,
     spend,
     split,
     tag_of,
@@ -97,7 +97,7 @@ class Request:
         reason: Why the first of these could not.
     """
 
-    service: Service
+    service: OtlpService
     entries: list[NewEntry]
     spans: int = 0
     refused: int = 0
@@ -135,7 +135,7 @@ class RequestReader:
     def __init__(self, limits: RequestLimits | None = None) -> None:
         self._limits = limits or RequestLimits()
 
-    def read(self, service: Service, body: bytes, encoding: Encoding, received_ns: int) -> Request:
+    def read(self, service: OtlpService, body: bytes, encoding: Encoding, received_ns: int) -> Request:
         """Read one body. A protobuf body of no bytes is a request without data, and fine.
 
         Raises:
@@ -161,7 +161,7 @@ class RequestReader:
                 f"something else ({error}). Send protobuf as application/x-protobuf, JSON as application/json"
             ) from error
 
-    def _read_opaque(self, service: Service, body: bytes, received_ns: int) -> Request:
+    def _read_opaque(self, service: OtlpService, body: bytes, received_ns: int) -> Request:
         budget = FieldBudget(self._limits.spans)
         groups, _ = split(body, 0, len(body), _GROUP, budget)
         for group in groups:
@@ -182,7 +182,7 @@ class RequestReader:
 class _TraceRequest:
     """Cuts one request into its traces."""
 
-    def __init__(self, service: Service, body: bytes, limits: RequestLimits) -> None:
+    def __init__(self, service: OtlpService, body: bytes, limits: RequestLimits) -> None:
         self._service = service
         self._body = body
         self._limits = limits
@@ -218,7 +218,7 @@ class _TraceRequest:
         for scope in scopes:
             touched |= self._read_scope(scope, budget)
         for trace in touched.values():
-            trace.groups += delimited(_GROUP, header + trace.scopes)
+            trace.groups += delimit(_GROUP, header + trace.scopes)
             trace.scopes.clear()
 
     def _read_scope(self, scope: Field, budget: FieldBudget) -> dict[bytes, _Trace]:
@@ -230,24 +230,24 @@ class _TraceRequest:
         for span, whole, (trace_id, span_id, parent_id) in self._read_spans(spans):
             flags = _flags(span)
             if MARKS.search(whole):
-                flags |= _ended(span)
+                flags |= _completeness_flag(span)
                 renamed = span_without_verdicts(span)
-                whole = whole if renamed is None else delimited(_SPAN, renamed)
+                whole = whole if renamed is None else delimit(_SPAN, renamed)
             trace = touched.get(trace_id)
             if trace is None:
                 trace = touched[trace_id] = self._traces.setdefault(trace_id, _Trace())
             trace.spans += whole
             trace.keys.append((span_id, parent_id, flags))
         for trace in touched.values():
-            trace.scopes += delimited(_SCOPE, header + trace.spans)
+            trace.scopes += delimit(_SCOPE, header + trace.spans)
             trace.spans.clear()
         return touched
 
-    def _read_spans(self, places: Sequence[Field]) -> Iterator[tuple[ProtoSpan, bytes, _Ids]]:
+    def _read_spans(self, fields_of_spans: Sequence[Field]) -> Iterator[tuple[ProtoSpan, bytes, _Ids]]:
         """Yield the spans that can be read later, each with its bytes and ids; refuse the others."""
-        for group in self._divided(places):
+        for group in self._divide(fields_of_spans):
             fields = [self._body[at.start : at.end] for at in group]
-            for at, span, whole in zip(group, self._decoded(group, fields), fields, strict=True):
+            for at, span, whole in zip(group, self._decode(group, fields), fields, strict=True):
                 try:
                     if span is None:
                         span = self._read_alone(at, whole)
@@ -259,24 +259,24 @@ class _TraceRequest:
                 self._spans += 1
                 yield span, whole, ids
 
-    def _divided(self, places: Sequence[Field]) -> Iterator[Sequence[Field]]:
+    def _divide(self, spans: Sequence[Field]) -> Iterator[Sequence[Field]]:
         """Divide spans into groups that are read at once: no larger than a span whose fields need not be counted."""
         most_bytes = 2 * self._limits.span_fields
-        while places:
-            count = len(places)
-            if places[-1].end - places[0].start > most_bytes:  # nearly none is
-                count = max(1, bisect_right(places, places[0].start + most_bytes, key=lambda at: at.end))
-            yield places[:count]
-            places = places[count:]
+        while spans:
+            count = len(spans)
+            if spans[-1].end - spans[0].start > most_bytes:  # nearly none is
+                count = max(1, bisect_right(spans, spans[0].start + most_bytes, key=lambda at: at.end))
+            yield spans[:count]
+            spans = spans[count:]
 
-    def _decoded(self, places: Sequence[Field], fields: Sequence[bytes]) -> Sequence[ProtoSpan | None]:
+    def _decode(self, spans: Sequence[Field], fields: Sequence[bytes]) -> Sequence[ProtoSpan | None]:
         """Decode spans at once; none of them where one cannot be, or must be looked at more closely."""
-        if places[0].end - places[0].start <= 2 * self._limits.span_fields:
+        if spans[0].end - spans[0].start <= 2 * self._limits.span_fields:
             try:
                 return _SPANS.read(b"".join(fields))
             except (DecodeError, NotProtobuf):
                 pass
-        return [None] * len(places)
+        return [None] * len(spans)
 
     def _read_alone(self, at: Field, whole: bytes) -> ProtoSpan:
         limits, size_bytes = self._limits, at.end - at.content
@@ -328,9 +328,9 @@ def _flags(span: ProtoSpan) -> int:
     return 0
 
 
-def _ended(span: ProtoSpan) -> int:
-    said = [item.value.bool_value for item in span.attributes if item.key == conventions.RUN_COMPLETE]
-    return RUN_COMPLETE if said and said[-1] else 0
+def _completeness_flag(span: ProtoSpan) -> int:
+    values = [item.value.bool_value for item in span.attributes if item.key == conventions.RUN_COMPLETE]
+    return RUN_COMPLETE if values and values[-1] else 0
 
 
 def _check_header(header: bytes) -> None:
@@ -338,7 +338,7 @@ def _check_header(header: bytes) -> None:
         raise TooLarge(f"expected resources and scopes of at most {_MAX_HEADER_BYTES} bytes, got one of {len(header)}")
 
 
-def _without_any(service: Service, body: bytes) -> MalformedSpan:
+def _without_any(service: OtlpService, body: bytes) -> MalformedSpan:
     what = "spans" if service.signal == "traces" else service.signal
     name = service.request.DESCRIPTOR.name
     return MalformedSpan(f"expected an OTLP {name} with {what}, got {len(body)} bytes without any")

@@ -17,14 +17,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from blamespan_collector.journal import Signal
 
-__all__ = ["SERVICES", "ExportRequest", "ExportResponse", "Service"]
+__all__ = ["SERVICES", "ExportRequest", "ExportResponse", "OtlpService"]
 
 ExportRequest: TypeAlias = ExportTraceServiceRequest | ExportLogsServiceRequest | ExportMetricsServiceRequest
 ExportResponse: TypeAlias = ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class OtlpService:
     """One of OTLP's services.
 
     Attributes:
@@ -46,8 +46,8 @@ class Service:
 
 _PACKAGE = "opentelemetry.proto.collector"
 
-SERVICES: tuple[Service, ...] = (
-    Service(
+SERVICES: tuple[OtlpService, ...] = (
+    OtlpService(
         "traces",
         f"{_PACKAGE}.trace.v1.TraceService",
         "/v1/traces",
@@ -55,7 +55,7 @@ SERVICES: tuple[Service, ...] = (
         ExportTraceServiceResponse,
         ("resourceSpans", "resource_spans"),
     ),
-    Service(
+    OtlpService(
         "logs",
         f"{_PACKAGE}.logs.v1.LogsService",
         "/v1/logs",
@@ -63,7 +63,7 @@ SERVICES: tuple[Service, ...] = (
         ExportLogsServiceResponse,
         ("resourceLogs", "resource_logs"),
     ),
-    Service(
+    OtlpService(
         "metrics",
         f"{_PACKAGE}.metrics.v1.MetricsService",
         "/v1/metrics",

@@ -86,17 +86,17 @@ class ServerTls:
 
     def grpc_credentials(self) -> grpc.ServerCredentials:
         """Make what gRPC needs; it, too, asks at every handshake."""
-        given = self._for_grpc
+        configuration = self._for_grpc
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
-            nonlocal given
-            if given is self._for_grpc:
+            nonlocal configuration
+            if configuration is self._for_grpc:
                 return None  # as before
-            given = self._for_grpc
-            return given
+            configuration = self._for_grpc
+            return configuration
 
         return grpc.dynamic_ssl_server_credentials(
-            given,
+            configuration,
             fetch,  # type: ignore[arg-type]  # None means: as before, says its documentation
             require_client_authentication=self.client_ca is not None,
         )

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from blamespan.errors import ConfigError
 
-__all__ = ["Tokens", "read_tokens"]
+__all__ = ["BearerTokens", "read_tokens"]
 
 _SCHEME = "bearer "
 _SHORTEST = 8
 
 
-class Tokens:
+class BearerTokens:
     """The tokens that open the door; without any it stands open.
 
     Args:
@@ -29,14 +29,14 @@ class Tokens:
         self._tokens = [token.encode() for token in tokens]
 
     def admits(self, authorization: str | bytes | None) -> bool:
-        """Tell whether an `Authorization` header brings one of them, in a time that tells nothing about them."""
+        """Check whether an `Authorization` header brings one of them, in a time that tells nothing about them."""
         if not self._tokens:
             return True
-        said = authorization.decode("latin-1") if isinstance(authorization, bytes) else authorization or ""
-        if said[: len(_SCHEME)].lower() != _SCHEME:
+        header = authorization.decode("latin-1") if isinstance(authorization, bytes) else authorization or ""
+        if header[: len(_SCHEME)].lower() != _SCHEME:
             return False
-        brought = said[len(_SCHEME) :].strip().encode("utf-8", "replace")
-        return sum(hmac.compare_digest(brought, token) for token in self._tokens) > 0  # all are compared
+        presented = header[len(_SCHEME) :].strip().encode("utf-8", "replace")
+        return sum(hmac.compare_digest(presented, token) for token in self._tokens) > 0  # all are compared
 
 
 def read_tokens(path: Path | None, variable: str | None) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def read_tokens(path: Path | None, variable: str | None) -> tuple[str, ...]:
     Raises:
         ConfigError: if the file cannot be read or is empty, or a token is too short or no header could bring it.
     """
-    found = (variable or "").split()
+    tokens = (variable or "").split()
     if path is not None:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -54,11 +54,11 @@ def read_tokens(path: Path | None, variable: str | None) -> tuple[str, ...]:
         of_file = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if not of_file:
             raise ConfigError(f"expected at least one token in {str(path)!r}, got none. Write one a line")
-        found += of_file
-    for token in found:
+        tokens += of_file
+    for token in tokens:
         if len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
             raise ConfigError(
                 f"expected tokens of at least {_SHORTEST} ASCII characters without spaces, got one of {len(token)} "
                 "characters. Make one with: openssl rand -hex 32"
             )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(tokens))

@@ -13,7 +13,7 @@ from blamespan_collector.delivering.destinations import destinations
 from blamespan_collector.delivering.sinks import Refused, Remote, Sink
 from blamespan_collector.journal import FolderLock, JournalReader
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.settings import DEFAULT_PAGE, Address, CannotListen, CollectorSettings
+from blamespan_collector.settings import DEFAULT_PAGE, CannotListen, CollectorSettings, ListenAddress
 
 __all__ = ["Checked", "check"]
 
@@ -69,25 +69,25 @@ async def _ask(sinks: Sequence[Sink]) -> tuple[list[str], list[str], list[str]]:
         if isinstance(result, Refused) and kind in _OPTIONAL:
             answers.append(f"{url} takes no {kind}, which are set aside where they come: {result}")
         elif isinstance(result, BaseException):
-            problems.append(f"{url} does not take {kind}: {_described(result)}")
+            problems.append(f"{url} does not take {kind}: {_describe(result)}")
         else:
             answers.append(f"{url} took an empty request of {kind}: {result}")
     return addresses, answers, problems
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return str(error) if isinstance(error, BlamespanError) else f"{type(error).__name__}: {error}"
 
 
 def _attempts(settings: CollectorSettings) -> Iterator[Callable[[], object]]:
     page = settings.page if settings.page != DEFAULT_PAGE else None  # a start goes on without it
-    given = (
+    listeners = (
         ("--grpc", settings.grpc),
         ("--http", settings.http),
         ("--monitor", settings.monitor),
         ("--page", page),
     )
-    for flag, address in given:
+    for flag, address in listeners:
         if address is not None:
             yield lambda flag=flag, address=address: _listen(flag, address)  # type: ignore[misc]  # bound now
     yield lambda: ServerTls.of(settings)
@@ -96,7 +96,7 @@ def _attempts(settings: CollectorSettings) -> Iterator[Callable[[], object]]:
     yield lambda: _journal(settings)
 
 
-def _listen(flag: str, address: Address) -> None:
+def _listen(flag: str, address: ListenAddress) -> None:
     try:
         family, *_ = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         socket.create_server((address.host, address.port), family=family).close()

@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from blamespan._version import __version__
 from blamespan_collector.receiving.intake import IntakeCounts
-from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.worker.messages import WorkerMessage
 
 __all__ = ["Metrics", "monitor_routes"]
@@ -100,7 +100,7 @@ class _Totals:
         self._now = {}
 
     def totals(self) -> dict[Any, float]:
-        """Give the counts since our start."""
+        """Return the counts since our start."""
         return {
             key: self._before.get(key, 0) + self._now.get(key, 0) for key in dict.fromkeys([*self._before, *self._now])
         }
@@ -138,12 +138,12 @@ class Metrics(Collector):
         if isinstance(message.get("tracer"), str):
             self._tracer = message["tracer"]
         with suppress(TypeError, ValueError):
-            self._blame.set(self._bounded(message.get("blame", ())))
+            self._blame.set(self._bound_blame(message.get("blame", ())))
         with suppress(TypeError, ValueError):
             runs = message.get("runs", ())
-            self._runs.set(_added((self._word(*labels), number) for *labels, number in runs if len(labels) == 3))
+            self._runs.set(_add_up((self._word(*labels), number) for *labels, number in runs if len(labels) == 3))
         with suppress(TypeError, ValueError, AttributeError):
-            self._histograms.set(_added(self._points(message.get("histograms", {}))))
+            self._histograms.set(_add_up(self._points(message.get("histograms", {}))))
 
     def text(self) -> bytes:
         """Write everything in Prometheus's text format."""
@@ -152,16 +152,16 @@ class Metrics(Collector):
         return generate_latest(registry)
 
     def counts(self) -> dict[str, float]:
-        """Give all counts and gauges by name, for `/healthz`."""
+        """Return all counts and gauges by name, for `/healthz`."""
         return {**asdict(self._intake), **self._counts.totals(), **self._gauges, **self._own_gauges()}
 
     def collect(self) -> Iterator[Metric]:
-        """Give every metric, as `prometheus_client` asks for them."""
+        """Yield every metric, as `prometheus_client` asks for them."""
         yield InfoMetricFamily("blamespan", "The collector.", value={"version": __version__})
         if self._tracer:
             name, _, version = map(_printable, self._tracer.partition("/"))
-            told = {"name": name, "version": version}
-            yield InfoMetricFamily("blamespan_tracer", "Who gives the verdicts.", value=told)
+            identity = {"name": name, "version": version}
+            yield InfoMetricFamily("blamespan_tracer", "Who gives the verdicts.", value=identity)
         yield from self._of_intake()
         for name, total in sorted(self._counts.totals().items()):
             text = _COUNT_HELP.get(name, f"{name.replace('_', ' ')} by the worker.")
@@ -213,11 +213,11 @@ class Metrics(Collector):
             yield family
 
     def _points(self, histograms: Mapping[str, Any]) -> Iterator[tuple[tuple[str, tuple[str, ...], float], float]]:
-        """Give each range of each known histogram, and its sum, under a key of its own."""
-        for name, found in histograms.items():
+        """Yield each range of each known histogram, and its sum, under a key of its own."""
+        for name, series in histograms.items():
             if name not in _HISTOGRAMS:
                 continue
-            for labels, buckets, total in found:
+            for labels, buckets, total in series:
                 key = self._word(*labels)
                 if len(key) != len(_HISTOGRAMS[name][2]) or not buckets:
                     raise ValueError(f"expected labels and ranges of {name}, got {labels!r} and {buckets!r}")
@@ -225,21 +225,27 @@ class Metrics(Collector):
                 yield from (((name, key, float(upper)), number) for upper, number in buckets)
 
     def _word(self, *values: Any) -> tuple[str, ...]:
-        return tuple(_known(str(value), self._words, _MOST_WORDS) for value in values)
+        return tuple(_bound_label(str(value), self._words, _MOST_WORDS) for value in values)
 
-    def _bounded(self, blame: Iterable[Any]) -> dict[tuple[str, str], float]:
-        return _added(
-            ((_known(str(agent), self._agents, _MOST_AGENTS), _known(str(mode), self._modes, _MOST_MODES)), number)
+    def _bound_blame(self, blame: Iterable[Any]) -> dict[tuple[str, str], float]:
+        return _add_up(
+            (
+                (
+                    _bound_label(str(agent), self._agents, _MOST_AGENTS),
+                    _bound_label(str(mode), self._modes, _MOST_MODES),
+                ),
+                number,
+            )
             for agent, mode, number in blame
         )
 
 
-def _known(value: str, seen: set[str], most: int) -> str:
-    """Give *value* as a label, or `other` where there are *most* already; names come from traces."""
+def _bound_label(value: str, labels: set[str], most: int) -> str:
+    """Return *value* as a label, or `other` where there are *most* already; names come from traces."""
     value = _printable(value)
-    if value not in seen and len(seen) >= most:
+    if value not in labels and len(labels) >= most:
         return "other"
-    seen.add(value)
+    labels.add(value)
     return value
 
 
@@ -247,16 +253,16 @@ def _printable(value: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in value[:_MOST_LABEL])
 
 
-def _added(pairs: Iterable[tuple[_Key, Any]]) -> dict[_Key, float]:
+def _add_up(pairs: Iterable[tuple[_Key, Any]]) -> dict[_Key, float]:
     """Add up what has the same key.
 
     Raises:
         ValueError, TypeError: if a number is none.
     """
-    found: dict[_Key, float] = {}
+    totals: dict[_Key, float] = {}
     for key, number in pairs:
-        found[key] = found.get(key, 0) + float(number)
-    return found
+        totals[key] = totals.get(key, 0) + float(number)
+    return totals
 
 
 def _numbers(counts: Mapping[Any, Any]) -> Iterator[tuple[str, float]]:
@@ -269,7 +275,7 @@ def _with_unit(name: str) -> str:
     return f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name
 
 
-def monitor_routes(metrics: Metrics, not_ready: Callable[[], str | None], tokens: Tokens) -> list[Route]:
+def monitor_routes(metrics: Metrics, not_ready: Callable[[], str | None], tokens: BearerTokens) -> list[Route]:
     """Build the routes.
 
     `/healthz` answers while the process lives, and tells counts. `/readyz` answers 503 where requests would

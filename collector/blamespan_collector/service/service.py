@@ -25,11 +25,11 @@ from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.renewal import Renewal
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader
 from blamespan_collector.receiving.tls import ServerTls
-from blamespan_collector.receiving.tokens import Tokens
+from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.service.metrics import Metrics, monitor_routes
 from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.supervisor import Supervisor
-from blamespan_collector.settings import DEFAULT_PAGE, Address, CannotListen, CollectorSettings
+from blamespan_collector.settings import DEFAULT_PAGE, CannotListen, CollectorSettings, ListenAddress
 from blamespan_collector.store import RunStore
 from blamespan_collector.worker.messages import WorkerMessage
 
@@ -82,7 +82,7 @@ class Service:
     def __init__(self, settings: CollectorSettings) -> None:
         _check_self_tracing(settings)
         self._settings = settings
-        tls, tokens = ServerTls.of(settings), Tokens(settings.tokens)
+        tls, tokens = ServerTls.of(settings), BearerTokens(settings.tokens)
         self._renewal = Renewal(settings, tokens, tls)
         self._renewing: asyncio.Task[None] | None = None
         self._lock = FolderLock(settings.journal, "intake", wait_s=_PREDECESSOR_S)
@@ -100,7 +100,7 @@ class Service:
         self._servers = self._listen(tls, tokens)
 
     @property
-    def addresses(self) -> dict[str, Address]:
+    def addresses(self) -> dict[str, ListenAddress]:
         """Where it listens: `grpc`, `http`, `monitor`, `page`, as far as they are."""
         return {kind: server.address for kind, server in self._servers.items()}
 
@@ -128,7 +128,7 @@ class Service:
 
     @property
     def can_renew(self) -> bool:
-        """Tell whether there are files of tokens or certificates."""
+        """Check whether there are files of tokens or certificates."""
         return self._renewal.has_files
 
     def renew(self) -> None:
@@ -146,9 +146,9 @@ class Service:
         if self._own_spans is not None:
             await asyncio.to_thread(self._own_spans.close)
         self._lock.release()
-        return self._ended()
+        return self._sum_up()
 
-    def _ended(self) -> Ended:
+    def _sum_up(self) -> Ended:
         gauges = self._supervisor.last_words.get("gauges", {})
         set_aside = [int(gauges.get(name, 0)) for name in ("set_aside_spans", "set_aside_records")]
         waiting = [gauges.get(name, 1) for name in ("spans_waiting", "open_traces", "traces_waiting")]
@@ -157,7 +157,7 @@ class Service:
             self._intake.counts.spans_received, int(gauges.get("spans_waiting", 0)), is_all_delivered, *set_aside
         )
 
-    def _listen(self, tls: ServerTls | None, tokens: Tokens) -> dict[str, _Server]:
+    def _listen(self, tls: ServerTls | None, tokens: BearerTokens) -> dict[str, _Server]:
         settings = self._settings
         servers: dict[str, _Server] = {}
         if settings.grpc:
@@ -165,7 +165,7 @@ class Service:
                 self._intake, settings.grpc, settings.max_request_bytes, tls=tls, tokens=tokens
             )
         if settings.monitor:
-            app = Starlette(routes=monitor_routes(self._metrics, self._not_ready, Tokens()))
+            app = Starlette(routes=monitor_routes(self._metrics, self._not_ready, BearerTokens()))
             app.add_middleware(HostChecked, address=settings.monitor, names=settings.http_hosts, refuse=plain_refusal)
             servers["monitor"] = HttpServer(app, settings.monitor, flag="--monitor", what="monitoring")
         if settings.http:
@@ -290,5 +290,5 @@ def _check_self_tracing(settings: CollectorSettings) -> None:
     """Refuse to send our own spans to ourselves: each would cause the next."""
     parts = urlsplit(settings.self_tracing or "")
     ours = {address.port for address in (settings.grpc, settings.http, settings.monitor) if address}
-    if parts.port in ours and Address(parts.hostname or "", 0).is_loopback:
+    if parts.port in ours and ListenAddress(parts.hostname or "", 0).is_loopback:
         raise ConfigError(f"--self-tracing must name another collector than this one, got {settings.self_tracing!r}")

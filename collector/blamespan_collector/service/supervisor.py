@@ -68,7 +68,7 @@ class Supervisor:
         self._settings = settings
         self._on_message = on_message
         self._work = work
-        self._worker: _Worker | None = None
+        self._worker: _WorkerProcess | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()
@@ -92,7 +92,7 @@ class Supervisor:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether a worker is at work."""
+        """Check whether a worker is at work."""
         return bool(self.last.get("ready"))
 
     @property
@@ -133,7 +133,7 @@ class Supervisor:
         return self.is_ready
 
     def wake(self, position: Position) -> None:
-        """Tell the worker how far the journal goes; many calls become one message."""
+        """Send the worker how far the journal goes; many calls become one message."""
         if self._worker is not None:
             self._worker.say({"wake": list(position)})
 
@@ -143,7 +143,7 @@ class Supervisor:
         worker = self._worker
         if worker is not None:
             worker.say({"stop": within_s})
-            self.ended_in_order = await worker.ended(within_s + _END_S) and worker.exit_code == 0
+            self.ended_in_order = await worker.wait_for_end(within_s + _END_S) and worker.exit_code == 0
             self.last_words = worker.last
             if worker.exit_code is None:
                 _logger.warning("the worker did not end in %g s and is ended; nothing is lost", within_s + _END_S)
@@ -156,7 +156,7 @@ class Supervisor:
         delay_s = _FIRST_DELAY_S
         while not self._stop.is_set() and self.failed is None:
             self._began_s = time.monotonic()
-            self._worker = _Worker(self._settings, self._hear, self._work)
+            self._worker = _WorkerProcess(self._settings, self._hear, self._work)
             await self._watch(self._worker)
             self.last = {}
             if self._stop.is_set() or self.failed is not None:
@@ -170,7 +170,7 @@ class Supervisor:
             _logger.error("the worker ended with code %s; another starts in %g s", self._worker.exit_code, delay_s)
             await asyncio.sleep(delay_s)
 
-    def _note_death(self, worker: _Worker, lived_s: float) -> None:
+    def _note_death(self, worker: _WorkerProcess, lived_s: float) -> None:
         if worker.exit_code == NO_ROOM:
             return  # it is told by itself, and ends when there is room
         if lived_s > _STEADY_S:
@@ -193,8 +193,8 @@ class Supervisor:
                 break
         self.waits_for_room = False
 
-    async def _watch(self, worker: _Worker) -> None:
-        while not await worker.ended(_SILENCE_S / 10):
+    async def _watch(self, worker: _WorkerProcess) -> None:
+        while not await worker.wait_for_end(_SILENCE_S / 10):
             if time.monotonic() - worker.heard_s > _SILENCE_S:
                 _logger.error("the worker said nothing for %g s and is ended", _SILENCE_S)
                 await worker.end()
@@ -208,7 +208,7 @@ class Supervisor:
         self._on_message(message)
 
 
-class _Worker:
+class _WorkerProcess:
     """One process, and the two threads that talk with it: neither a full nor an empty pipe may stop the loop."""
 
     def __init__(
@@ -244,7 +244,7 @@ class _Worker:
         self._unsaid.update(message)
         self._news.set()
 
-    async def ended(self, within_s: float) -> bool:
+    async def wait_for_end(self, within_s: float) -> bool:
         """Wait for the process's end. Returns whether it came."""
         try:
             await asyncio.wait_for(self._ended.wait(), within_s)
@@ -272,10 +272,10 @@ class _Worker:
         while self._process.is_alive():
             self._news.wait()
             self._news.clear()
-            said, self._unsaid = self._unsaid, {}
+            message, self._unsaid = self._unsaid, {}
             try:
-                if said:
-                    self._link.send(said)
+                if message:
+                    self._link.send(message)
             except (OSError, ValueError):
                 return
             time.sleep(_WAKE_EVERY_S)

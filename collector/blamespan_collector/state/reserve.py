@@ -154,7 +154,7 @@ class Reserve:
             self._database.executescript(f"PRAGMA incremental_vacuum({excess})")
 
     def _lengthen_log(self) -> None:
-        """Give the log its full length with zeros, which SQLite takes for its end."""
+        """Bring the log to its full length with zeros, which SQLite takes for its end."""
         file = os.open(f"{self._path}-wal", os.O_RDWR)
         try:
             _lengthen(file, self.size_bytes)

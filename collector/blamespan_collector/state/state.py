@@ -162,7 +162,7 @@ class State:
         (last_row,) = self.database.execute("SELECT ifnull(max(row), 0) FROM outbox").fetchone()
         self._last_row = max(last_row, *lanes, 0)
         self._enqueued: Counter[str] = Counter(
-            {kind: self.noted(enqueued_note(kind)) for kind in ("traces", "logs", "metrics", "verdicts")}
+            {kind: self.read_note(enqueued_note(kind)) for kind in ("traces", "logs", "metrics", "verdicts")}
         )
         self._drop_damaged()
         self.carried = {row[0] for row in self.database.execute("SELECT position FROM carried")}
@@ -179,16 +179,16 @@ class State:
 
     def close(self) -> None:
         """Close the file; the log beside it stays as long as it is, without contents."""
-        log, kept = (self._path.with_name(f"{self._path.name}{suffix}") for suffix in ("-wal", "-wal-kept"))
+        log, spare = (self._path.with_name(f"{self._path.name}{suffix}") for suffix in ("-wal", "-wal-kept"))
         with suppress(OSError):
-            kept.unlink(missing_ok=True)
-            kept.hardlink_to(log)
+            spare.unlink(missing_ok=True)
+            spare.hardlink_to(log)
         self.database.close()
-        if kept.exists() and not log.exists():  # whoever closes the file last deletes the log: all of it is in the file
+        if spare.exists() and not log.exists():  # who closes the file last deletes the log: all of it is in the file
             with suppress(OSError):
-                _empty(kept)
-                kept.replace(log)
-        kept.unlink(missing_ok=True)
+                _empty(spare)
+                spare.replace(log)
+        spare.unlink(missing_ok=True)
 
     @contextmanager
     def commit(self) -> Iterator[None]:
@@ -206,17 +206,17 @@ class State:
             raise
 
     def get(self, trace_id: bytes) -> Released[int] | None:
-        """Tell what was let go of a trace; None where nothing was, or it is forgotten."""
-        found = self._noted((trace_id,))
-        return found[trace_id][0] if found else None
+        """Return what was let go of a trace; None where nothing was, or it is forgotten."""
+        noted = self._read_noted((trace_id,))
+        return noted[trace_id][0] if noted else None
 
     def get_all(self, trace_ids: Collection[bytes]) -> dict[bytes, Released[int]]:
-        """Tell what was let go of each of some traces, in one go."""
-        return {trace_id: released for trace_id, (released, _) in self._noted(trace_ids).items()}
+        """Return what was let go of each of some traces, in one go."""
+        return {trace_id: released for trace_id, (released, _) in self._read_noted(trace_ids).items()}
 
     def verdicts(self, trace_id: bytes) -> frozenset[bytes]:
         """List the digests of the verdicts on a trace's runs."""
-        noted = self._noted((trace_id,))
+        noted = self._read_noted((trace_id,))
         return noted[trace_id][1] if noted else frozenset()
 
     def awaiting(self, after_row: int, most: int) -> list[tuple[int, bytes, Released[int]]]:
@@ -225,11 +225,11 @@ class State:
             f"SELECT row, checksum, {_RELEASED} FROM released WHERE flags >= 4 AND row > ? ORDER BY row LIMIT ?",  # noqa: S608
             (after_row, most),
         )
-        return [(at, row[0], _released(*row[1:6])) for at, expected, *row in rows if checksum(*row) == expected]
+        return [(at, row[0], _unpack_released(*row[1:6])) for at, expected, *row in rows if checksum(*row) == expected]
 
     def record(self, records: Sequence[Record]) -> None:
         """Note what was let go of traces."""
-        noted = self._noted({record.trace_id for record in records})
+        noted = self._read_noted({record.trace_id for record in records})
         for record in records:
             released, verdicts = noted.get(record.trace_id, (None, _NONE))
             noted[record.trace_id] = (
@@ -245,8 +245,8 @@ class State:
             [(*row, checksum(*row)) for row in (_row(trace_id, *values) for trace_id, values in noted.items())],
         )
 
-    def _noted(self, trace_ids: Collection[bytes]) -> dict[bytes, tuple[Released[int], frozenset[bytes]]]:
-        found: dict[bytes, tuple[Released[int], frozenset[bytes]]] = {}
+    def _read_noted(self, trace_ids: Collection[bytes]) -> dict[bytes, tuple[Released[int], frozenset[bytes]]]:
+        noted: dict[bytes, tuple[Released[int], frozenset[bytes]]] = {}
         ids = list(trace_ids)
         for start in range(0, len(ids), _IDS_AT_ONCE):
             some = ids[start : start + _IDS_AT_ONCE]
@@ -258,13 +258,13 @@ class State:
             for *row, expected in rows:
                 if checksum(*row) == expected:
                     trace_id, span_ids, items, missing, flags, revision, verdicts, _ = row
-                    found[trace_id] = _released(span_ids, items, missing, flags, revision), _split(verdicts)
+                    noted[trace_id] = _unpack_released(span_ids, items, missing, flags, revision), _split(verdicts)
                 else:  # its entries in the journal go on again, as if they were never let go
                     _logger.error(
                         "what was let go of trace %s is damaged in the state: some may go on again", row[0].hex()
                     )
                     self.damaged_rows += 1
-        return found
+        return noted
 
     def done_rows(self, segment: int) -> set[int]:
         """List the rows of a segment that were let go or carried over. Reads all there is: for rare occasions."""
@@ -294,11 +294,11 @@ class State:
         now_s = time.time()
         rows = []
         last_row, enqueued = self._last_row, self._enqueued.copy()
-        for one in outgoing:
+        for item in outgoing:
             last_row += 1
-            row = (last_row, one.kind, one.spans, now_s, one.payload, enqueued[one.kind])
+            row = (last_row, item.kind, item.spans, now_s, item.payload, enqueued[item.kind])
             rows.append((*row, checksum(*row)))
-            enqueued[one.kind] += one.spans
+            enqueued[item.kind] += item.spans
         self.database.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         for kind in {row[1] for row in rows}:
             self.note(enqueued_note(kind), enqueued[kind])
@@ -307,7 +307,7 @@ class State:
     @property
     def carried_spans(self) -> int:
         """Return how many spans were carried over."""
-        return self.noted(_CARRIED_SPANS)
+        return self.read_note(_CARRIED_SPANS)
 
     def carry(self, entry: Entry, keys: bytes, payload: bytes) -> None:
         """Keep an entry whose segment is about to be dropped."""
@@ -316,7 +316,7 @@ class State:
             "INSERT OR IGNORE INTO carried VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum(*row))
         )
         if inserted.rowcount > 0 and not holds_events(row[0]):
-            self.note(_CARRIED_SPANS, self.noted(_CARRIED_SPANS) + len(entry.keys))
+            self.note(_CARRIED_SPANS, self.read_note(_CARRIED_SPANS) + len(entry.keys))
 
     def carried_entries(self) -> Iterator[Entry]:
         """List what was carried over, in order."""
@@ -349,7 +349,7 @@ class State:
                 damaged.append((row[0],))
         self.database.executemany("DELETE FROM carried WHERE position = ?", damaged)
         self.damaged_rows += len(damaged)
-        if lost := self.noted(_CARRIED_SPANS) - spans:
+        if lost := self.read_note(_CARRIED_SPANS) - spans:
             self.lost_spans += max(0, lost)
             _logger.error("%d spans that were carried over are lost: their rows in the state are damaged", lost)
             self.note(_CARRIED_SPANS, spans)
@@ -362,10 +362,10 @@ class State:
                     "DELETE FROM carried WHERE position = ? RETURNING length(keys)", (item,)
                 ).fetchone()
                 if row is not None and not holds_events(item):
-                    self.note(_CARRIED_SPANS, max(0, self.noted(_CARRIED_SPANS) - row[0] // KEY_BYTES))
+                    self.note(_CARRIED_SPANS, max(0, self.read_note(_CARRIED_SPANS) - row[0] // KEY_BYTES))
 
     def attempts(self) -> dict[bytes, int]:
-        """Tell how often traces took the process down while they were attributed."""
+        """Return how often traces took the process down while they were attributed."""
         return dict(self.database.execute("SELECT trace_id, count FROM attempts"))
 
     def note_attempts(self, trace_ids: Iterable[bytes]) -> None:
@@ -377,19 +377,19 @@ class State:
 
     def forget_attempts(self, trace_ids: Iterable[bytes]) -> None:
         """Clear traces of suspicion."""
-        self.database.executemany("DELETE FROM attempts WHERE trace_id = ?", [(one,) for one in trace_ids])
+        self.database.executemany("DELETE FROM attempts WHERE trace_id = ?", [(trace_id,) for trace_id in trace_ids])
 
     def note(self, name: str, value: int) -> None:
         """Keep a single value."""
         self.database.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (name, value, checksum(name, value)))
 
-    def noted(self, name: str) -> int:
+    def read_note(self, name: str) -> int:
         """Read a single value; 0 where there is none, or a damaged one."""
         row = self.database.execute("SELECT value, checksum FROM notes WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row is not None and checksum(name, row[0]) == row[1] else 0
 
     def shrink(self, most_pages: int) -> None:
-        """Give disk back where much of the file is empty, but for *most_pages*."""
+        """Free disk where much of the file is empty, but for *most_pages*."""
         free, pages = (sqlite_files.read_count(self.database, name) for name in ("freelist_count", "page_count"))
         if free > max(pages // 2, most_pages):
             # Executed as a statement it would give back one page: each step of it frees one
@@ -413,7 +413,7 @@ class State:
             return False
         before = self._log_header()
         with self.commit():
-            self.note(_SETTLED, self.noted(_SETTLED) + 1)
+            self.note(_SETTLED, self.read_note(_SETTLED) + 1)
         return self._log_header() != before
 
     def _log_header(self) -> bytes:
@@ -512,7 +512,7 @@ def enqueued_note(kind: str) -> str:
     return f"enqueued_{kind}"
 
 
-def _released(span_ids: bytes, items: bytes, missing: bytes, flags: int, revision: int) -> Released[int]:
+def _unpack_released(span_ids: bytes, items: bytes, missing: bytes, flags: int, revision: int) -> Released[int]:
     return Released(
         _split(span_ids),
         tuple(int.from_bytes(items[at : at + 8], "big") for at in range(0, len(items), 8)),

@@ -14,18 +14,18 @@ __all__ = ["BLAME", "FAILURE", "Evaluation", "evaluations", "read_evaluations", 
 
 
 def evaluations(runs: Iterable[AttributedRun]) -> list[Evaluation]:
-    """Tell the verdicts on runs."""
-    return [one for item in runs for one in _of_run(item)]
+    """Return the verdicts on runs."""
+    return [evaluation for item in runs for evaluation in _of_run(item)]
 
 
-def write_evaluations(found: Sequence[Evaluation]) -> bytes:
+def write_evaluations(evaluations: Sequence[Evaluation]) -> bytes:
     """Write evaluations for the outbox."""
-    return json.dumps([asdict(one) for one in found], separators=(",", ":")).encode()
+    return json.dumps([asdict(evaluation) for evaluation in evaluations], separators=(",", ":")).encode()
 
 
 def read_evaluations(payloads: Iterable[bytes]) -> list[Evaluation]:
     """Read what `write_evaluations` wrote."""
-    return [Evaluation(**one) for payload in payloads for one in json.loads(payload)]
+    return [Evaluation(**fields) for payload in payloads for fields in json.loads(payload)]
 
 
 def _of_run(item: AttributedRun) -> list[Evaluation]:

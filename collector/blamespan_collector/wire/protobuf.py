@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from google.protobuf.descriptor import Descriptor
 
-__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooDeep", "TooManyFields", "delimited", "spend", "split", "tag_of"]
+__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooDeep", "TooManyFields", "delimit", "spend", "split", "tag_of"]
 
 _VARINT, _FIXED64, _DELIMITED, _GROUP_BEGINS, _GROUP_ENDS, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
 
 def tag_of(number: int) -> int:
-    """Give the tag of a length-delimited field."""
+    """Return the tag of a length-delimited field."""
     return number << 3 | _DELIMITED
 
 
@@ -69,33 +69,33 @@ def split(body: bytes, start: int, end: int, tag: int, budget: FieldBudget) -> t
         NotProtobuf: if the bytes are not a message.
         TooManyFields: if the budget is spent.
     """
-    found: list[Field] = []
+    fields: list[Field] = []
     others: list[bytes] = []
     at = start
     while at < end:
         began = at
-        said = body[at]
-        if said < 0x80:  # a tag of one byte, as nearly all are
+        field_tag = body[at]
+        if field_tag < 0x80:  # a tag of one byte, as nearly all are
             at += 1
         else:
-            said, at = _tag(body, at, end)
-        kind = said & 7
+            field_tag, at = _tag(body, at, end)
+        kind = field_tag & 7
         if kind == _DELIMITED:
             size, at = _varint(body, at, end)
             stop = at + size
         else:
-            stop = _field_end(body, at, end, said, budget)
-        if stop > end or said < 8:
+            stop = _field_end(body, at, end, field_tag, budget)
+        if stop > end or field_tag < 8:
             raise NotProtobuf(f"the field at byte {began} is cut off")
         budget.left -= 1
         if budget.left < 0:
             raise TooManyFields("too many fields")
-        if said == tag:
-            found.append(Field(began, at, stop))
+        if field_tag == tag:
+            fields.append(Field(began, at, stop))
         else:
             others.append(body[began:stop])
         at = stop
-    return found, b"".join(others)
+    return fields, b"".join(others)
 
 
 def spend(
@@ -149,7 +149,7 @@ def _messages(kind: Descriptor) -> dict[int, Descriptor]:
     return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
 
 
-def delimited(tag: int, content: bytes) -> bytes:
+def delimit(tag: int, content: bytes) -> bytes:
     """Write a length-delimited field."""
     size = len(content)
     head = bytearray((tag,))
@@ -205,10 +205,10 @@ def _tag(body: bytes, at: int, end: int) -> tuple[int, int]:
 
 def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
     value = shift = 0
-    for place in range(at, min(end, at + _MAX_VARINT_BYTES)):
-        byte = body[place]
+    for index in range(at, min(end, at + _MAX_VARINT_BYTES)):
+        byte = body[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, place + 1
+            return value, index + 1
         shift += 7
     raise NotProtobuf(f"the number at byte {at} is cut off")

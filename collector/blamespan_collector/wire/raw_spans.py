@@ -23,7 +23,7 @@ from blamespan.otlp import spans_to_proto
 from blamespan.otlp.proto import mapping, read_span, write_attributes
 from blamespan.spans import Attributes, Scope, Span
 from blamespan.trace import AttributeValue
-from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, delimited, split, tag_of
+from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, delimit, split, tag_of
 
 __all__ = ["RawSpan", "Source", "encode", "pieces", "raw_spans", "read", "request", "without_repeats"]
 
@@ -79,12 +79,12 @@ def raw_spans(request: bytes) -> Iterator[RawSpan]:
 
 def without_repeats(spans: Iterable[RawSpan], span_ids: Container[bytes]) -> list[RawSpan]:
     """Keep the spans of *span_ids*, the first of each id."""
-    kept: dict[bytes, RawSpan] = {}
+    by_id: dict[bytes, RawSpan] = {}
     for span in spans:
         span_id = _span_id(span.data)
-        if span_id in span_ids and span_id not in kept:
-            kept[span_id] = span
-    return list(kept.values())
+        if span_id in span_ids and span_id not in by_id:
+            by_id[span_id] = span
+    return list(by_id.values())
 
 
 def read(spans: Iterable[RawSpan]) -> list[Span]:
@@ -93,7 +93,7 @@ def read(spans: Iterable[RawSpan]) -> list[Span]:
     Raises:
         MalformedSpan: if one cannot be.
     """
-    reader = _Reader()
+    reader = _SpanDecoder()
     return [reader.read(span) for span in spans]
 
 
@@ -105,7 +105,7 @@ def encode(spans: Iterable[Span], added: Mapping[str, Attributes] | None = None)
         added: Attributes to write beside their own, which these win over, by span id.
     """
     added = added or {}
-    return [raw for span in spans for raw in _encoded(span, added.get(span.span_id, {}))]
+    return [raw for span in spans for raw in _encode_span(span, added.get(span.span_id, {}))]
 
 
 def pieces(spans: Sequence[RawSpan], max_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -143,12 +143,12 @@ def request(spans: Iterable[RawSpan]) -> bytes:
     for resource, of_resource in groupby(spans, key=lambda span: span.source.resource):
         group = [resource]
         for scope, of_scope in groupby(of_resource, key=lambda span: span.source.scope):
-            group.append(delimited(_SCOPE, b"".join([scope, *(delimited(_SPAN, span.data) for span in of_scope)])))
-        groups.append(delimited(_GROUP, b"".join(group)))
+            group.append(delimit(_SCOPE, b"".join([scope, *(delimit(_SPAN, span.data) for span in of_scope)])))
+        groups.append(delimit(_GROUP, b"".join(group)))
     return b"".join(groups)
 
 
-class _Reader:
+class _SpanDecoder:
     """Decodes spans, each resource and scope once."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _Reader:
         return read_span(message, attributes, resource, scope, RawSpan(raw.source, raw.data, attributes))
 
 
-def _encoded(span: Span, added: Attributes) -> Iterable[RawSpan]:
+def _encode_span(span: Span, added: Attributes) -> Iterable[RawSpan]:
     origin = span.origin
     if not isinstance(origin, RawSpan) or origin.attributes is None:
         whole = spans_to_proto([span.with_attributes(added)])
@@ -217,12 +217,12 @@ def _known_attribute(key: str, value: str | int) -> bytes:
 def _without(data: bytes, keys: Container[str]) -> bytes:
     """Take attributes out of a serialised span."""
     message = trace_pb2.Span.FromString(data)
-    kept = [item for item in message.attributes if item.key not in keys]
+    others = [item for item in message.attributes if item.key not in keys]
     del message.attributes[:]
-    message.attributes.extend(kept)
+    message.attributes.extend(others)
     return message.SerializeToString()
 
 
 def _span_id(data: bytes) -> bytes:
-    found, _ = split(data, 0, len(data), _SPAN_ID, FieldBudget(sys.maxsize))
-    return data[found[-1].content : found[-1].end] if found else b""  # the last one counts, as in protobuf
+    fields, _ = split(data, 0, len(data), _SPAN_ID, FieldBudget(sys.maxsize))
+    return data[fields[-1].content : fields[-1].end] if fields else b""  # the last one counts, as in protobuf

@@ -62,8 +62,8 @@ class Histogram:
         self._numbers[bisect_left(self._uppers, value)] += 1
         self._sum += value
 
-    def told(self, *labels: str) -> list[Any]:
-        """Give labels, cumulative numbers by upper end, and the sum."""
+    def to_message(self, *labels: str) -> list[Any]:
+        """Return labels, cumulative numbers by upper end, and the sum."""
         running, buckets = 0, []
         for upper, number in zip((*self._uppers, float("inf")), self._numbers, strict=True):
             running += number
@@ -99,7 +99,7 @@ class WorkerCounts:
         self._latency.add(seconds)
 
     def expect(self, tracer: str) -> None:
-        """Tell of runs judged by this tracer before there is any."""
+        """Report runs judged by this tracer before there is any."""
         for outcome in ("succeeded", "failed", "unknown"):
             self._scores.setdefault(outcome, Histogram(_UPPER_SCORE))
             self._unaided.setdefault(outcome, Histogram(_UPPER_SCORE))
@@ -120,8 +120,8 @@ class WorkerCounts:
     def _count(self, verdict: Attribution, outcome: str) -> None:
         """Count whom a verdict blames, for what, and how surely."""
         is_failed = verdict.calls_failed and bool(verdict.agents)
-        found = "abstained" if verdict.abstained is not None else "failed" if is_failed else "succeeded"
-        key = (outcome, found, verdict.tracer.name[:100])
+        verdict_label = "abstained" if verdict.abstained is not None else "failed" if is_failed else "succeeded"
+        key = (outcome, verdict_label, verdict.tracer.name[:100])
         self.runs[key if key in self.runs or len(self.runs) < _MOST_RUN_LABELS else (*key[:2], "other")] += 1
         if verdict.abstained is not None:
             return
@@ -147,16 +147,16 @@ class WorkerCounts:
         return pair if mode in modes or len(modes) < _MOST_MODES else ("other", "other")
 
     def message(self) -> dict[str, Any]:
-        """Tell all that is counted here."""
+        """Return all that is counted here."""
         return {
             "counts": dict(self.counts),
             "blame": [[agent, mode, number] for (agent, mode), number in self.blame.items()],
             "runs": [[*labels, number] for labels, number in self.runs.items()],
             "histograms": {
-                "attribution_s": [self._latency.told()],
-                "verdict_delay_s": [self._delay.told()],
-                "blame_share": [self._share.told()],
-                "failure_score": [histogram.told(outcome) for outcome, histogram in self._scores.items()],
-                "unaided_score": [histogram.told(outcome) for outcome, histogram in self._unaided.items()],
+                "attribution_s": [self._latency.to_message()],
+                "verdict_delay_s": [self._delay.to_message()],
+                "blame_share": [self._share.to_message()],
+                "failure_score": [histogram.to_message(outcome) for outcome, histogram in self._scores.items()],
+                "unaided_score": [histogram.to_message(outcome) for outcome, histogram in self._unaided.items()],
             },
         }

@@ -115,7 +115,7 @@ class Flow:
 
     def needed(self) -> Iterator[int]:
         """Yield the packed positions of what is held or awaits a verdict."""
-        for _, items in self.assembler.kept():
+        for _, items in self.assembler.list_items():
             yield from items
         for task in self.queue.tasks:
             yield from task.part.items
@@ -259,7 +259,7 @@ class Flow:
         for row, record in enumerate(batch.records):
             if record.trace_id in awaited or self.assembler.is_followed(record.trace_id):
                 batch.records[row] = replace(record, released=replace(record.released, awaits_verdict=True))
-        outgoing = [payload for payload in batch.outgoing if payload.kind in self._kinds]
+        outgoing = [item for item in batch.outgoing if item.kind in self._kinds]
         done = {item for part in (*batch.parts, *batch.settled) for item in part.items} & self._state.carried
         cleared = self.queue.suspects_among(batch.settled)
         commit(self._state, batch, outgoing, cleared, self._find_room)

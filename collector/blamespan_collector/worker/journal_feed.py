@@ -43,7 +43,7 @@ class JournalFeed:
         self.read_to = Position(0, 0)
         self.clock_s = 0.0
         self.is_replaying = True
-        self.passed = unpack_position(state.noted(PASSED))
+        self.passed = unpack_position(state.read_note(PASSED))
 
     @property
     def lag_s(self) -> float:

@@ -24,9 +24,9 @@ from typing import Any
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import Tracer, load_tracer
+from blamespan_collector.delivering.delivered_rows import Grace
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.destinations import destinations
-from blamespan_collector.delivering.kept import Grace
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.sinks import Sink
 from blamespan_collector.journal import FolderLock, JournalError, JournalReader, JournalUnreadable, has_room
@@ -224,7 +224,7 @@ class Worker:
             self._state,
             settings.limits,
             kinds=kinds,
-            added=self._added,
+            added=self._deliver,
             counts=self._counts,
             now=now,
             find_room=self._find_room,
@@ -333,32 +333,32 @@ class Worker:
             "traces_waiting": self._flow.queue.waiting_traces,
             "journal_lag_s": self._flow.feed.lag_s,
             "queue_age_s": 0.0 if self._delivery.oldest_s is None else max(0.0, time.time() - self._delivery.oldest_s),
-            "spans_waiting": sum(one.waiting + one.resending for one in lanes.values()),
+            "spans_waiting": sum(counter.waiting + counter.resending for counter in lanes.values()),
             "set_aside_spans": self._delivery.set_aside.get("traces", 0),
             "set_aside_records": sum(n for kind, n in self._delivery.set_aside.items() if kind != "traces"),
             "kept_bytes": self._delivery.kept_bytes,
-            "sinks_failing": sum(one.failures > 0 for one in lanes.values()),
+            "sinks_failing": sum(counter.failures > 0 for counter in lanes.values()),
         }
-        for (_, kind), one in lanes.items():
-            counts[f"{'spans' if kind == 'traces' else kind}_delivered"] += one.delivered
-            counts[f"{'spans' if kind == 'traces' else kind}_set_aside"] += one.refused
-            counts[f"{'spans' if kind == 'traces' else kind}_resent"] += one.resent
+        for (_, kind), counter in lanes.items():
+            counts[f"{'spans' if kind == 'traces' else kind}_delivered"] += counter.delivered
+            counts[f"{'spans' if kind == 'traces' else kind}_set_aside"] += counter.refused
+            counts[f"{'spans' if kind == 'traces' else kind}_resent"] += counter.resent
         annotators = [scorer.annotator for scorer in self._scorers]
         counts["spans_lost"] = self._state.lost_spans
         counts["state_rows_damaged"] = self._state.damaged_rows
         counts["spans_duplicate"] = self._flow.assembler.duplicates
         counts["traces_attributed"] = sum(annotator.traces for annotator in annotators)
         counts["traces_not_attributed"] = sum(annotator.failures for annotator in annotators)
-        said = self._counts.message()
-        counts["spans_lost"] += said["counts"]["spans_lost"]
+        message = self._counts.message()
+        counts["spans_lost"] += message["counts"]["spans_lost"]
         identity = self._tracer.identity
         return {
-            **said,
+            **message,
             "ready": True,
             "is_stuck": self._stuck_since_s is not None and time.monotonic() - self._stuck_since_s > _STUCK_AFTER_S,
             "tracer": f"{identity.name}/{identity.version}",
             "to": [sink.name for sink in self._sinks],
-            "counts": {**said["counts"], **counts},
+            "counts": {**message["counts"], **counts},
             "gauges": gauges,
         }
 
@@ -395,9 +395,9 @@ class Worker:
         self._stuck_since_s = self._stuck_since_s or time.monotonic()
         return False
 
-    def _added(self, outgoing: Sequence[Outgoing]) -> None:
-        for one in outgoing:
-            self._delivery.added(one.kind, one.spans)
+    def _deliver(self, outgoing: Sequence[Outgoing]) -> None:
+        for item in outgoing:
+            self._delivery.count_added(item.kind, item.spans)
         if outgoing:
             self._delivery.wake()
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from blamespan.errors import MalformedSpan
 from blamespan_collector.assembling.parts import Part
 from blamespan_collector.journal import Entry
-from blamespan_collector.journal.items import divided, pack_position
+from blamespan_collector.journal.items import divide_items, pack_position
 from blamespan_collector.judging.scorer import outgoing_raw
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.raw_spans import RawSpan, pieces, raw_spans, without_repeats
@@ -41,7 +41,7 @@ class Passthrough:
 
     def write_part(self, part: Part[int]) -> list[Outgoing]:
         """Return a part's spans; of one that is damaged those that can be read, and count the others as lost."""
-        items, _ = divided(part.items)  # events went on as the logs they are
+        items, _ = divide_items(part.items)  # events went on as the logs they are
         try:
             return outgoing_raw(part, self._payloads(items), self._max_bytes)
         except (KeyError, MalformedSpan) as error:

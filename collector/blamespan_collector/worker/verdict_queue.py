@@ -138,11 +138,11 @@ class VerdictQueue:
                 raise Hung(f"the tracer did not come back from {len(lane.scoring)} traces in {lane.hung_s:.0f} s")
 
     def submit(self) -> bool:
-        """Give the scorers their next batches. Return whether there was one."""
+        """Submit their next batches to the scorers. Return whether there was one."""
         before = self._count_waiting() + len(self._owed)
-        held = {task.part.trace_id for task in self._held} if self._owed else set()
+        in_lanes = {task.part.trace_id for task in self._held} if self._owed else set()
         for lane in self._lanes:  # a trace is in one lane at a time, or its verdicts could overtake each other
-            for task in lane.submit([task for task in self._owed.values() if task.part.trace_id not in held]):
+            for task in lane.submit([task for task in self._owed.values() if task.part.trace_id not in in_lanes]):
                 del self._owed[task.part.trace_id]
         return self._count_waiting() + len(self._owed) < before
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["TABLES", "Grace", "Kept", "Lane"]
+__all__ = ["TABLES", "DeliveredRows", "Grace", "Lane"]
 
 Lane: TypeAlias = tuple[str, Kind]
 """A sink's name and what it gets."""
@@ -56,7 +56,7 @@ class _KeptRow:
     size_bytes: int
 
 
-class Kept:
+class DeliveredRows:
     """Knows which rows of the outbox are kept though every sink has them. Uses the outbox's connection.
 
     Args:
@@ -81,7 +81,7 @@ class Kept:
             if lane not in self._deliveries:  # the first one says behind which row anything is kept at all
                 self._deliveries[lane] = deque()
                 self.note(lane, row, 0.0, 0)
-            self._sizes[lane] = sum(one.size_bytes for one in list(self._deliveries[lane])[1:])
+            self._sizes[lane] = sum(delivery.size_bytes for delivery in list(self._deliveries[lane])[1:])
 
     def __contains__(self, lane: Lane) -> bool:
         return lane in self._deliveries
@@ -111,26 +111,26 @@ class Kept:
     def note_again(self, lane: Lane, first_row: int, row: int, at_s: float) -> None:
         """Note that a sink got rows once more: a backend may lose them once more; inside a transaction."""
         deliveries = self._deliveries.get(lane, ())
-        for index, one in enumerate(deliveries):
-            if index and one.row >= first_row:
-                self._deliveries[lane][index] = replace(one, at_s=at_s)
+        for index, delivery in enumerate(deliveries):
+            if index and delivery.row >= first_row:
+                self._deliveries[lane][index] = replace(delivery, at_s=at_s)
                 self._database.execute(
-                    "UPDATE delivered SET at_s = ? WHERE sink = ? AND kind = ? AND row = ?", (at_s, *lane, one.row)
+                    "UPDATE delivered SET at_s = ? WHERE sink = ? AND kind = ? AND row = ?", (at_s, *lane, delivery.row)
                 )
-                if one.row >= row:
+                if delivery.row >= row:
                     break
 
-    def prune(self, now_s: float, held: Container[Lane], *, is_tight: bool) -> None:
+    def prune(self, now_s: float, resent: Container[Lane], *, is_tight: bool) -> None:
         """Forget what is too old or too much; inside a transaction.
 
         Args:
             now_s: Unix time.
-            held: Lanes that are to get some of it again: nothing of theirs is too old.
+            resent: Lanes that are to get some of it again: nothing of theirs is too old.
             is_tight: Whether room is short: then nothing is kept.
         """
         changed: set[Lane] = set()
         for lane, deliveries in self._deliveries.items():
-            oldest_s = -math.inf if lane in held else now_s - self._grace.seconds
+            oldest_s = -math.inf if lane in resent else now_s - self._grace.seconds
             while len(deliveries) > 1 and (is_tight or deliveries[1].at_s < oldest_s):
                 self._forget(lane)
                 changed.add(lane)
@@ -149,9 +149,9 @@ class Kept:
 
     def drop_foreign(self, lanes: Iterable[Lane]) -> None:
         """Forget what was to be sent again to sinks that are no longer named; inside a transaction."""
-        known, sinks = set(lanes), {sink for sink, _ in lanes}
+        lanes_here, sinks = set(lanes), {sink for sink, _ in lanes}
         for sink, kind in self._database.execute("SELECT sink, kind FROM resend").fetchall():
-            if (sink, kind) not in known:
+            if (sink, kind) not in lanes_here:
                 self._database.execute("DELETE FROM resend WHERE sink = ? AND kind = ?", (sink, kind))
         for (sink,) in self._database.execute("SELECT DISTINCT sink FROM resend_aside").fetchall():
             if sink not in sinks:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["SetAside"]
+__all__ = ["BrokenRequests"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -16,7 +16,7 @@ _MOST_REQUESTS = 100
 _MOST_BYTES = 256 * 1024 * 1024
 
 
-class SetAside:
+class BrokenRequests:
     """A folder of request bodies, each beside a JSON file that says what happened.
 
     Bounded by number and size: past it a request is counted and logged, but not kept.
@@ -33,9 +33,9 @@ class SetAside:
         path = self._folder / f"{hashlib.sha256(body).hexdigest()[:16]}.bin"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept = list(self._folder.glob("*.bin"))
-            used_bytes = sum(one.stat().st_size for one in kept)
-            if path not in kept and (len(kept) >= _MOST_REQUESTS or used_bytes + len(body) > _MOST_BYTES):
+            files = list(self._folder.glob("*.bin"))
+            used_bytes = sum(file.stat().st_size for file in files)
+            if path not in files and (len(files) >= _MOST_REQUESTS or used_bytes + len(body) > _MOST_BYTES):
                 _logger.error("%r is full: a request that broke us was not kept", str(self._folder))
                 return None
             path.write_bytes(body)
