@@ -40,7 +40,7 @@ from blamespan_collector.journal.items import divide_items
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.judging.scorer import InFlight, Scorer, Task, outgoing_raw
 from blamespan_collector.page import page_application
-from blamespan_collector.page.report import _reported
+from blamespan_collector.page.report import _make_reports
 from blamespan_collector.receiving.request_reader import Encoding, RequestReader
 from blamespan_collector.receiving.signals import SERVICES, OtlpService
 from blamespan_collector.settings import Limits, ListenAddress
@@ -167,7 +167,7 @@ class WholeWay:
                 raise run
             runs.append(run)
         if runs:
-            _reported(runs[:1], "contracts")
+            _make_reports(runs[:1], "contracts")
 
     def _check_shown(self, trace_id: str, spans: Sequence[Span], choice: int) -> None:
         """The store, the page and Jaeger's API show a trace, span for span; an input asks for every third document."""

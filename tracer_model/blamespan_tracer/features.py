@@ -78,7 +78,7 @@ class WordFeatures:
     hashes: Hashes
 
     def spread(self, weights: Weights, tokens: Tokens) -> Weights:
-        """Give each token of the same steps its word's weight of (W,) *weights*; 0 where it is none of the words."""
+        """Return each token of the same steps its word's weight of (W,) *weights*; 0 where it is none of the words."""
         if not len(weights):
             return np.zeros(len(tokens.hashes))
         known, asked = _keyed(self.step, self.words), _keyed(tokens.texts, tokens.hashes)
@@ -301,7 +301,7 @@ def _own_and_constant(batch: _Batch, at: Places, words: Hashes) -> tuple[Mask, M
 
 
 def _by_place(keyed: Keys, places: Places) -> dict[int, Hashes]:
-    """Give each of *places* its distinct hashes, ascending."""
+    """Return each of *places* its distinct hashes, ascending."""
     at, hashes = _parted(_distinct(keyed))
     starts = np.searchsorted(at, places, side="left").tolist()
     ends = np.searchsorted(at, places, side="right").tolist()

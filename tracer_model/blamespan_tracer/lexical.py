@@ -77,7 +77,7 @@ class _Case:
 
     @property
     def probabilities(self) -> Floats:
-        """Give those of all suspects, (A, K)."""
+        """Return those of all suspects, (A, K)."""
         return np.stack([suspect.probabilities for suspect in self.suspects])
 
     @classmethod

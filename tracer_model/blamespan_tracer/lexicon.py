@@ -157,7 +157,7 @@ class Lexicon:
         return weighed
 
     def has_seen(self, question: str) -> bool:
-        """Tell whether *question* was among the training questions."""
+        """Check whether *question* was among the training questions."""
         return question_digest(question) in self.questions
 
     def _find(self, parts: Sequence[Hashes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

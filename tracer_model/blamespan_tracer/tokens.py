@@ -54,11 +54,11 @@ class Tokens:
 
     @property
     def texts(self) -> Places:
-        """Tell which text each token is of: (T,), ascending."""
+        """Return which text each token is of: (T,), ascending."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def of(self, texts: Places) -> Tokens:
-        """Give those of some of the texts, in the order of *texts*."""
+        """Return those of some of the texts, in the order of *texts*."""
         at = ranges((np.cumsum(self.sizes) - self.sizes)[texts], self.sizes[texts])
         return Tokens(self.hashes[at], self.starts[at], self.ends[at], self.sizes[texts])
 
@@ -110,7 +110,7 @@ _NONE, _LETTER, _DIGIT, _MARK = range(4)
 
 
 def _is_plain(text: str, small: str) -> bool:
-    """Tell whether every character of *text* is one small letter, mark or blank that UTF-16 has one unit for."""
+    """Check whether every character of *text* is one small letter, mark or blank that UTF-16 has one unit for."""
     if text.isascii():
         return True
     return len(small) == len(text) and len(text.encode("utf-16-le", "surrogatepass")) == 2 * len(text)
@@ -184,7 +184,7 @@ def _plain_tokens(texts: Sequence[str]) -> Tokens:
 
 
 def _codes_and_kinds(joined: str) -> tuple[NDArray[np.uint8] | NDArray[np.uint16], NDArray[np.uint8]]:
-    """Give the code of each character, in one byte where all have one, and what it is."""
+    """Return the code of each character, in one byte where all have one, and what it is."""
     if joined.isascii():
         letters = joined.encode()
         return np.frombuffer(letters, np.uint8), np.frombuffer(letters.translate(_ascii_kinds()), np.uint8)

@@ -14,29 +14,29 @@ _PREFIX = "blamespan."
 
 
 def warnings_of(span: Span) -> list[str]:
-    """Say that a span is the decisive step and of what, or why its run has no verdict; else nothing."""
+    """Warn that a span is the decisive step and of what, or why its run has no verdict; empty for any other span."""
     ours = [item for item in span.attributes if item.key.startswith(_PREFIX)]
-    said = mapping(ours)
-    found = []
-    if said.get(words.BLAME_DECISIVE) is True:
-        found.append(_decisive(said))
-    reason = said.get(words.ABSTAINED)
+    attributes = mapping(ours)
+    warnings = []
+    if attributes.get(words.BLAME_DECISIVE) is True:
+        warnings.append(_decisive(attributes))
+    reason = attributes.get(words.ABSTAINED)
     if isinstance(reason, str):
-        found.append(f"blamespan: no verdict, {reason}")
-    return found
+        warnings.append(f"blamespan: no verdict, {reason}")
+    return warnings
 
 
-def _decisive(said: Attributes) -> str:
+def _decisive(attributes: Attributes) -> str:
     """Word it: `blamespan: decisive step 3 with 0.57 of the blame, FM-2.6 Reasoning-action mismatch (mast), 0.81`."""
-    step, share = said.get(words.STEP_INDEX), said.get(words.BLAME_SCORE)
-    code, name, taxonomy = (said.get(key) for key in (words.ERROR_MODE, words.ERROR_NAME, words.ERROR_TAXONOMY))
-    score = said.get(words.ERROR_SCORE)
+    step, share = attributes.get(words.STEP_INDEX), attributes.get(words.BLAME_SCORE)
+    code, name, taxonomy = (attributes.get(key) for key in (words.ERROR_MODE, words.ERROR_NAME, words.ERROR_TAXONOMY))
+    score = attributes.get(words.ERROR_SCORE)
     return "".join(
         (
             "blamespan: decisive step",
             f" {step}" if isinstance(step, int) else "",
             f" with {share:.2f} of the blame" if isinstance(share, int | float) else "",
-            f", {code} {name} ({taxonomy})" if all(isinstance(one, str) for one in (code, name, taxonomy)) else "",
+            f", {code} {name} ({taxonomy})" if all(isinstance(text, str) for text in (code, name, taxonomy)) else "",
             f", {score:.2f}" if isinstance(score, int | float) else "",
         )
     )

@@ -95,8 +95,8 @@ def _reference(ref_type: str, trace_id: bytes, span_id: bytes) -> JsonObject:
 
 
 def _ref_type(link: Span.Link) -> str:
-    said = [item.value.string_value for item in link.attributes if item.key == _REF_TYPE]
-    return "CHILD_OF" if "child_of" in said else "FOLLOWS_FROM"
+    types = [item.value.string_value for item in link.attributes if item.key == _REF_TYPE]
+    return "CHILD_OF" if "child_of" in types else "FOLLOWS_FROM"
 
 
 def _log(event: Span.Event) -> JsonObject:

@@ -58,22 +58,22 @@ class Matcher:
         self._needles = tuple(needle.encode("utf-8", "replace") for needle in _needles(query))
 
     def may_fit(self, payload: bytes) -> bool:
-        """Tell whether a trace may fit, from its bytes: protobuf holds every text as it is."""
+        """Check whether a trace may fit, from its bytes: protobuf holds every text as it is."""
         return all(needle in payload for needle in self._needles)
 
     def fits(self, payload: bytes, groups: Iterable[ResourceSpans]) -> bool:
-        """Tell whether one span of a trace, *payload* read as *groups*, fits."""
-        told = frozenset(key for key in self._query.tags if key.encode("utf-8", "replace") in payload)
+        """Check whether one span of a trace, *payload* read as *groups*, fits."""
+        mentioned = frozenset(key for key in self._query.tags if key.encode("utf-8", "replace") in payload)
         return any(
-            self._span_fits(_Place(span, scoped.scope, group, told))
+            self._span_fits(_Place(span, scoped.scope, group, mentioned))
             for group in groups
             if not self._service or cut(service_name(group.resource), MAX_NAME_BYTES) == self._service
             for scoped in group.scope_spans
             for span in scoped.spans
         )
 
-    def _span_fits(self, place: _Place) -> bool:
-        query, span = self._query, place.span
+    def _span_fits(self, holder: _Place) -> bool:
+        query, span = self._query, holder.span
         start_ns = span.start_time_unix_nano
         duration_ns = max(0, span.end_time_unix_nano - start_ns)
         return (
@@ -81,7 +81,7 @@ class Matcher:
             and duration_ns >= query.min_duration_ns
             and (query.max_duration_ns is None or duration_ns <= query.max_duration_ns)
             and (not self._operation or cut(span.name, MAX_NAME_BYTES) == self._operation)
-            and all(any(_reads(value, wanted) for value in _values(key, place)) for key, wanted in query.tags.items())
+            and all(any(_reads(value, wanted) for value in _values(key, holder)) for key, wanted in query.tags.items())
         )
 
 
@@ -97,21 +97,21 @@ def _needles(query: TraceQuery) -> Iterator[str]:
             yield wanted
 
 
-def _values(key: str, place: _Place) -> Iterator[object]:
-    """Give what a tag is in a span, its process and its logs."""
-    if key in OWN and (own := OWN[key](place.span, place.scope)):
+def _values(key: str, holder: _Place) -> Iterator[object]:
+    """Return what a tag is in a span, its process and its logs."""
+    if key in OWN and (own := OWN[key](holder.span, holder.scope)):
         yield own
-    if key in place.told:
-        yield from _named(key, place.span.attributes)
+    if key in holder.told:
+        yield from _find_values(key, holder.span.attributes)
         if key != "service.name":  # Jaeger keeps it apart
-            yield from _named(key, place.group.resource.attributes)
-        for event in place.span.events:
-            yield from _named(key, event.attributes)
+            yield from _find_values(key, holder.group.resource.attributes)
+        for event in holder.span.events:
+            yield from _find_values(key, event.attributes)
     if key == _EVENT:
-        yield from (event.name for event in place.span.events)
+        yield from (event.name for event in holder.span.events)
 
 
-def _named(key: str, attributes: Iterable[KeyValue]) -> Iterator[object]:
+def _find_values(key: str, attributes: Iterable[KeyValue]) -> Iterator[object]:
     return (tag["value"] for tag in tags_of([item for item in attributes if item.key == key]))
 
 

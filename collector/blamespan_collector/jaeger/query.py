@@ -107,7 +107,7 @@ def find_query(given: Parameters) -> TraceQuery:
     times = _v3("start_time_min"), _v3("start_time_max")
     if not all(_first(given, *names) for names in times):
         raise QueryRefused("query.start_time_min and query.start_time_max are required, as 2026-01-31T12:00:00Z")
-    since_ns, until_ns = (_moment(value, name) for name, value in (_first_named(given, names) for names in times))
+    since_ns, until_ns = (_moment(value, name) for name, value in (_first_of(given, names) for names in times))
     return TraceQuery(
         since_ns,
         until_ns,
@@ -141,52 +141,52 @@ def dependencies_query(given: Parameters) -> tuple[int, int]:
     return since_ns, until_ns
 
 
-def read_trace_id(said: str) -> str:
+def read_trace_id(text: str) -> str:
     """Read a trace id of up to 32 hex digits, and write it with 32.
 
     Raises:
         QueryRefused: if it is none.
     """
-    if _TRACE_ID.fullmatch(said) is None:
-        raise QueryRefused(f"cannot parse trace id: expected 1 to 32 hex digits, got {said[:64]!r}")
-    return said.lower().zfill(32)
+    if _TRACE_ID.fullmatch(text) is None:
+        raise QueryRefused(f"cannot parse trace id: expected 1 to 32 hex digits, got {text[:64]!r}")
+    return text.lower().zfill(32)
 
 
-def read_duration(said: str, name: str) -> int:
+def read_duration(text: str, name: str) -> int:
     """Read a duration as Go writes them, `1h15m30.918s`, into nanoseconds.
 
     Raises:
         QueryRefused: if it is none.
     """
-    parts = _AMOUNT.findall(said) if len(said) <= 100 else []
-    if not parts or "".join(amount + unit for amount, unit in parts) != said:
-        if said == "0":
+    parts = _AMOUNT.findall(text) if len(text) <= 100 else []
+    if not parts or "".join(amount + unit for amount, unit in parts) != text:
+        if text == "0":
             return 0
         raise QueryRefused(f"unable to parse param '{name}': expected a duration such as 1.2s, 100ms or 500us, "
-                           f"got {said[:64]!r}")  # fmt: skip
+                           f"got {text[:64]!r}")  # fmt: skip
     return int(sum(Decimal(amount) * _UNIT_NS[unit] for amount, unit in parts))
 
 
 def _first(given: Parameters, *names: str) -> str:
-    return _first_named(given, names)[1]
+    return _first_of(given, names)[1]
 
 
-def _first_named(given: Parameters, names: Sequence[str]) -> tuple[str, str]:
+def _first_of(given: Parameters, names: Sequence[str]) -> tuple[str, str]:
     """Return which of *names* has a value, and the value; the first name and an empty text where none has."""
     return next(((name, given[name][0]) for name in names if any(given.get(name, ())[:1])), (names[0], ""))
 
 
 def _limit(given: Parameters, names: Sequence[str]) -> int:
-    name, said = _first_named(given, names)
-    if not said:
+    name, text = _first_of(given, names)
+    if not text:
         return _DEFAULT_TRACES
-    if _WHOLE.fullmatch(said) is None or int(said) < 1:
-        raise QueryRefused(f"unable to parse param '{name}': expected a whole number above 0, got {said[:64]!r}")
-    return min(int(said), MAX_TRACES)
+    if _WHOLE.fullmatch(text) is None or int(text) < 1:
+        raise QueryRefused(f"unable to parse param '{name}': expected a whole number above 0, got {text[:64]!r}")
+    return min(int(text), MAX_TRACES)
 
 
 def _durations(given: Parameters, least: Sequence[str], most: Sequence[str]) -> tuple[int, int | None]:
-    (min_name, shortest), (max_name, longest) = _first_named(given, least), _first_named(given, most)
+    (min_name, shortest), (max_name, longest) = _first_of(given, least), _first_of(given, most)
     min_ns = read_duration(shortest, min_name) if shortest else 0
     max_ns = read_duration(longest, max_name) if longest else None
     if max_ns is not None and max_ns < min_ns:
@@ -195,43 +195,43 @@ def _durations(given: Parameters, least: Sequence[str], most: Sequence[str]) -> 
 
 
 def _microseconds(given: Parameters, name: str, default_ns: int) -> int:
-    said = _first(given, name)
-    if not said:
+    text = _first(given, name)
+    if not text:
         return default_ns
-    if _WHOLE.fullmatch(said) is None:
-        raise QueryRefused(f"unable to parse param '{name}': expected Unix time in microseconds, got {said[:64]!r}")
-    return int(said) * _NS_PER_US
+    if _WHOLE.fullmatch(text) is None:
+        raise QueryRefused(f"unable to parse param '{name}': expected Unix time in microseconds, got {text[:64]!r}")
+    return int(text) * _NS_PER_US
 
 
 def _lookback_ns(given: Parameters) -> int:
     """Read `lookback`, which Jaeger's UI sends beside `start`; as there a word such as `custom` says nothing."""
-    said = _first(given, "lookback")
-    return read_duration(said, "lookback") if said[:1].isdigit() else _DEFAULT_LOOKBACK_NS
+    text = _first(given, "lookback")
+    return read_duration(text, "lookback") if text[:1].isdigit() else _DEFAULT_LOOKBACK_NS
 
 
 def _search_tags(given: Parameters) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for said in given.get("tag", ()):
-        key, colon, value = said.partition(":")
+    tags: dict[str, str] = {}
+    for tag in given.get("tag", ()):
+        key, colon, value = tag.partition(":")
         if not colon or not key:
-            raise QueryRefused(f"malformed 'tag' parameter, expecting key:value, received: {said[:64]!r}")
-        found[key] = value
-    for said in given.get("tags", ()):
-        found |= _json_tags(said, "tags")
-    return _few(found)
+            raise QueryRefused(f"malformed 'tag' parameter, expecting key:value, received: {tag[:64]!r}")
+        tags[key] = value
+    for tag in given.get("tags", ()):
+        tags |= _json_tags(tag, "tags")
+    return _few(tags)
 
 
-def _json_tags(said: str, name: str) -> dict[str, str]:
-    if not said:
+def _json_tags(text: str, name: str) -> dict[str, str]:
+    if not text:
         return {}
     try:
-        read = json.loads(said)
+        read = json.loads(text)
     except (ValueError, RecursionError):
         read = None
     if not isinstance(read, dict) or not all(isinstance(value, str) for value in read.values()):
         raise QueryRefused(
             f"malformed '{name}' parameter, cannot unmarshal JSON: expected an object of texts such as "
-            f'{{"error":"true"}}, got {said[:64]!r}'
+            f'{{"error":"true"}}, got {text[:64]!r}'
         )
     return _few(read)
 
@@ -242,16 +242,16 @@ def _few(tags: dict[str, str]) -> dict[str, str]:
     return tags
 
 
-def _moment(said: str, name: str) -> int:
+def _moment(text: str, name: str) -> int:
     """Read RFC 3339 into Unix nanoseconds, all digits of a fraction that count."""
-    found = _RFC3339.fullmatch(said)
+    match = _RFC3339.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        zone = "+00:00" if found[4] in "Zz" else found[4]
-        whole = datetime.fromisoformat(f"{found[1]}T{found[2]}{zone}") - _EPOCH
+        zone = "+00:00" if match[4] in "Zz" else match[4]
+        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}") - _EPOCH
     except (ValueError, OverflowError):
         raise QueryRefused(
-            f"malformed parameter {name}: expected a time such as 2026-01-31T12:00:00.5Z, got {said[:64]!r}"
+            f"malformed parameter {name}: expected a time such as 2026-01-31T12:00:00.5Z, got {text[:64]!r}"
         ) from None
-    return whole // timedelta(seconds=1) * 10**9 + int((found[3] or "")[:9].ljust(9, "0"))
+    return whole // timedelta(seconds=1) * 10**9 + int((match[3] or "")[:9].ljust(9, "0"))

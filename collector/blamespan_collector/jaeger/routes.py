@@ -71,7 +71,7 @@ def jaeger_routes(store: RunStore, now_ns: Callable[[], int] = time.time_ns) -> 
     return [
         Mount("/api/v3", app=_application(v3, _error_v3)),
         Mount("/api", app=_application(v1, _error)),
-        *(_route(f"{path}{{rest:path}}", _not_answered) for path in _NOT_ANSWERED),
+        *(_route(f"{path}{{rest:path}}", _answer_not_found) for path in _NOT_ANSWERED),
     ]
 
 
@@ -85,39 +85,41 @@ class _Api:
 
     def services(self, _: Request) -> Response:
         """List services."""
-        return _listed(_services(self._store))
+        return _list_response(_services(self._store))
 
     def operation_names(self, request: Request) -> Response:
         """List the names of a service's operations."""
-        found = _operations(self._store, request.path_params["service"])
-        return _listed(list(dict.fromkeys(operation["name"] for operation in found)))
+        operations = _operations(self._store, request.path_params["service"])
+        return _list_response(list(dict.fromkeys(operation["name"] for operation in operations)))
 
     def operations(self, request: Request) -> Response:
         """List a service's operations with their kinds."""
         given = request.query_params
-        return _listed(_operations(self._store, given.get("service", ""), given.get("spanKind", "")))
+        return _list_response(_operations(self._store, given.get("service", ""), given.get("spanKind", "")))
 
     def traces(self, request: Request) -> Response:
         """Search, or give traces by their ids."""
         given = _parameters(request)
-        ids = [read_trace_id(said) for said in given.get("traceID", ())]
+        ids = [read_trace_id(text) for text in given.get("traceID", ())]
         if len(ids) > MAX_TRACES:
             raise QueryRefused(f"expected {MAX_TRACES} 'traceID' at most, got {len(ids)}")
         query = None if ids else search_query(given, self._now_ns())
         with self._searcher.place():
-            found = self._searcher.by_ids(ids) if query is None else self._searcher.find(query)
-            errors: list[JsonObject] = [{"msg": _NOT_FOUND, "traceID": trace_id_text(one)} for one in found.missing]
-            errors += [{"msg": found.cut}] if found.cut else []
-            return _answer(_structured(_ui_traces(found), errors=errors))
+            answer = self._searcher.by_ids(ids) if query is None else self._searcher.find(query)
+            errors: list[JsonObject] = [
+                {"msg": _NOT_FOUND, "traceID": trace_id_text(missing_id)} for missing_id in answer.missing
+            ]
+            errors += [{"msg": answer.cut}] if answer.cut else []
+            return _answer(_to_document(_ui_traces(answer), errors=errors))
 
     def trace(self, request: Request) -> Response:
-        """Give one trace."""
+        """Return one trace."""
         trace_id = read_trace_id(request.path_params["trace_id"])
         with self._searcher.place():
-            found = self._searcher.by_ids([trace_id])
-            if not found.traces:
+            answer = self._searcher.by_ids([trace_id])
+            if not answer.traces:
                 raise HTTPException(404, _NOT_FOUND)
-            return _answer(_structured(_ui_traces(found)))
+            return _answer(_to_document(_ui_traces(answer)))
 
     def dependencies(self, request: Request) -> Response:
         """Count which service called which."""
@@ -125,7 +127,7 @@ class _Api:
         since_ms = until_ms - _milliseconds(request, "lookback", _DAY_MS)
         with self._searcher.place():
             calls = self._searcher.calls(since_ms * _NS_PER_MS, until_ms * _NS_PER_MS)
-        return _answer(_structured(_links(calls), errors=[{"msg": calls.cut}] if calls.cut else []))
+        return _answer(_to_document(_links(calls), errors=[{"msg": calls.cut}] if calls.cut else []))
 
 
 class _ApiV3:
@@ -152,7 +154,7 @@ class _ApiV3:
             return _result(self._searcher.find(query), "No traces found")
 
     def trace(self, request: Request) -> Response:
-        """Give one trace."""
+        """Return one trace."""
         trace_id = read_trace_id(request.path_params["trace_id"])
         with self._searcher.place():
             return _result(self._searcher.by_ids([trace_id]), _NOT_FOUND)
@@ -189,8 +191,8 @@ def _operations(store: RunStore, service: str, kind: str = "") -> list[dict[str,
     return [operation for operation in named if not kind or operation["spanKind"] == kind]
 
 
-def _ui_traces(found: Found) -> list[JsonObject]:
-    return [ui_trace(groups) for groups in found.traces]
+def _ui_traces(answer: Found) -> list[JsonObject]:
+    return [ui_trace(groups) for groups in answer.traces]
 
 
 def _parameters(request: Request) -> Parameters:
@@ -198,32 +200,32 @@ def _parameters(request: Request) -> Parameters:
 
 
 def _milliseconds(request: Request, name: str, default: int) -> int:
-    said = request.query_params.get(name) or str(default)
-    if not (said.isascii() and said.isdigit() and len(said) < 16):
-        raise QueryRefused(f"unable to parse param '{name}': expected milliseconds, got {said[:64]!r}")
-    return int(said)
+    text = request.query_params.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise QueryRefused(f"unable to parse param '{name}': expected milliseconds, got {text[:64]!r}")
+    return int(text)
 
 
-def _structured(
+def _to_document(
     data: Sequence[object] | None, *, total: int = 0, errors: Sequence[JsonObject] | None = None
 ) -> JsonObject:
     return {"data": data, "total": total, "limit": 0, "offset": 0, "errors": errors or None}
 
 
-def _listed(data: Sequence[object]) -> Response:
-    return _answer(_structured(data, total=len(data)))
+def _list_response(data: Sequence[object]) -> Response:
+    return _answer(_to_document(data, total=len(data)))
 
 
-def _result(found: Found, if_none: str) -> Response:
+def _result(answer: Found, if_none: str) -> Response:
     """Answer spans as v3 does."""
-    if not found.traces:
-        raise HTTPException(404, f"{if_none}: {found.cut}" if found.cut else if_none)
-    request = ExportTraceServiceRequest(resource_spans=[group for groups in found.traces for group in groups])
-    return _warning_of(found.cut, _answer({"result": request_to_document(request)}))
+    if not answer.traces:
+        raise HTTPException(404, f"{if_none}: {answer.cut}" if answer.cut else if_none)
+    request = ExportTraceServiceRequest(resource_spans=[group for groups in answer.traces for group in groups])
+    return _warning_of(answer.cut, _answer({"result": request_to_document(request)}))
 
 
 def _warning_of(cut: str, answer: Response) -> Response:
-    """Say in a header why there may be more, where there may be."""
+    """Write into a header why there may be more, where there may be."""
     if cut:
         answer.headers["Warning"] = f'299 - "{cut}"'
     return answer
@@ -234,10 +236,10 @@ def _answer(document: object, status_code: int = 200) -> Response:
 
 
 def _error(status_code: int, message: str) -> Response:
-    return _answer(_structured(None, errors=[{"code": status_code, "msg": message}]), status_code)
+    return _answer(_to_document(None, errors=[{"code": status_code, "msg": message}]), status_code)
 
 
-def _not_answered(_: Request) -> Response:
+def _answer_not_found(_: Request) -> Response:
     return _error(404, "Not Found")
 
 

@@ -133,7 +133,7 @@ class Searcher:
         Raises:
             StoreError: if the store cannot be read.
         """
-        found: list[Trace] = []
+        traces: list[Trace] = []
         missing: list[str] = []
         limits = _Limits(self._clock)
         for trace_id in dict.fromkeys(trace_ids):
@@ -145,8 +145,8 @@ class Searcher:
                 continue
             payload = b"".join(stored.payloads)
             limits.answered_bytes += len(payload)
-            found.append(without_repeats(groups_of(payload)))
-        return Found(tuple(found), tuple(missing), limits.passed)
+            traces.append(without_repeats(groups_of(payload)))
+        return Found(tuple(traces), tuple(missing), limits.passed)
 
     def calls(self, since_ns: int, until_ns: int) -> Calls:
         """Count the calls between services of the traces that were under way in between.
@@ -218,7 +218,7 @@ def _rough(query: TraceQuery) -> RunQuery:
 
 
 def _calls(groups: Trace) -> Iterator[tuple[str, str]]:
-    """Give caller and called of each span whose parent is another service's."""
+    """Return caller and called of each span whose parent is another service's."""
     spans = [
         (span, name)
         for group in groups

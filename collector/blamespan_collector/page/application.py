@@ -70,7 +70,7 @@ def page_application(
     return Starlette(
         routes=[*own, *labelling.routes, *routes],
         middleware=[Middleware(Guarded, address=address, hosts=tuple(hosts))],
-        exception_handlers={HTTPException: _refused, ConfigError: _misused, StoreError: _unavailable},
+        exception_handlers={HTTPException: _answer_http_error, ConfigError: _answer_misuse, StoreError: _unavailable},
     )
 
 
@@ -87,11 +87,11 @@ class _Page:
     def runs(self, request: Request) -> Response:
         """List runs."""
         wanted = _Wanted(request)
-        found = self._store.search(wanted.query(_PAGE_RUNS + 1))
-        older = found[_PAGE_RUNS - 1].place if len(found) > _PAGE_RUNS else None
+        summaries = self._store.search(wanted.query(_PAGE_RUNS + 1))
+        older = summaries[_PAGE_RUNS - 1].place if len(summaries) > _PAGE_RUNS else None
         return _html(
             "runs.html",
-            runs=found[:_PAGE_RUNS],
+            runs=summaries[:_PAGE_RUNS],
             wanted=wanted.fields,
             is_filtered=any(wanted.fields.values()),
             older=None if older is None else str(request.url.include_query_params(after=older).query),
@@ -104,7 +104,7 @@ class _Page:
 
     def run(self, request: Request) -> Response:
         """Show one trace."""
-        summary, view = self._viewed(request.path_params["trace_id"], checks_all="contracts" in request.query_params)
+        summary, view = self._view_of(request.path_params["trace_id"], checks_all="contracts" in request.query_params)
         given = request.query_params.get("from")
         first = None if given is None else _step(given)
         by = request.query_params.get("by", "")[:MAX_NAME_CHARS]
@@ -121,20 +121,20 @@ class _Page:
             earlier=[(trace_id, self._store.run(trace_id) is not None) for trace_id in view.earlier],
         )
 
-    def _viewed(self, trace_id: str, *, checks_all: bool) -> tuple[RunSummary, TraceView]:
-        """Give a trace, laid out; the one that was asked for last only once, unless more of it came meanwhile."""
+    def _view_of(self, trace_id: str, *, checks_all: bool) -> tuple[RunSummary, TraceView]:
+        """Return a trace, laid out; the one that was asked for last only once, unless more of it came meanwhile."""
         summary = self._store.summary(trace_id)
         last = self._last_view  # another thread may replace it
         if summary is not None and last is not None and last[0] == (summary, checks_all):
             return summary, last[1]
-        stored = self._stored(trace_id)
+        stored = self._load_run(trace_id)
         view = trace_view(stored.spans, checks_all=checks_all)
         self._last_view = (stored.summary, checks_all), view
         return stored.summary, view
 
     def document(self, request: Request) -> Response:
-        """Give a trace as OTLP-JSON."""
-        stored = self._stored(request.path_params["trace_id"])
+        """Return a trace as OTLP-JSON."""
+        stored = self._load_run(request.path_params["trace_id"])
         document = request_to_document(ExportTraceServiceRequest.FromString(b"".join(stored.payloads)))
         return Response(json.dumps(document, ensure_ascii=True), media_type="application/json")
 
@@ -145,25 +145,25 @@ class _Page:
             raise HTTPException(
                 400, f"Expected two runs to compare, got {len(chosen)}. Choose two in the list of runs."
             )
-        views = [self._first_run(trace_view(self._stored(trace_id).spans)) for trace_id in chosen]
+        views = [self._first_run(trace_view(self._load_run(trace_id).spans)) for trace_id in chosen]
         left, right = views
         return _html("compare.html", comparison=compare(left, right), most=_PAGE_STEPS)
 
     def _goes_on_in(self, trace_id: str) -> list[str]:
         """List the stored traces with a run that goes on from one of this trace, the first to start first."""
         named = self._store.search(RunQuery(text=trace_id, limit=_MOST_PARTS))
-        views = [trace_view(self._store.spans_of(one.trace_id)) for one in named if one.trace_id != trace_id]
+        views = [trace_view(self._store.spans_of(other.trace_id)) for other in named if other.trace_id != trace_id]
         return [view.trace_id for view in reversed(views) if trace_id in view.earlier]
 
-    def _stored(self, trace_id: str) -> StoredRun:
-        found = self._store.run(trace_id)
-        if found is None or not found.spans:
+    def _load_run(self, trace_id: str) -> StoredRun:
+        run = self._store.run(trace_id)
+        if run is None or not run.spans:
             raise HTTPException(
                 404,
                 f"No run {trace_id[:64]!r} is stored. It may have been let go: --store-max-age-s and "
                 "--store-max-bytes say how long runs are kept. Or it is still under way: it comes when it has ended.",
             )
-        return found
+        return run
 
     @staticmethod
     def _first_run(view: TraceView) -> Any:
@@ -195,7 +195,9 @@ class _Wanted:
     def query(self, limit: int) -> RunQuery:
         """Make the store's question of it."""
         fields = self.fields
-        outcome: Outcome | None = next((one for one in get_args(Outcome) if one == fields["outcome"]), None)
+        outcome: Outcome | None = next(
+            (known_outcome for known_outcome in get_args(Outcome) if known_outcome == fields["outcome"]), None
+        )
         return RunQuery(
             text=fields["text"],
             outcome=outcome,
@@ -230,13 +232,13 @@ def _static(request: Request) -> Response:
     return Response(asset(name), media_type=ASSETS[name], headers={"Cache-Control": "no-cache"})
 
 
-def _refused(_: Request, error: Exception) -> Response:
+def _answer_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title = "Not here" if error.status_code == 404 else "Not understood"
     return _html("message.html", error.status_code, title=title, message=error.detail)
 
 
-def _misused(_: Request, error: Exception) -> Response:
+def _answer_misuse(_: Request, error: Exception) -> Response:
     return _html("message.html", 400, title="Not understood", message=str(error))
 
 
@@ -248,7 +250,7 @@ def _html(template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(render(template, **values), status_code)
 
 
-def _step(said: str) -> int:
-    if not (said.isascii() and said.isdigit() and len(said) < 9):
-        raise HTTPException(400, f"Expected the index of a step to show from, got {said[:64]!r}. Leave it out.")
-    return int(said)
+def _step(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9):
+        raise HTTPException(400, f"Expected the index of a step to show from, got {text[:64]!r}. Leave it out.")
+    return int(text)

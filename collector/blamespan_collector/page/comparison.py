@@ -80,7 +80,7 @@ def _keys(steps: tuple[StepView, ...]) -> list[tuple[str, str, int, int]]:
     times: Counter[tuple[str, str, int]] = Counter()
     keys: list[tuple[str, str, int, int]] = []
     for step in steps:
-        said = (step.step.agent, step.step.kind, hash(step.step.content))
-        times[said] += 1
-        keys.append((*said, times[said]))
+        key = (step.step.agent, step.step.kind, hash(step.step.content))
+        times[key] += 1
+        keys.append((*key, times[key]))
     return keys

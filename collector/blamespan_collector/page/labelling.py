@@ -135,7 +135,7 @@ class Labelling:
 
     def _keep(self, trace_id: str, form: Mapping[str, str]) -> str:
         trace, verdict = self._run(trace_id, form)
-        answer = next((one for one in _ANSWERS if one == form.get("answer")), None)
+        answer = next((known_answer for known_answer in _ANSWERS if known_answer == form.get("answer")), None)
         if answer is None:
             raise HTTPException(400, "Choose what you say of the run, then keep it.")
         step, modes = _step_and_modes(answer, form, verdict)
@@ -169,8 +169,8 @@ class Labelling:
         raise HTTPException(409, "More spans of this run have come meanwhile. Open it and label it again.")
 
     def _token(self, trace_id: str, first_span_id: str) -> str:
-        said = f"{trace_id} {first_span_id}".encode("utf-8", "replace")
-        return hmac.new(self._secret, said, hashlib.sha256).hexdigest()
+        content = f"{trace_id} {first_span_id}".encode("utf-8", "replace")
+        return hmac.new(self._secret, content, hashlib.sha256).hexdigest()
 
     def _labels(self) -> Mapping[str, Sequence[PersonLabel]]:
         """Read the labels, again when the file has changed."""
@@ -193,8 +193,8 @@ def _step_and_modes(
     if answer == "agrees":
         if verdict is None or verdict.decisive_step is None:
             raise HTTPException(400, "There is no verdict to agree with. Name the step that decided the failure.")
-        said = said_by(verdict)
-        return verdict.decisive_step, [mode(said.mode)] if said.mode else []
+        stated = said_by(verdict)
+        return verdict.decisive_step, [mode(stated.mode)] if stated.mode else []
     if answer != "corrects":
         return None, []
     typed, named = form.get("step", "").strip(), form.get("mode", "")
@@ -206,18 +206,18 @@ def _step_and_modes(
 def _fields(body: bytes) -> dict[str, str]:
     """Read a form; of a field that comes twice the last counts."""
     try:
-        found = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
+        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
     except (UnicodeDecodeError, ValueError) as error:
         raise HTTPException(400, "Expected a form as a browser sends it. Open the run and label it there.") from error
-    return {name: values[-1] for name, values in found.items()}
+    return {name: values[-1] for name, values in fields.items()}
 
 
 def _row(label: PersonLabel) -> tuple[str, str, str, str]:
     named = label.decisive
-    said = _ANSWERS[label.answer].rstrip(":")
+    answer = _ANSWERS[label.answer].rstrip(":")
     if named is not None and label.answer == "corrects":
-        said = f"step {named.step}, {named.agent}{': ' if named.modes else ''}{_names(named.modes)}"
-    return clean(label.by), label.at, clean(said), clean(label.comment)
+        answer = f"step {named.step}, {named.agent}{': ' if named.modes else ''}{_names(named.modes)}"
+    return clean(label.by), label.at, clean(answer), clean(label.comment)
 
 
 def _names(modes: Sequence[str]) -> str:

@@ -91,15 +91,15 @@ def lanes_of(view: RunView, first: int = 0, most: int = MOST_STEPS) -> Lanes:
         All steps of a run of up to `MOST_STEPS`. Of a longer one those that are shown, or, where all are, those around
         the decisive one; and an overview of all of them.
     """
-    start, stop = _drawn(view, first, most)
+    start, stop = _choose_range(view, first, most)
     steps = view.steps[start:stop]
     agents = list(dict.fromkeys(step.agent for step in steps))
     lanes = agents if len(agents) <= _MOST_LANES else [*agents[: _MOST_LANES - 1], _OTHERS]
     row = {agent: min(number, len(lanes) - 1) for number, agent in enumerate(agents)}
     width = max(_NARROWEST, min(_WIDEST, _WIDTH // max(1, len(steps))))
     cells = tuple(
-        Cell(step, place * width + width // 2, _TOP + row[step.agent] * _LANE_HEIGHT + _LANE_HEIGHT // 2)
-        for place, step in enumerate(steps)
+        Cell(step, index * width + width // 2, _TOP + row[step.agent] * _LANE_HEIGHT + _LANE_HEIGHT // 2)
+        for index, step in enumerate(steps)
     )
     every = 1 if len(steps) <= 30 else 5 if len(steps) <= 200 else 10
     return Lanes(
@@ -111,7 +111,7 @@ def lanes_of(view: RunView, first: int = 0, most: int = MOST_STEPS) -> Lanes:
             for before in cell.step.step.inputs[-_MOST_INPUTS:]
             if before >= start
         ),
-        marks=tuple((start + place, cells[place].x) for place in range(0, len(steps), every)),
+        marks=tuple((start + index, cells[index].x) for index in range(0, len(steps), every)),
         width=max(1, len(steps)) * width,
         height=_TOP + len(lanes) * _LANE_HEIGHT + 8,
         first=start,
@@ -120,7 +120,7 @@ def lanes_of(view: RunView, first: int = 0, most: int = MOST_STEPS) -> Lanes:
     )
 
 
-def _drawn(view: RunView, first: int, most: int) -> tuple[int, int]:
+def _choose_range(view: RunView, first: int, most: int) -> tuple[int, int]:
     """Choose the steps that are drawn: from which index on, and before which."""
     if len(view.steps) <= MOST_STEPS:
         return 0, len(view.steps)

@@ -80,13 +80,13 @@ class _Renderer(RendererHTML):
         return str(super().render(tokens, options, env))
 
     def text(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-        return self._escaped(tokens[index].content)
+        return self._escape(tokens[index].content)
 
     def code_inline(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-        return f"<code>{self._escaped(tokens[index].content)}</code>"
+        return f"<code>{self._escape(tokens[index].content)}</code>"
 
     def code_block(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-        return f"<pre><code>{self._escaped(tokens[index].content)}</code></pre>\n"
+        return f"<pre><code>{self._escape(tokens[index].content)}</code></pre>\n"
 
     def fence(self, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
         return self.code_block(tokens, index, options, env)
@@ -104,9 +104,9 @@ class _Renderer(RendererHTML):
         return self._emphasis(tokens[index], "</strong>")
 
     def _emphasis(self, token: Token, tag: str) -> str:
-        return self._escaped(token.markup) if "_" in token.markup else tag
+        return self._escape(token.markup) if "_" in token.markup else tag
 
-    def _escaped(self, text: str) -> str:
+    def _escape(self, text: str) -> str:
         written = ""
         for part in _MARKS.split(text):
             if part in (_BEGIN, _END):

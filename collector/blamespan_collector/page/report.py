@@ -69,7 +69,7 @@ def report(paths: tuple[Path, ...], out: Path, format_name: str | None, tracer_n
     runs, refused = _read(paths, format_name)
     if not runs:
         raise UnreadableInput(f"{', '.join(map(str, paths))}: expected recorded runs, got none. Check the path")
-    shown = _reported(runs[:most], tracer_name)
+    shown = _make_reports(runs[:most], tracer_name)
     title = paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
     text = render("report.html", runs=shown, title=title, left_out=len(runs) - len(shown), policy=asset_policy())
     try:
@@ -84,24 +84,24 @@ def report(paths: tuple[Path, ...], out: Path, format_name: str | None, tracer_n
 
 def _read(paths: tuple[Path, ...], format_name: str | None) -> tuple[list[RecordedRun], int]:
     """Read every run; what cannot be read is told and counted."""
-    found: list[RecordedRun] = []
+    runs: list[RecordedRun] = []
     refused = 0
     for item in runs_in(paths, format_name=format_name):
         if isinstance(item, UnreadableInput):
             refused += 1
             notice(item)
         else:
-            found.append(item)
-    return found, refused
+            runs.append(item)
+    return runs, refused
 
 
-def _reported(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
+def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
     verdicts = load_tracer(tracer_name).attribute([run.trace for run in runs])
-    found: list[_Reported] = []
+    reports: list[_Reported] = []
     for number, run, verdict in zip(itertools.count(1), runs, verdicts, strict=False):
         view = view_of(run.trace, verdict, rules_of(run.trace, may_take_long=True), prefix=f"run-{number}-")
-        spans = [span for one in split_runs(emit(run.trace)) for span in annotate(one, verdict)]
+        spans = [span for part in split_runs(emit(run.trace)) for span in annotate(part, verdict)]
         request = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
         document = json.dumps(json.loads(request_to_json(request)), ensure_ascii=True)
-        found.append(_Reported(run.source.rpartition("/")[2], view, Markup(document.translate(_IN_MARKUP))))  # noqa: S704  # escaped
-    return found
+        reports.append(_Reported(run.source.rpartition("/")[2], view, Markup(document.translate(_IN_MARKUP))))  # noqa: S704  # escaped
+    return reports

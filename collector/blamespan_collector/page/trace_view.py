@@ -104,13 +104,13 @@ def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
     )
 
 
-def _view(run: Run, place: int, checks_all: bool) -> RunView:
+def _view(run: Run, index: int, checks_all: bool) -> RunView:
     trace = rebuild_run(run)
     return view_of(
         trace,
         verdict_of(run, trace),
         rules_of(trace, may_take_long=checks_all),
-        prefix=f"run-{place + 1}-" if place else "",
+        prefix=f"run-{index + 1}-" if index else "",
     )
 
 

@@ -133,9 +133,9 @@ class RunView:
     @property
     def rules(self) -> list[tuple[StepView | None, BrokenRule]]:
         """List every rule that is broken or open, with its step; broken ones first."""
-        found: list[tuple[StepView | None, BrokenRule]] = [(None, rule) for rule in self.broken]
-        found += [(step, rule) for step in self.steps for rule in step.rules]
-        return sorted(found, key=lambda item: item[1].outcome != "fail")
+        rules: list[tuple[StepView | None, BrokenRule]] = [(None, rule) for rule in self.broken]
+        rules += [(step, rule) for step in self.steps for rule in step.rules]
+        return sorted(rules, key=lambda item: item[1].outcome != "fail")
 
     def first_shown(self, most: int) -> int:
         """Return the index from which on *most* steps are shown: where the part with the decisive one begins."""
@@ -204,12 +204,12 @@ def _steps(
     for item in verdict.evidence if verdict else ():
         quotes[item.index].append(item.quote)
     highest, room = max(scores, default=0.0), _RUN_CHARS
-    found: list[StepView] = []
+    views: list[StepView] = []
     for step, score in zip(trace.steps, scores, strict=True):
         text = _Text.of(step.content, quotes[step.index], room)
         given = step.input_text[: max(_SHOWN_CHARS, min(_FOLDED_CHARS, room - text.chars))]
         room -= text.chars + len(given)
-        found.append(
+        views.append(
             StepView(
                 step=step,
                 anchor=f"{prefix}step-{step.index}",
@@ -228,7 +228,7 @@ def _steps(
                 rules=tuple(rules.get(step.index, ())),
             )
         )
-    return tuple(found)
+    return tuple(views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,11 +253,11 @@ class _Text:
         if evidence is not None and start > _SHOWN_CHARS - _AROUND_CHARS:
             around = text[start - _AROUND_CHARS : start + _SHOWN_CHARS - _AROUND_CHARS]
             return cls((Passage("… "), *passages(around, quotes), Passage(" …")), every, True, left_out, len(text))
-        shown, folded = _parted(every, _SHOWN_CHARS)
+        shown, folded = _split_at(every, _SHOWN_CHARS)
         return cls(shown, folded, False, left_out, len(text))
 
 
-def _parted(every: Sequence[Passage], at: int) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
+def _split_at(every: Sequence[Passage], at: int) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
     """Part text after *at* characters."""
     before: list[Passage] = []
     after: list[Passage] = []
@@ -275,7 +275,7 @@ def _agents(trace: MessageActionTrace, verdict: Attribution | None) -> tuple[Age
     by_agent: dict[str, list[Step]] = defaultdict(list)
     for step in trace.steps:
         by_agent[step.agent].append(step)
-    found = [
+    views = [
         AgentView(
             name=clean(agent.name),
             role=agent.role,
@@ -287,7 +287,7 @@ def _agents(trace: MessageActionTrace, verdict: Attribution | None) -> tuple[Age
         )
         for agent in trace.agents
     ]
-    return tuple(sorted(found, key=lambda agent: -agent.score))
+    return tuple(sorted(views, key=lambda agent: -agent.score))
 
 
 def _tokens(steps: Iterable[Step]) -> tuple[int, int]:

@@ -23,19 +23,19 @@ _FLAGS = ("is_run", "has_root", "is_partial")
 
 def row_of(summary: RunSummary) -> tuple[Any, ...]:
     """Write a summary as the values of `COLUMNS`."""
-    found = {name: getattr(summary, name) for name in COLUMNS}
-    found["trace_id"] = bytes.fromhex(summary.trace_id)
-    found["agents"] = json.dumps(summary.agents)
-    return tuple(found.values())
+    row = {name: getattr(summary, name) for name in COLUMNS}
+    row["trace_id"] = bytes.fromhex(summary.trace_id)
+    row["agents"] = json.dumps(summary.agents)
+    return tuple(row.values())
 
 
 def summary_of(row: sqlite3.Row) -> RunSummary:
     """Read a summary from a row that has `COLUMNS` and `row`."""
-    found: dict[str, Any] = {name: row[name] for name in COLUMNS}
-    found.update({flag: bool(found[flag]) for flag in _FLAGS})
-    found["trace_id"] = found["trace_id"].hex()
-    found["agents"] = tuple(json.loads(found["agents"]))
-    return RunSummary(**found, place=f"{found['start_ns']}-{row['row']}")
+    fields: dict[str, Any] = {name: row[name] for name in COLUMNS}
+    fields.update({flag: bool(fields[flag]) for flag in _FLAGS})
+    fields["trace_id"] = fields["trace_id"].hex()
+    fields["agents"] = tuple(json.loads(fields["agents"]))
+    return RunSummary(**fields, place=f"{fields['start_ns']}-{row['row']}")
 
 
 def condition(query: RunQuery) -> tuple[str, list[object]]:
@@ -68,7 +68,7 @@ def _parts(query: RunQuery) -> Iterator[tuple[str, tuple[object, ...]]]:
     for word in query.text.replace("\0", " ").lower().split()[:20]:
         yield "instr(words, ?)", (word,)
     if query.after:
-        found = _PLACE.fullmatch(query.after)
-        if found is None:
+        match = _PLACE.fullmatch(query.after)
+        if match is None:
             raise ConfigError(f"expected a place as an earlier answer gave it, got {query.after!r}. Leave it out")
-        yield "(start_ns, row) < (?, ?)", (min(int(found[1]), 2**63 - 1), min(int(found[2]), 2**63 - 1))
+        yield "(start_ns, row) < (?, ?)", (min(int(match[1]), 2**63 - 1), min(int(match[2]), 2**63 - 1))

@@ -49,16 +49,16 @@ class RunStore:
         return [summary_of(row) for row in rows]
 
     def summary(self, trace_id: str) -> RunSummary | None:
-        """Give a trace in a line; None where it is not stored, or no longer. Its id as for `run`."""
+        """Return a trace in a line; None where it is not stored, or no longer. Its id as for `run`."""
         key = _key(trace_id)
         if key is None:
             return None
         with self._reading() as database:
-            found = database.execute(f"SELECT {_SELECTED} FROM traces WHERE trace_id = ?", (key,)).fetchone()  # noqa: S608
-        return None if found is None else summary_of(found)
+            row = database.execute(f"SELECT {_SELECTED} FROM traces WHERE trace_id = ?", (key,)).fetchone()  # noqa: S608
+        return None if row is None else summary_of(row)
 
     def run(self, trace_id: str) -> StoredRun | None:
-        """Give a trace with all its spans; None where it is not stored, or no longer.
+        """Return a trace with all its spans; None where it is not stored, or no longer.
 
         Args:
             trace_id: Hex digits, without regard to case; leading zeros may be left out.
@@ -67,17 +67,15 @@ class RunStore:
         if key is None:
             return None
         with self._reading() as database:
-            found = database.execute(f"SELECT {_SELECTED} FROM traces WHERE trace_id = ?", (key,)).fetchone()  # noqa: S608
-            if found is None:
+            row = database.execute(f"SELECT {_SELECTED} FROM traces WHERE trace_id = ?", (key,)).fetchone()  # noqa: S608
+            if row is None:
                 return None
-            parts = database.execute(
-                "SELECT payload FROM parts WHERE trace = ? ORDER BY row", (found["row"],)
-            ).fetchall()
+            parts = database.execute("SELECT payload FROM parts WHERE trace = ? ORDER BY row", (row["row"],)).fetchall()
         payloads = tuple(zlib.decompress(part["payload"]) for part in parts)
-        return StoredRun(summary_of(found), payloads, _spans(payloads))
+        return StoredRun(summary_of(row), payloads, _spans(payloads))
 
     def payloads(self, query: RunQuery) -> Generator[bytes, None, None]:
-        """Give what the traces that *query* wants hold, the last to start first; its limit does not count.
+        """Return what the traces that *query* wants hold, the last to start first; its limit does not count.
 
         They are read as they are asked for: ask for no more than is needed, and close the iterator.
 
@@ -93,18 +91,18 @@ class RunStore:
                 f"SELECT row FROM traces WHERE {where} ORDER BY start_ns DESC, row DESC",  # noqa: S608
                 values,
             )
-            for found in rows:
-                parts = database.execute("SELECT payload FROM parts WHERE trace = ? ORDER BY row", (found["row"],))
+            for row in rows:
+                parts = database.execute("SELECT payload FROM parts WHERE trace = ? ORDER BY row", (row["row"],))
                 yield b"".join([zlib.decompress(part["payload"]) for part in parts])
 
     def spans_of(self, trace_id: str) -> Sequence[Span]:
-        """Give a trace's spans, also where no agents took part; none where it is not stored."""
-        found = self.run(trace_id)
-        return () if found is None else found.spans
+        """Return a trace's spans, also where no agents took part; none where it is not stored."""
+        run = self.run(trace_id)
+        return () if run is None else run.spans
 
     def services(self) -> list[str]:
         """List the services that made spans, by name."""
-        return self._listed("SELECT DISTINCT service FROM services WHERE service <> '' ORDER BY service")
+        return self._select_names("SELECT DISTINCT service FROM services WHERE service <> '' ORDER BY service")
 
     def operations(self, service: str) -> list[tuple[str, int]]:
         """List a service's span names and kinds (OTLP's numbers), by name."""
@@ -116,7 +114,9 @@ class RunStore:
 
     def agents(self) -> list[str]:
         """List who is blamed for anything, by name."""
-        return self._listed("SELECT DISTINCT blamed_agent FROM traces WHERE blamed_agent <> '' ORDER BY blamed_agent")
+        return self._select_names(
+            "SELECT DISTINCT blamed_agent FROM traces WHERE blamed_agent <> '' ORDER BY blamed_agent"
+        )
 
     def modes(self) -> list[tuple[str, str]]:
         """List the error modes that anybody is blamed for, and their names."""
@@ -126,7 +126,7 @@ class RunStore:
             ).fetchall()
         return [(row["mode"], row["name"]) for row in rows]
 
-    def _listed(self, query: str) -> list[str]:
+    def _select_names(self, query: str) -> list[str]:
         with self._reading() as database:
             return [str(row[0]) for row in database.execute(f"{query} LIMIT ?", (_MOST,))]
 
@@ -156,8 +156,8 @@ def _key(trace_id: str) -> bytes | None:
 
 def _spans(payloads: Sequence[bytes]) -> list[Span]:
     """Read every span once: the first of an id counts, as everywhere."""
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     for payload in payloads:
         for _, span in read_what_can_be(payload):
-            found.setdefault(span.span_id, span)
-    return list(found.values())
+            spans.setdefault(span.span_id, span)
+    return list(spans.values())

@@ -114,7 +114,7 @@ class RunWriter:
             except sqlite3.OperationalError as error:
                 if is_last or not is_full(error):
                     raise
-                self._make_room(3 * sum(len(one.data) for raw, _ in parts for one in raw))
+                self._make_room(3 * sum(len(span.data) for raw, _ in parts for span in raw))
 
     def prune(self) -> int:
         """Let go of what is too old or too much, and give the disk back some of it; tells how many traces went.
@@ -169,15 +169,15 @@ class RunWriter:
     def _add(self, payload: bytes, spans: Sequence[Span]) -> None:
         digest = hashlib.blake2b(payload, digest_size=8).digest()
         summary = summarize(spans)
-        found = self._database.execute(
+        stored = self._database.execute(
             f"SELECT row, {', '.join(COLUMNS)}, EXISTS (SELECT 1 FROM parts WHERE trace = traces.row AND digest = ?) "  # noqa: S608
             "AS is_known FROM traces WHERE trace_id = ?",
             (digest, bytes.fromhex(summary.trace_id)),
         ).fetchone()
-        if found is not None:
-            if found["is_known"]:
+        if stored is not None:
+            if stored["is_known"]:
                 return
-            summary = merged(summary_of(found), summary)
+            summary = merged(summary_of(stored), summary)
         [row] = self._database.execute(_INSERT, (*row_of(summary), self._now_ns())).fetchone()
         self._database.execute(
             "INSERT INTO parts (trace, digest, spans, payload) VALUES (?, ?, ?, ?)",
@@ -189,7 +189,7 @@ class RunWriter:
         # OTLP's kinds begin with "unspecified", ours with INTERNAL
         seen = {(service_of(span), cut(span.name, _MAX_NAME_BYTES), span.kind.value + 1) for span in spans}
         services = {service for service, _, _ in seen}
-        self._database.executemany("INSERT OR IGNORE INTO services VALUES (?, ?)", [(row, one) for one in services])
+        self._database.executemany("INSERT OR IGNORE INTO services VALUES (?, ?)", [(row, name) for name in services])
         counted = {
             service: self._database.execute("SELECT count(*) FROM operations WHERE service = ?", (service,)).fetchone()[
                 0
@@ -199,7 +199,7 @@ class RunWriter:
         self._database.executemany(
             "INSERT INTO operations VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "latest_ns = max(latest_ns, excluded.latest_ns)",
-            [(*one, self._now_ns()) for one in seen if counted[one[0]] < _MOST_OPERATIONS],
+            [(*name, self._now_ns()) for name in seen if counted[name[0]] < _MOST_OPERATIONS],
         )
 
     def _used_bytes(self) -> int:
@@ -212,9 +212,9 @@ class RunWriter:
 
 def _by_trace(payload: bytes) -> list[tuple[list[RawSpan], list[Span]]]:
     """Part a request into its traces, first come first; spans as they came, and as read."""
-    found: dict[str, tuple[list[RawSpan], list[Span]]] = {}
+    parts: dict[str, tuple[list[RawSpan], list[Span]]] = {}
     for raw, span in read_what_can_be(payload):
-        of_trace = found.setdefault(span.trace_id, ([], []))
+        of_trace = parts.setdefault(span.trace_id, ([], []))
         of_trace[0].append(raw)
         of_trace[1].append(span)
-    return list(found.values())
+    return list(parts.values())

@@ -111,7 +111,7 @@ def open_to_write(
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.DatabaseError):
-            raise _told(error, path) from error
+            raise _open_error(error, path) from error
         raise
     return connection
 
@@ -133,7 +133,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.DatabaseError):
-            raise _told(error, path) from error
+            raise _open_error(error, path) from error
         raise
     if version != VERSION:
         connection.close()
@@ -197,7 +197,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     return mark.version
 
 
-def _told(error: sqlite3.DatabaseError, path: Path) -> StoreError:
+def _open_error(error: sqlite3.DatabaseError, path: Path) -> StoreError:
     if isinstance(error, sqlite3.OperationalError):  # most likely a full disk, or no permission
         return StoreUnavailable(f"cannot open the store of runs {str(path)!r} now: {error}")
     return StoreMismatch(

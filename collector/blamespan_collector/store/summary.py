@@ -30,7 +30,7 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
     root = _root(own)
     named = root or spans[0]
     verdict = _verdict(spans)
-    found = RunSummary(
+    summary = RunSummary(
         trace_id=spans[0].trace_id,
         start_ns=min(_time(span.start_ns) for span in spans),
         end_ns=max(_time(max(span.start_ns, span.end_ns)) for span in spans),
@@ -45,10 +45,10 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
         is_run=bool(steps) or verdict is not None,
         has_root=root is not None,
     )
-    found = found if verdict is None else _with_verdict(found, verdict)
+    summary = summary if verdict is None else _with_verdict(summary, verdict)
     evidence = " ".join([quote for span in own if (quote := span.text(words.EVIDENCE))])
     earlier = " ".join([link.trace_id for link in root.links if words.LINK_RELATION in link.attributes] if root else [])
-    return replace(found, words=_words(found, f"{evidence} {earlier}".rstrip()))
+    return replace(summary, words=_words(summary, f"{evidence} {earlier}".rstrip()))
 
 
 def merged(before: RunSummary, more: RunSummary) -> RunSummary:
@@ -96,8 +96,8 @@ def _outcome(before: RunSummary, more: RunSummary) -> Outcome:
 
 def service_of(span: Span) -> str:
     """Name the service that made *span*, or give an empty text."""
-    found = span.resource.get("service.name")
-    return cut(found, _MAX_TEXT_BYTES) if isinstance(found, str) else ""
+    service = span.resource.get("service.name")
+    return cut(service, _MAX_TEXT_BYTES) if isinstance(service, str) else ""
 
 
 def _authority(summary: RunSummary) -> tuple[bool, int, float]:
@@ -115,8 +115,8 @@ def _root(spans: Sequence[Span]) -> Span | None:
 
 def _verdict(spans: Sequence[Span]) -> Span | None:
     """Find the span with the summary of the verdict that counts."""
-    said = [span for span in spans if words.TRACER_NAME in span.attributes or words.ABSTAINED in span.attributes]
-    return max(said, key=lambda span: (_revision(span), _number(span, words.FAILURE_SCORE) or 0.0), default=None)
+    judged = [span for span in spans if words.TRACER_NAME in span.attributes or words.ABSTAINED in span.attributes]
+    return max(judged, key=lambda span: (_revision(span), _number(span, words.FAILURE_SCORE) or 0.0), default=None)
 
 
 def _with_verdict(summary: RunSummary, span: Span) -> RunSummary:
@@ -144,8 +144,8 @@ def _agents(steps: Sequence[Span]) -> tuple[str, ...]:
 
 def _words(summary: RunSummary, evidence: str) -> str:
     """Put together what is searched."""
-    said = (summary.trace_id, summary.name, summary.service, summary.mode, summary.mode_name, summary.blamed_agent)
-    text = " ".join([*said, *summary.agents, summary.abstained, summary.task, evidence])
+    texts = (summary.trace_id, summary.name, summary.service, summary.mode, summary.mode_name, summary.blamed_agent)
+    text = " ".join([*texts, *summary.agents, summary.abstained, summary.task, evidence])
     return cut(text.replace("\0", " ").lower(), _MAX_WORDS_BYTES)
 
 

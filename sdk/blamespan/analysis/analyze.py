@@ -62,8 +62,8 @@ def analyze(
     chosen = engine_for(engine, loaded, name, processes)
     given = [source] if isinstance(source, str | Path) else list(source)
     selection = Selection(since=_time(since), until=_time(until), filters=dict(filters or {}), limit=limit)
-    found = listed([str(one) for one in given], format, selection)
-    return Results(new_outcomes(chosen, found, Wanted(whole=None), limit))
+    listed_pieces = listed([str(item) for item in given], format, selection)
+    return Results(new_outcomes(chosen, listed_pieces, Wanted(whole=None), limit))
 
 
 class Results(Iterator[Result]):
@@ -146,5 +146,5 @@ class Results(Iterator[Result]):
             self.unreadable.append(error)
 
 
-def _time(said: str | datetime | None) -> datetime | None:
-    return time_of(said, datetime.now(UTC)) if isinstance(said, str) else said
+def _time(moment: str | datetime | None) -> datetime | None:
+    return time_of(moment, datetime.now(UTC)) if isinstance(moment, str) else moment

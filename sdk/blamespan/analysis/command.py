@@ -120,7 +120,7 @@ def _run(
     tables = None if options["wants_json"] else Tables(every=options["every"])
     back = stack.enter_context(WrittenBack(options["write_back"], tally)) if options["write_back"] else None
     whole = None if back or (tables and options["every"]) else TABLE_ROWS + 1 if tables else 0
-    left = _left(pieces, journal)
+    left = _format_rest(pieces, journal)
     bar = stack.enter_context(watched(left))
     outcomes = new_outcomes(engine, left, Wanted(bool(options["annotated"]), whole), options["limit"], journal)
     stack.enter_context(closing(outcomes))
@@ -142,7 +142,7 @@ def _run(
         tables.print()
 
 
-def _left(pieces: Iterable[Piece], journal: Journal | None) -> Iterable[Piece]:
+def _format_rest(pieces: Iterable[Piece], journal: Journal | None) -> Iterable[Piece]:
     if journal is None:
         return pieces
     left = journal.unfinished(pieces)
@@ -183,17 +183,17 @@ def _selection(options: Any) -> Selection:
 
 
 def _filters(given: Iterable[str]) -> dict[str, str]:
-    found = {}
+    fields = {}
     for text in given:
         key, separator, value = text.partition("=")
         if not key or not separator:
             raise ConfigError(f"--filter takes KEY=VALUE, got {text!r}. Write it like --filter agent=planner")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def _plan(tracer: Tracer, options: Any) -> dict[str, Any]:
-    """Say what decides the results, beside the pieces; times as they were written, so that `7d` stays `7d`."""
+    """Describe what decides the results, beside the pieces; times as they were written, so that `7d` stays `7d`."""
     identity = tracer.identity
     return {
         "blamespan": __version__,

@@ -82,15 +82,15 @@ def listed(sources: Sequence[str], format_name: str | None, selection: Selection
     """
     if not sources:
         raise ConfigError("expected files, folders or URLs to analyze, got none. Name one")
-    found = pieces(sources, format_name=format_name, selection=selection)
-    return found if any(map(is_backend, sources)) else _Listed(found)
+    all_pieces = pieces(sources, format_name=format_name, selection=selection)
+    return all_pieces if any(map(is_backend, sources)) else _Listed(all_pieces)
 
 
 class _Listed(Sequence[Piece]):
     """A list that is made when it is first asked for."""
 
-    def __init__(self, found: Iterable[Piece]) -> None:
-        self._found = found
+    def __init__(self, all_pieces: Iterable[Piece]) -> None:
+        self._found = all_pieces
         self._pieces: list[Piece] | None = None
 
     def __len__(self) -> int:

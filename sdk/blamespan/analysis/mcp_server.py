@@ -206,7 +206,7 @@ def mcp_server(runs: Runs, *, record: Callable[[ShownRun, str, str], None] | Non
         Args:
             run_id: As list_runs gives it; its first digits are enough.
         """
-        return explained(_one(runs, run_id))
+        return explain(_one(runs, run_id))
 
     @server.tool(annotations=reads)
     def show_step(run_id: str, step: int) -> Document:
@@ -227,7 +227,7 @@ def mcp_server(runs: Runs, *, record: Callable[[ShownRun, str, str], None] | Non
 
         @server.tool(annotations=ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=True))
         def record_outcome(run_id: str, outcome: Literal["succeeded", "failed"], reason: str = "") -> Document:
-            """Say how a run ended, where a person or a test knows; the collector then judges it again.
+            """Record how a run ended, where a person or a test knows; the collector then judges it again.
 
             Args:
                 run_id: As list_runs gives it.
@@ -267,10 +267,10 @@ def run_line(run: ShownRun) -> Document:
     return document
 
 
-def explained(run: ShownRun) -> Document:
+def explain(run: ShownRun) -> Document:
     """Describe the verdict on a run, with what speaks for it."""
     trace, verdict = run.trace, run.verdict
-    document = {**run_line(run), "task": _cut(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
+    document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
     if verdict is not None and verdict.abstained is None:
         if nobody_knows(verdict, trace.outcome):
             document["doubt"] = "nobody can tell whether this run failed; the suspects are for the case that it did"
@@ -283,7 +283,7 @@ def explained(run: ShownRun) -> Document:
                 "step": blame.index,
                 "agent": printable(trace.steps[blame.index].agent),
                 "share_of_blame": round(blame.score, 3),
-                "said": _cut(trace.steps[blame.index].content, _HEAD_CHARS),
+                "said": _truncate(trace.steps[blame.index].content, _HEAD_CHARS),
                 "quotes": quotes.get(blame.index, []),
                 "builds_on_steps": list(trace.steps[blame.index].inputs),
             }
@@ -316,7 +316,7 @@ def shown_step(run: ShownRun, index: int) -> Document:
         "of": len(trace.steps),
         "agent": printable(step.agent),
         "kind": step.kind,
-        "content": _cut(step.content, _CONTENT_CHARS),
+        "content": _truncate(step.content, _CONTENT_CHARS),
         "content_chars": len(step.content),
         "recipients": [printable(name) for name in step.recipients],
         "share_of_blame": None if run.verdict is None else round(run.verdict.steps[index].score, 3),
@@ -324,11 +324,11 @@ def shown_step(run: ShownRun, index: int) -> Document:
         "error": None if step.error is None else printable(step.error),
         "builds_on": [
             {
-                "step": each,
-                "agent": printable(trace.steps[each].agent),
-                "said": _cut(trace.steps[each].content, _HEAD_CHARS),
+                "step": input_index,
+                "agent": printable(trace.steps[input_index].agent),
+                "said": _truncate(trace.steps[input_index].content, _HEAD_CHARS),
             }
-            for each in step.inputs
+            for input_index in step.inputs
         ],
     }
 
@@ -385,9 +385,9 @@ def _mode_document(mode: ErrorMode) -> Document:
 
 
 def _head(text: str) -> str:
-    return _cut(printable(text[: 2 * _HEAD_CHARS]), _HEAD_CHARS)
+    return _truncate(printable(text[: 2 * _HEAD_CHARS]), _HEAD_CHARS)
 
 
-def _cut(text: str, most_chars: int) -> str:
+def _truncate(text: str, most_chars: int) -> str:
     cleaned = clean(text[: most_chars + 1])
     return cleaned if len(cleaned) <= most_chars else f"{cleaned[:most_chars]}…"

@@ -99,9 +99,9 @@ def watched(pieces: Iterable[Piece]) -> Iterator[Watched]:
     )
     with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
         bar = progress.add_task("", total=total or None, runs=0, since=time.monotonic())
-        found = Watched(progress, bar, known_pieces)
-        with watched_reading(found.has_read) if total else nullcontext():
-            yield found
+        watcher = Watched(progress, bar, known_pieces)
+        with watched_reading(watcher.has_read) if total else nullcontext():
+            yield watcher
 
 
 class _Runs(ProgressColumn):

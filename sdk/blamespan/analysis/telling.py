@@ -89,7 +89,7 @@ class Tally:
             click.echo(outcome.line)
 
     def told(self) -> int:
-        """Say what went wrong, if something did, and give the exit code."""
+        """Print what went wrong, if something did, and return the exit code."""
         if self.skipped:
             notice(f"{self.skipped} pieces were done before, and are in the output")
         troubles = (

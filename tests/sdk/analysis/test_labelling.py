@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from blamespan.analysis.labelling import command
-from blamespan.analysis.labelling.choices import mode_typed
+from blamespan.analysis.labelling.choices import parse_mode
 from blamespan.analysis.labelling.command import annotate
 from blamespan.attribution import TracerIdentity
 from blamespan.errors import ConfigError, UnreadableInput
@@ -172,14 +172,14 @@ def test_hostile_words_are_made_fit() -> None:
 )
 def test_mode_is_typed_as_code_or_name(typed: str, found: object) -> None:
     """A code in any case, with or without its taxonomy, or the beginning of a name that only one has."""
-    assert mode_typed(typed) is found
+    assert parse_mode(typed) is found
 
 
 @pytest.mark.parametrize(("typed", "near"), [("disobey", "could be"), ("FM-9", "Nearest known"), ("", "Nearest known")])
 def test_mode_that_is_none_names_what_it_might_be(typed: str, near: str) -> None:
     """A slip is answered with what is near."""
     with pytest.raises(ConfigError, match=near):
-        mode_typed(typed)
+        parse_mode(typed)
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def _contradiction(run: Run, conflict: Conflict, who: str) -> Finding:
 
 
 def _are_numbers(conflict: Conflict) -> bool:
-    """Tell whether both values are numbers: of two names in a task, both may be right."""
+    """Check whether both values are numbers: of two names in a task, both may be right."""
     return is_number(conflict.values[1])
 
 
@@ -179,7 +179,7 @@ _REFUSED = re.compile(
 
 
 def _broken_json(content: str) -> bool:
-    """Tell whether a call's arguments begin like a JSON object and are none."""
+    """Check whether a call's arguments begin like a JSON object and are none."""
     begin = content.find("{")
     if begin < 0 or len(content) > 100_000:
         return False
@@ -244,7 +244,7 @@ _MAX_KNOWN = 60
 
 
 def _is_derived(value: float, known: Floats) -> bool:
-    """Tell whether two of *known* by a basic operation, or several in a row added up, give *value*, as rounded."""
+    """Check whether two of *known* by a basic operation, or several in a row added up, give *value*, as rounded."""
     others = known[known != value]
     sums = np.concatenate([[0.0], np.cumsum(others)])
     one, other = others[:, None], others[None, :]

@@ -21,7 +21,7 @@ _GROUP = "blamespan.contracts"
 
 
 def contracts_in_use(files: Sequence[Path] | None = None) -> tuple[Contract, ...]:
-    """Give all contracts: bundled and installed ones, then those of *files*; a later one replaces one of its name.
+    """Return all contracts: bundled and installed ones, then those of *files*; a later one replaces one of its name.
 
     Args:
         files: TOML files; where None, those that `BLAMESPAN_CONTRACTS` names.
@@ -39,7 +39,7 @@ def contracts_in_use(files: Sequence[Path] | None = None) -> tuple[Contract, ...
 
 
 def digest_of_files() -> str:
-    """Give the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CONTRACTS` names; empty for none."""
+    """Return the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CONTRACTS` names; empty for none."""
     digest = hashlib.sha256()
     files = _files_in_use()
     for path in files:
@@ -48,7 +48,7 @@ def digest_of_files() -> str:
 
 
 def installed_contracts() -> list[Contract]:
-    """Give what the entry points of the group `blamespan.contracts` offer: a contract, or several."""
+    """Return what the entry points of the group `blamespan.contracts` offer: a contract, or several."""
     offered = plugins(_GROUP)
     first = sorted(offered, key=lambda name: (name != "bundled", name))
     return [contract for name in first for contract in _offered(name, load_entry(offered[name]))]

@@ -150,7 +150,7 @@ class _Finder:
             self._by_agent.setdefault(run.trace.steps[index].agent, []).append(index)
 
     def near(self, step: Step) -> list[int]:
-        """Give the steps that fit, -1 for a fit outside of steps; no more than decide the rule."""
+        """Return the steps that fit, -1 for a fit outside of steps; no more than decide the rule."""
         rule = self._rule
         if rule.place == "step":
             return [step.index] if self._wanted.quote(self._run, step) is not None else []
@@ -170,7 +170,7 @@ class _Finder:
         return sorted(found)[:enough]
 
     def is_cut_off(self, step: Step) -> bool:
-        """Tell whether the run ended before all the steps came in which something was required."""
+        """Check whether the run ended before all the steps came in which something was required."""
         rule = self._rule
         return rule.place == "after" and step.index + rule.within >= len(self._run.trace.steps) and rule.within > 0
 
@@ -199,7 +199,7 @@ class _Matcher:
         self._compiled = {key: compiled(getattr(pattern, key), key) for key in _PATTERNS if getattr(pattern, key)}
 
     def quote(self, run: Run, step: Step) -> str | None:
-        """Give the line of *step* that fits, all of it where no text is asked for, or None where it does not fit."""
+        """Return the line of *step* that fits, all of it where no text is asked for, or None where it does not fit."""
         pattern = self._pattern
         if pattern.kind and step.kind not in pattern.kind:
             return None
@@ -219,7 +219,7 @@ class _Matcher:
         return self._line(step.content)
 
     def is_in(self, text: str) -> bool:
-        """Tell whether *text* fits the text asked for."""
+        """Check whether *text* fits the text asked for."""
         return self._fits("text", text)
 
     def _line(self, content: str) -> str | None:

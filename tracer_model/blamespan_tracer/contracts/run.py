@@ -37,15 +37,15 @@ class Run:
         return {agent.name: agent.role for agent in self.trace.agents}
 
     def role(self, agent: str) -> AgentRole:
-        """Give the role of the agent called *agent*."""
+        """Return the role of the agent called *agent*."""
         return self._roles[agent]
 
     def is_last_decision(self, step: Step) -> bool:
-        """Tell whether *step* is the last one that an agent can be blamed for."""
+        """Check whether *step* is the last one that an agent can be blamed for."""
         return bool(self.decisions) and self.decisions[-1].index == step.index
 
     def tool_of(self, step: Step) -> str:
-        """Give the name of the tool that *step* calls, "" if it calls none."""
+        """Return the name of the tool that *step* calls, "" if it calls none."""
         if step.kind != "tool_call":
             return ""
         named = step.attributes.get(TOOL_NAME)
@@ -79,11 +79,11 @@ class Run:
         return {(segment - 1, name) for segment, name in zip(fresh[1].tolist(), names, strict=True)}
 
     def brings_in(self, step: int, value: str) -> bool:
-        """Tell whether *value*, as `Reading.tokens` spells it, is in nothing before *step*, but in *step*."""
+        """Check whether *value*, as `Reading.tokens` spells it, is in nothing before *step*, but in *step*."""
         return (step, value) in self._brought_in
 
     def hints(self, step: int, *cues: str) -> bool:
-        """Tell whether a word of *step* hints at any of *cues*, names of `representation.cues.CUES`."""
+        """Check whether a word of *step* hints at any of *cues*, names of `representation.cues.CUES`."""
         return any(self._cues[cue][step] for cue in cues)
 
     @lazy_property
@@ -94,7 +94,7 @@ class Run:
         return [int(place) for place in after]
 
     def next_decision(self, step: int) -> Step | None:
-        """Give the first decision after *step*, whoever takes it."""
+        """Return the first decision after *step*, whoever takes it."""
         place = self._next_decision[step + 1]
         return self.trace.steps[place] if place >= 0 else None
 
@@ -109,7 +109,7 @@ class Run:
         return found
 
     def next_own_decision(self, step: Step) -> Step | None:
-        """Give the next decision of the agent that took *step*, itself a decision."""
+        """Return the next decision of the agent that took *step*, itself a decision."""
         place = self._next_of_agent.get(step.index)
         return None if place is None else self.trace.steps[place]
 
@@ -123,7 +123,7 @@ class Run:
             yield from (sentence for sentence in _SENTENCE_END.split(part) if sentence.strip())
 
     def sentence_with(self, step: Step, *words: str) -> str:
-        """Give the first sentence of *step* that has all *words*, or its first one."""
+        """Return the first sentence of *step* that has all *words*, or its first one."""
         small = [word.lower() for word in words]
         first = ""
         for sentence in self.sentences(step):

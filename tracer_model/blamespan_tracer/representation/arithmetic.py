@@ -64,7 +64,7 @@ def are_equal(left: Side, right: Side) -> bool:
 
 
 def goes_on_before(text: str, start: int, side: str) -> bool:
-    """Tell whether the first side of a run may be the end of something that is not all digits."""
+    """Check whether the first side of a run may be the end of something that is not all digits."""
     before = text[max(0, start - 24) : start]
     if not before or before[-1] == "\n":
         return False
@@ -79,7 +79,7 @@ def goes_on_before(text: str, start: int, side: str) -> bool:
 
 
 def goes_on_after(text: str, end: int) -> bool:
-    """Tell whether the last side of a run may go on in something that is not all digits."""
+    """Check whether the last side of a run may go on in something that is not all digits."""
     after = text[end : end + 12]
     if not after:
         return False

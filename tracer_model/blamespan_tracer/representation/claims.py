@@ -49,7 +49,7 @@ class Segments:
         return said
 
     def speaking_steps(self) -> list[int]:
-        """Give, per segment, the merged step in which an agent that decides says it, no call; -1 for all else: (G,)."""
+        """Return, per segment, the merged step in which a deciding agent says it, no call; -1 for all else: (G,)."""
         steps: list[int] = np.where(self.is_said & ~self.is_call, self.owner, -1).tolist()
         return steps
 
@@ -133,7 +133,7 @@ def find_claims(reading: Reading, labels: Mask, is_call: Mask) -> Claims:
 
 
 def _keys(reading: Reading) -> tuple[Mask, Ints, Mask]:
-    """Tell which tokens claim something, the key of each, and which are numbers."""
+    """Return which tokens claim something, the key of each, and which are numbers."""
     is_number = reading.has(Flag.NUMBER)
     is_word = reading.has(Flag.WORD) & ~reading.has(Flag.STOP)
     is_capital = is_word & reading.has(Flag.CAPITAL)
@@ -145,7 +145,7 @@ def _keys(reading: Reading) -> tuple[Mask, Ints, Mask]:
 
 
 def _quoted(reading: Reading) -> Mask:
-    """Tell which words, but for stop words, stand between two quotation marks of one sentence."""
+    """Return which words, but for stop words, stand between two quotation marks of one sentence."""
     is_mark = reading.has(Flag.QUOTE)
     if not is_mark.any():
         return is_mark
@@ -162,7 +162,7 @@ _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 def _information(reading: Reading, keys: Ints) -> Floats:
-    """Tell how much each claim says by itself: a small number may be anything."""
+    """Return how much each claim says by itself: a small number may be anything."""
     tokens = [reading.tokens[key] for key in keys.tolist()]
     return np.array(
         [min(1.0, 0.15 + 0.3 * (len(token.lstrip("-")) - 1)) if is_number(token) else 1.0 for token in tokens]
@@ -186,5 +186,5 @@ def dependencies(claims: Claims, segments: Segments, n_steps: int) -> Dependenci
 
 
 def is_common(value: float) -> bool:
-    """Tell whether a number needs no source: counts, list numbers, hours, per cent."""
+    """Check whether a number needs no source: counts, list numbers, hours, per cent."""
     return abs(value) <= 12 or value in _COMMON

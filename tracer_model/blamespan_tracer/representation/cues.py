@@ -119,6 +119,6 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 @lru_cache(maxsize=1 << 15)
 def cue_bits(token: str) -> int:
-    """Tell what *token*, as spelled, hints at: bit i stands for `CUES[i]`."""
+    """Return what *token*, as spelled, hints at: bit i stands for `CUES[i]`."""
     bits = _BY_WORD.get(token.lower(), 0)
     return bits | _ERROR if _ERROR_CLASS.match(token) else bits

@@ -46,7 +46,7 @@ class Equation:
     holds: bool
 
     def comes_to(self, value: float) -> bool:
-        """Tell whether its right side is *value*, but for rounding."""
+        """Check whether its right side is *value*, but for rounding."""
         return abs(self.right - value) < 1e-6 * max(1.0, abs(value))
 
 

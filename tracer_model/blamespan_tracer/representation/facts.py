@@ -133,7 +133,7 @@ class _Sentences:
         self._given = given
 
     def are_about_one(self, one: int, other: int) -> bool:
-        """Tell whether two sentences are about one thing."""
+        """Check whether two sentences are about one thing."""
         first, second = self._words(one), self._words(other)
         is_near = len(first & second) >= _SAME_SUBJECT * len(first | second)
         return is_near and not (first ^ second) & self._given
@@ -233,7 +233,7 @@ def _sets(reading: Reading, at: Ints, given: frozenset[int]) -> _Subjects:
 
 
 def _supported(said: Sequence[_Records], segments: Segments) -> Floats:
-    """Tell, per segment, which share of other speakers' statements on its subjects gives its value: (G,)."""
+    """Return, per segment, which share of other speakers' statements on its subjects gives its value: (G,)."""
     n_segments = len(segments.owner)
     n_asked, n_agree = np.zeros((2, n_segments))
     for records in said:

@@ -115,7 +115,7 @@ def step_features(run: Analysis) -> NDArray[np.float32]:
 
 
 def _scored(table: Floats, decides: Mask) -> Floats:
-    """Give each value its standard score among the decisions of the run; 0 where all are alike."""
+    """Return each value its standard score among the decisions of the run; 0 where all are alike."""
     if decides.sum() < 2:
         return np.zeros_like(table)
     judged = table[decides]

@@ -40,7 +40,7 @@ class Inputs:
         return found if len(found) <= _FEW else []
 
     def has(self, token: str, segment: int) -> bool:
-        """Tell whether a step up to that of *segment* was given *token*."""
+        """Check whether a step up to that of *segment* was given *token*."""
         return self.first.get(token, segment + 1) <= segment
 
 

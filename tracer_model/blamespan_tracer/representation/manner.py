@@ -21,7 +21,7 @@ _LEAST_CHARS, _MOST_NAME = 60, 80
 
 
 def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell how it is said: which words hint at what, how long, in code, as a question."""
+    """Return how it is said: which words hint at what, how long, in code, as a question."""
     reading, said = run.reading, run.segments.is_said
     words = run.per_step(reading.count(reading.has(Flag.WORD)), said)
     size = words.clip(min=1)
@@ -49,7 +49,7 @@ def surface(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def _break_off(reading: Reading, names: tuple[str, ...]) -> Mask:
-    """Tell which segments end within a sentence, or within code: (G,).
+    """Return which segments end within a sentence, or within code: (G,).
 
     That is after a word that goes on ("of", "the"), or, if they are more than a few words, after any small letter; but
     not after the name of an agent, whose turn it is.
@@ -68,7 +68,7 @@ def _break_off(reading: Reading, names: tuple[str, ...]) -> Mask:
 
 
 def _asks_last(run: Analysis) -> Mask:
-    """Tell which steps end in a question, but for what is left of the line."""
+    """Return which steps end in a question, but for what is left of the line."""
     reading = run.reading
     asks = np.zeros(len(run.steps), np.bool_)
     marks = np.flatnonzero(reading.has(Flag.QUESTION | Flag.ENDS_SENTENCE) & (reading.flags != Flag.ENDS_SENTENCE))
@@ -82,7 +82,7 @@ def _asks_last(run: Analysis) -> Mask:
 
 
 def structure(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what kind of step it is, and where it stands among its agent's."""
+    """Return what kind of step it is, and where it stands among its agent's."""
     kinds = [{step.kind for step in merged.said} for merged in run.steps]
     for name, kind in (
         ("is call", "tool_call"),
@@ -118,7 +118,7 @@ def structure(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def trouble(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what went wrong at it and around it, and who objects."""
+    """Return what went wrong at it and around it, and who objects."""
     error = CUES.index("error")
     cue = run.reading.cue[:, error]
     status = np.array([any(s.status == "error" or s.error for s in (*m.said, *m.results)) for m in run.steps], np.bool_)

@@ -15,7 +15,7 @@ _OBJECT, _YOU = CUES.index("object"), CUES.index("you")
 
 
 def name_tokens(reading: Reading, names: list[str]) -> Ints:
-    """Tell which agent each token names: (V,), an agent's label or -1.
+    """Return which agent each token names: (V,), an agent's label or -1.
 
     A name of several words is told by its longest, too; one that two agents share names nobody.
     """

@@ -23,7 +23,7 @@ _HANDING_OVER = re.compile(r"\n(?:transfer|hand_?off)\w*\(\{.*\}\)(?:\n[^\n]+)?\
 
 
 def own_words(trace: MessageActionTrace) -> list[str]:
-    """Give the text of each step without the agent's own calls and results, where it begins or hands over with them."""
+    """Return the text of each step without the agent's own calls and results, where it begins or ends with them."""
     open_calls: dict[str, list[Step]] = defaultdict(list)
     texts = []
     for step in trace.steps:

@@ -114,12 +114,12 @@ class Reading:
     is_cut: Mask
 
     def has(self, flag: int) -> Mask:
-        """Tell for each token whether it has any bit of *flag*: (T,)."""
+        """Return for each token whether it has any bit of *flag*: (T,)."""
         marked: Mask = (self.flags & flag) != 0
         return marked
 
     def is_any(self, words: Collection[str]) -> Mask:
-        """Tell for each token whether it is one of *words*, which are in small letters: (T,)."""
+        """Return for each token whether it is one of *words*, which are in small letters: (T,)."""
         known = np.zeros(len(self.tokens) + 1, np.bool_)
         known[list(self.known(words))] = True
         marked: Mask = known[self.token]
@@ -187,12 +187,12 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
 
 
 def is_number(token: str) -> bool:
-    """Tell whether a token, of which there is at least a character, is a number."""
+    """Check whether a token, of which there is at least a character, is a number."""
     return token[0].isdecimal() or (token[0] == "-" and len(token) > 1)
 
 
 def is_long(number: str) -> bool:
-    """Tell whether a number has two digits or more: one of one digit is said of too many things to be anybody's."""
+    """Check whether a number has two digits or more: one of one digit is said of too many things to be anybody's."""
     return len(number.lstrip("-").replace(".", "")) > 1
 
 
@@ -202,14 +202,14 @@ def spelled(value: float) -> str:
 
 
 def _has_company(flags: Ints, lines: Ints) -> Mask:
-    """Tell which tokens have a word or another number in their line: (T,), of (T,) numbers of lines."""
+    """Return which tokens have a word or another number in their line: (T,), of (T,) numbers of lines."""
     says = (flags & (Flag.WORD | Flag.NUMBER)) != 0
     accompanied: Mask = (np.bincount(lines, says) > 1)[lines]
     return accompanied
 
 
 def _begins_list(token: Ints, segment: Ints, items: Mask, tokens: Mapping[str, int]) -> Mask:
-    """Tell which tokens are a 1 within a line after which the next item of the segment is number 2: (T,).
+    """Return which tokens are a 1 within a line after which the next item of the segment is number 2: (T,).
 
     Args:
         token: (T,) which token.
@@ -228,13 +228,13 @@ def _begins_list(token: Ints, segment: Ints, items: Mask, tokens: Mapping[str, i
 
 
 def _is_of_words(name: str) -> bool:
-    """Tell whether a name is more than one token, and begins like a word."""
+    """Check whether a name is more than one token, and begins like a word."""
     return name[:1].isalpha() and len(name) <= _MAX_NAME and _TOKEN.fullmatch(name) is None
 
 
 @lru_cache(maxsize=256)
 def _token_pattern(names: tuple[str, ...], is_ascii: bool) -> re.Pattern[str]:
-    """Give what finds the tokens of a text, and these names as a whole, the longest first."""
+    """Return what finds the tokens of a text, and these names as a whole, the longest first."""
     plain = _ASCII_TOKEN if is_ascii else _TOKEN
     if not names:
         return plain
@@ -244,7 +244,7 @@ def _token_pattern(names: tuple[str, ...], is_ascii: bool) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _kind(token: str) -> tuple[str, int]:
-    """Tell how a token is spelled the one way, and what it is."""
+    """Return how a token is spelled the one way, and what it is."""
     first = token[0]
     if is_number(token):
         plain = token.replace(",", "")
@@ -282,7 +282,7 @@ def _is_camel(token: str) -> bool:
 
 
 def _in_code(flags: Ints, segment: Ints) -> Mask:
-    """Tell which tokens stand after an odd number of fences of their segment."""
+    """Return which tokens stand after an odd number of fences of their segment."""
     is_fence = (flags & Flag.FENCE) != 0
     if not is_fence.any():
         return np.zeros(len(flags), np.bool_)
@@ -308,7 +308,7 @@ def _cues(bits: Ints, token: Ints, segment: Ints, tokens: dict[str, int], n_segm
 
 
 def _denied(token: Ints, segment: Ints, tokens: Mapping[str, int]) -> Mask:
-    """Tell which tokens stand behind a word for none: (T,)."""
+    """Return which tokens stand behind a word for none: (T,)."""
     denied = np.zeros(len(token), np.bool_)
     is_none = np.isin(token, [tokens[word] for word in _NONE if word in tokens])
     denied[1:] = is_none[:-1] & (segment[1:] == segment[:-1])

@@ -79,7 +79,7 @@ def _shingles(reading: Reading) -> tuple[Ints, Ints]:
 
 
 def _first(key: Ints, step: Ints) -> Ints:
-    """Give each entry the least step of all entries with its key."""
+    """Return each entry the least step of all entries with its key."""
     if not len(key):
         return key
     _, which = np.unique(key, return_inverse=True)

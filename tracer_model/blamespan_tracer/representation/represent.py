@@ -114,7 +114,7 @@ def _addressed(steps: Sequence[MergedStep]) -> NDArray[np.int64]:
 
 
 def _roles(run: Analysis, names: Sequence[str]) -> Ints:
-    """Tell each agent's role by how it behaves over all its steps."""
+    """Return each agent's role by how it behaves over all its steps."""
     n_agents = len(names)
     steps = np.bincount(run.agent, minlength=n_agents)
     reading, said = run.reading, run.segments.is_said & (run.segments.owner >= 0)

@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 def find_roles(agents: Sequence[Agent], behaviour: Mapping[str, Floats], speaks: Ints) -> Ints:
-    """Give each agent its likeliest role.
+    """Return each agent its likeliest role.
 
     Args:
         agents: The A who speak, in order of first speaking.

@@ -73,7 +73,7 @@ def _gathered(reading: Reading, at: Ints, kinds: Ints, stated: Ints) -> Iterator
 
 
 def _names(reading: Reading, claims: Claims) -> Mask:
-    """Tell which tokens are names: written large here and somewhere within a sentence, and claimed: (T,)."""
+    """Return which tokens are names: written large here and somewhere within a sentence, and claimed: (T,)."""
     is_claimed, is_capital = np.zeros((2, len(reading.tokens) + 1), np.bool_)
     is_claimed[claims.token[claims.claim[~claims.is_number]]] = True
     is_capital[reading.token[reading.has(Flag.CAPITAL) & ~reading.opens]] = True

@@ -68,7 +68,7 @@ def find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tupl
 
 
 def refuted_numbers(reading: Reading) -> Mask:
-    """Tell which tokens are numbers that are said to be wrong: (T,)."""
+    """Return which tokens are numbers that are said to be wrong: (T,)."""
     refutes, between = reading.is_any(_REFUTES), reading.is_any(_BETWEEN)
     refutes[1:] |= reading.is_any(("of",))[1:] & reading.is_any(("instead",))[:-1]
     before = np.zeros(len(refutes), np.bool_)
@@ -81,7 +81,7 @@ def refuted_numbers(reading: Reading) -> Mask:
 
 
 def _stated_names(reading: Reading, is_word: Mask) -> Mask:
-    """Tell which tokens are of a name that something is said to be: (T,)."""
+    """Return which tokens are of a name that something is said to be: (T,)."""
     is_large = is_word & reading.has(Flag.CAPITAL)
     is_name = is_large & ~reading.opens
     states = reading.is_any(_IS)
@@ -94,7 +94,7 @@ def _stated_names(reading: Reading, is_word: Mask) -> Mask:
 
 
 def _names_first(reading: Reading, is_large: Mask, states: Mask) -> Mask:
-    """Tell which tokens open a sentence like "Halden Works is the maker", if one has the name within: (T,)."""
+    """Return which tokens open a sentence like "Halden Works is the maker", if one has the name within: (T,)."""
     is_name = is_large & np.isin(reading.token, reading.token[is_large & ~reading.opens])
     begun = is_name & reading.opens
     for _ in range(_MAX_NAME - 1):
@@ -106,20 +106,20 @@ def _names_first(reading: Reading, is_large: Mask, states: Mask) -> Mask:
 
 
 def _operands(reading: Reading) -> Mask:
-    """Tell which tokens stand beside a sign of calculation: (T,)."""
+    """Return which tokens stand beside a sign of calculation: (T,)."""
     is_sign = reading.has(Flag.OPERATOR)
     return _before(is_sign) | _after(is_sign)
 
 
 def _after(marked: Mask) -> Mask:
-    """Tell which tokens stand right behind a marked one: (T,)."""
+    """Return which tokens stand right behind a marked one: (T,)."""
     found = np.zeros(len(marked), np.bool_)
     found[1:] = marked[:-1]
     return found
 
 
 def _before(marked: Mask) -> Mask:
-    """Tell which tokens stand right before a marked one: (T,)."""
+    """Return which tokens stand right before a marked one: (T,)."""
     found = np.zeros(len(marked), np.bool_)
     found[:-1] = marked[1:]
     return found

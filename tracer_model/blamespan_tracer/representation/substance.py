@@ -17,7 +17,7 @@ __all__ = ["contradictions", "influence", "likeness", "provenance"]
 
 
 def provenance(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell where each step's claims come from."""
+    """Return where each step's claims come from."""
     claims, segments, n_steps = run.claims, run.segments, len(run.steps)
     owner, source = segments.owner[claims.segment], segments.owner[claims.source]
     said = segments.is_said[claims.segment]
@@ -62,7 +62,7 @@ def _is_common(token: str) -> bool:
 
 
 def _uptake(run: Analysis, is_fresh: Mask, fresh: Floats) -> Iterator[tuple[str, Floats]]:
-    """Tell how much of what a step brings in, by word or by tool, is used later."""
+    """Return how much of what a step brings in, by word or by tool, is used later."""
     claims, segments, n_steps = run.claims, run.segments, len(run.steps)
     owner, source = segments.owner[claims.segment], segments.owner[claims.source]
     later = segments.is_said[claims.segment] & (source >= 0) & (source < owner)
@@ -82,7 +82,7 @@ def _uptake(run: Analysis, is_fresh: Mask, fresh: Floats) -> Iterator[tuple[str,
 
 
 def _words(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell how many of a step's words are new, how many go on, and how many of the task's it has."""
+    """Return how many of a step's words are new, how many go on, and how many of the task's it has."""
     reading, n_steps = run.reading, len(run.steps)
     at = np.flatnonzero(reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & ~run.labels[reading.token])
     n_tokens = len(reading.tokens) + 1
@@ -102,7 +102,7 @@ def _words(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def contradictions(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what it contradicts, and what contradicts it."""
+    """Return what it contradicts, and what contradicts it."""
     segments, n_steps = run.segments, len(run.steps)
     flags: Mapping[str, Floats] = {
         name: np.zeros(n_steps)
@@ -167,7 +167,7 @@ def _answers(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def influence(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what the run's last decision owes to each step, through all that lies between."""
+    """Return what the run's last decision owes to each step, through all that lies between."""
     n_steps = len(run.steps)
     owed = np.zeros(n_steps)
     decided = np.flatnonzero(run.decides)
@@ -190,7 +190,7 @@ def influence(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def likeness(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what it is like, and what of it was said before or is said again."""
+    """Return what it is like, and what of it was said before or is said again."""
     same, said = run.similarity, run.repetition
     yield from (
         ("like the task", same.task),

@@ -8,31 +8,31 @@ from typing import Final
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import EXTENSION, MAST, ErrorMode, mode
 
-__all__ = ["MODES", "mode_typed"]
+__all__ = ["MODES", "parse_mode"]
 
 MODES: Final[tuple[ErrorMode, ...]] = (
     *MAST.values(),
-    *(found for code, found in EXTENSION.items() if code.startswith("X")),
+    *(extension for code, extension in EXTENSION.items() if code.startswith("X")),
 )
 """What an agent can be blamed for, in canonical words."""
 
 
-def mode_typed(text: str) -> ErrorMode:
+def parse_mode(text: str) -> ErrorMode:
     """Read `mast:FM-3.2`, `fm-3.2`, `x3`, or the beginning of a name that only one mode has.
 
     Raises:
         ConfigError: if it is none of these; the message names what it might be.
     """
-    said = " ".join(text.split()).casefold()
-    found = list(_meant(said))
-    if len(found) == 1:
-        return found[0]
-    if len(found) > 1:
-        names = ", ".join(f"{one.name} ({one})" for one in found)
+    typed = " ".join(text.split()).casefold()
+    extension = list(_meant(typed))
+    if len(extension) == 1:
+        return extension[0]
+    if len(extension) > 1:
+        names = ", ".join(f"{match.name} ({match})" for match in extension)
         raise ConfigError(f"expected one error mode, got {text!r}, which could be {names}. Type its code")
     return mode(text)
 
 
-def _meant(said: str) -> Iterator[ErrorMode]:
-    exact = [one for one in MODES if said in (one.code.casefold(), str(one).casefold(), one.name.casefold())]
-    yield from exact or (one for one in MODES if said and one.name.casefold().startswith(said))
+def _meant(typed: str) -> Iterator[ErrorMode]:
+    exact = [mode for mode in MODES if typed in (mode.code.casefold(), str(mode).casefold(), mode.name.casefold())]
+    yield from exact or (mode for mode in MODES if typed and mode.name.casefold().startswith(typed))

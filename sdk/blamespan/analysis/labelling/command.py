@@ -63,18 +63,18 @@ def annotate(
     refused: list[UnreadableInput] = []
     tracer = load_tracer(tracer_name)
     if traces:
-        found = _from_files(traces, format_name, tracer, refused)
+        judged = _from_files(traces, format_name, tracer, refused)
         file = LabelsFile(labels or _beside(traces))
     else:
-        path, found = _from_store(store, tracer)
+        path, judged = _from_store(store, tracer)
         file = LabelsFile(labels or path.parent / LABELS_FILE)
-    _annotate(found, file, Dialogue(Console(), _ask, _name(by), blind), again=again)
+    _annotate(judged, file, Dialogue(Console(), _ask, _name(by), blind), again=again)
     if refused:
         sys.exit(1)
 
 
 def _annotate(
-    found: Iterator[tuple[RecordedRun, Attribution]], file: LabelsFile, dialogue: Dialogue, *, again: bool
+    judged: Iterator[tuple[RecordedRun, Attribution]], file: LabelsFile, dialogue: Dialogue, *, again: bool
 ) -> None:
     """Ask about one run after the other; every label is on the disk before the next question."""
     file.check()
@@ -82,10 +82,10 @@ def _annotate(
     known = [] if again else [label for label in file.read(torn) if label.by == dialogue.by]
     for error in torn:
         notice(error)
-    done = {label.trace_id: [one for one in known if one.trace_id == label.trace_id] for label in known}
+    done = {label.trace_id: [other for other in known if other.trace_id == label.trace_id] for label in known}
     labelled = passed = 0
     try:
-        for run, verdict in found:
+        for run, verdict in judged:
             if _is_done(run.trace, done.get(run.trace.trace_id, ())):
                 passed += 1
                 continue
@@ -139,18 +139,18 @@ def _beside(sources: Sequence[str]) -> Path:
     return first.parent / LABELS_FILE
 
 
-def _name(said: str | None) -> str:
+def _name(option: str | None) -> str:
     """Name who labels.
 
     Raises:
         ConfigError: if nobody says it and the system does not know.
     """
     try:
-        name = printable(said if said is not None else getpass.getuser())
+        name = printable(option if option is not None else getpass.getuser())
     except (OSError, KeyError, ImportError):
         name = ""
     if not name:
-        raise ConfigError(f"expected a name of who labels, got {said!r}. Say it with --by NAME")
+        raise ConfigError(f"expected a name of who labels, got {option!r}. Say it with --by NAME")
     return name
 
 

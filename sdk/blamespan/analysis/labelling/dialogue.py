@@ -10,7 +10,7 @@ from typing import TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from blamespan.analysis.labelling.choices import MODES, mode_typed
+from blamespan.analysis.labelling.choices import MODES, parse_mode
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.tables import print_run
 from blamespan.attribution import Attribution
@@ -67,7 +67,7 @@ class Dialogue:
         while True:
             key, _, rest = self.ask(self._question(shown)).strip().partition(" ")
             try:
-                answer = self._answered(key.casefold(), rest.strip(), run, shown)
+                answer = self._ask_answer(key.casefold(), rest.strip(), run, shown)
             except (EOFError, KeyboardInterrupt):
                 return Left.UNFINISHED
             if answer is not None:
@@ -77,17 +77,17 @@ class Dialogue:
         agree = "[a]gree [m]ode " if shown.decisive_step is not None else ""
         return f"{agree}[s]tep [n]o failure [x] no agent's fault [u]nsure, s[k]ip [q]uit [?]"
 
-    def _answered(self, key: str, rest: str, run: RecordedRun, shown: Attribution) -> PersonLabel | Left | None:
+    def _ask_answer(self, key: str, rest: str, run: RecordedRun, shown: Attribution) -> PersonLabel | Left | None:
         """Do what a key asks for; None where the question is to be asked again."""
         plain: dict[str, Answer] = {"n": "no_failure", "x": "no_agent", "u": "unsure"}
         if key in ("q", "k"):
             return Left.QUIT if key == "q" else Left.SKIPPED
         if key in plain:
-            return self._made(run, plain[key], shown)
+            return self._make_label(run, plain[key], shown)
         if key in ("a", "m") and shown.decisive_step is not None:
             return self._agreed(run, shown, asks_mode=key == "m", typed=rest)
         if key == "s":
-            return self._corrected(run, shown, rest)
+            return self._ask_correction(run, shown, rest)
         if key == "r":
             self._read(run.trace, rest)
         elif key == "v":
@@ -102,11 +102,11 @@ class Dialogue:
         assert step is not None  # the caller has looked
         named = shown.mode_of(run.trace.steps[step].agent)
         if not asks_mode:
-            return self._made(run, "agrees", shown, step=step, modes=[named.mode] if named else [])
+            return self._make_label(run, "agrees", shown, step=step, modes=[named.mode] if named else [])
         modes = self._modes(typed)
-        return None if modes is None else self._made(run, "corrects", shown, step=step, modes=modes)
+        return None if modes is None else self._make_label(run, "corrects", shown, step=step, modes=modes)
 
-    def _corrected(self, run: RecordedRun, shown: Attribution, typed: str) -> PersonLabel | None:
+    def _ask_correction(self, run: RecordedRun, shown: Attribution, typed: str) -> PersonLabel | None:
         typed = typed or self.ask("which step? (its number; Enter goes back)").strip()
         step = _index(typed)
         if step is None:
@@ -118,29 +118,29 @@ class Dialogue:
             self._say(str(error))
             return None
         modes = self._modes("")
-        return None if modes is None else self._made(run, "corrects", shown, step=step, modes=modes)
+        return None if modes is None else self._make_label(run, "corrects", shown, step=step, modes=modes)
 
     def _modes(self, typed: str) -> list[ErrorMode] | None:
         """Ask for an error mode; an empty list where the person does not know, None to go back."""
         while True:
-            said = (
+            lines = (
                 typed or self.ask("which error mode? (code or name; ? lists them; - unknown; Enter goes back)").strip()
             )
             typed = ""
-            if said == "-":
+            if lines == "-":
                 return []
-            if not said:
+            if not lines:
                 return None
-            if said == "?":
-                for one in MODES:
-                    self.console.print(Text(f"{one!s:16} {one.name}: {one.definition}"))
+            if lines == "?":
+                for mode in MODES:
+                    self.console.print(Text(f"{mode!s:16} {mode.name}: {mode.definition}"))
                 continue
             try:
-                return [mode_typed(said)]
+                return [parse_mode(lines)]
             except ConfigError as error:
                 self._say(str(error))
 
-    def _made(
+    def _make_label(
         self,
         run: RecordedRun,
         answer: Answer,
@@ -150,8 +150,8 @@ class Dialogue:
         modes: list[ErrorMode] | None = None,
     ) -> PersonLabel:
         comment = "" if answer in ("agrees", "unsure") else self._comment()
-        said = None if self.is_blind else said_by(shown)
-        return PersonLabel.of(run.trace, answer, self.by, step=step, modes=modes or (), comment=comment, shown=said)
+        verdict = None if self.is_blind else said_by(shown)
+        return PersonLabel.of(run.trace, answer, self.by, step=step, modes=modes or (), comment=comment, shown=verdict)
 
     def _comment(self) -> str:
         """Ask why; input that ends at this question has answered all that matters."""
@@ -165,9 +165,9 @@ class Dialogue:
         if step is None or step >= len(trace.steps):
             self._say(f"expected the number of a step, 0 to {len(trace.steps) - 1}, got {typed!r}")
             return
-        found = trace.steps[step]
-        self.console.print(Text(f"step {step}, {printable(found.agent)}, {found.kind}", style="bold"))
-        self.console.print(Text("\n".join(map(printable, found.content.splitlines())) or "no text recorded"))
+        chosen = trace.steps[step]
+        self.console.print(Text(f"step {step}, {printable(chosen.agent)}, {chosen.kind}", style="bold"))
+        self.console.print(Text("\n".join(map(printable, chosen.content.splitlines())) or "no text recorded"))
 
     def _say(self, text: str) -> None:
         self.console.print(Text(printable(text), style="yellow"))

@@ -61,7 +61,7 @@ class Journal:
         try:
             file = path.open("r+b" if path.exists() else "w+b")
             _lock(file, path)
-            kept, finished, end = _scanned(file)
+            kept, finished, end = _scan(file)
         except OSError as error:
             raise ConfigError(
                 f"expected to write {str(path)!r}, where interrupted work is kept, got {error.strerror}. "
@@ -125,8 +125,8 @@ class Journal:
 
     def kept(self) -> Iterator[JournalEntry]:
         """Yield what all finished pieces gave, in the order in which they were finished."""
-        for place in list(self._finished.values()):
-            yield from self._entries_of(*place)
+        for offset in list(self._finished.values()):
+            yield from self._entries_of(*offset)
 
     def close(self) -> None:
         """Keep it, for a later `--resume`; one that holds nothing goes."""
@@ -173,7 +173,7 @@ class Journal:
 
 
 def _key(piece: Piece) -> _Key:
-    """Tell a piece by its name, its size and when its file was last written."""
+    """Identify a piece by its name, its size and when its file was last written."""
     try:
         changed_ns = os.stat(piece.name).st_mtime_ns  # noqa: PTH116  # the name may be a URL, and no path
     except (OSError, ValueError):
@@ -181,7 +181,7 @@ def _key(piece: Piece) -> _Key:
     return piece.name, piece.size, changed_ns
 
 
-def _scanned(file: IO[bytes]) -> tuple[Any, dict[_Key, tuple[int, int]], int]:
+def _scan(file: IO[bytes]) -> tuple[Any, dict[_Key, tuple[int, int]], int]:
     """Find the plan, where each finished piece stands, and the end of the last one."""
     plan: Any = None
     finished: dict[_Key, tuple[int, int]] = {}
@@ -206,9 +206,9 @@ def _scanned(file: IO[bytes]) -> tuple[Any, dict[_Key, tuple[int, int]], int]:
 def _other_plan(kept: Any, plan: Mapping[str, Any], path: Path) -> str:
     before = kept if isinstance(kept, dict) else {}
     differing = [key for key in {**before, **plan} if before.get(key) != plan.get(key)]
-    said = ", ".join(f"{key} {plan.get(key)!r} instead of {before.get(key)!r}" for key in differing)
+    differences = ", ".join(f"{key} {plan.get(key)!r} instead of {before.get(key)!r}" for key in differing)
     return (
-        f"expected to go on with the analysis in {str(path)!r}, got {said}. Use what was used before, "
+        f"expected to go on with the analysis in {str(path)!r}, got {differences}. Use what was used before, "
         "or delete that file to begin anew"
     )
 

@@ -122,7 +122,7 @@ def _write_parquet(path: Path, lines: Iterable[str]) -> None:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which takes the place of *path* when all went well."""
+    """Return a path to write to, which takes the place of *path* when all went well."""
     made = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         try:

@@ -50,13 +50,13 @@ class Repeats:
             Where the same trace was met before, and whether the run is the same; None where it is new.
         """
         trace = bytes.fromhex(trace_id)
-        found = self._seen.execute("SELECT digest, piece, source FROM seen WHERE trace = ?", (trace,)).fetchall()
-        for seen, _, place in found:
+        rows = self._seen.execute("SELECT digest, piece, source FROM seen WHERE trace = ?", (trace,)).fetchall()
+        for seen, _, source_there in rows:
             if seen == digest:
-                return place, True
+                return source_there, True
         place_of_bytes = source.encode("utf-8", "replace").decode()  # half a surrogate pair is no text for SQLite
         self._seen.execute("INSERT INTO seen VALUES (?, ?, ?, ?)", (trace, digest, piece, place_of_bytes))
-        return next(((place, False) for _, other, place in found if other != piece), None)
+        return next(((source_there, False) for _, other, source_there in rows if other != piece), None)
 
 
 def without_repeats(outcomes: Iterable[Outcome], repeats: Repeats) -> Iterator[Outcome]:
@@ -64,16 +64,16 @@ def without_repeats(outcomes: Iterable[Outcome], repeats: Repeats) -> Iterator[O
     piece = 0
     for outcome in outcomes:
         if isinstance(outcome, Done):
-            found = repeats.add(outcome.trace_id, outcome.digest, piece, outcome.source)
-            if found is not None:
-                yield _named(outcome, *found)
-            if found is not None and found[1]:
+            repeat = repeats.add(outcome.trace_id, outcome.digest, piece, outcome.source)
+            if repeat is not None:
+                yield _describe_repeat(outcome, *repeat)
+            if repeat is not None and repeat[1]:
                 continue
         piece += isinstance(outcome, Finished)
         yield outcome
 
 
-def _named(outcome: Done, first: str, is_same: bool) -> RepeatedRun:
+def _describe_repeat(outcome: Done, first: str, is_same: bool) -> RepeatedRun:
     if is_same:
         return RepeatedRun(f"{outcome.source}: expected a run once, got that of {first} again. It is left out")
     return RepeatedRun(

@@ -112,7 +112,7 @@ def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> 
 
 
 def started_at(trace: MessageActionTrace) -> str | None:
-    """Say when a run's first step began, in UTC, as `2026-01-31T08:00:00.000000Z`; None where no clock says so.
+    """Format when a run's first step began, in UTC, `2026-01-31T08:00:00.000000Z`; None where no clock says so.
 
     A clock beyond the year 9999 is no clock.
     """
@@ -120,15 +120,15 @@ def started_at(trace: MessageActionTrace) -> str | None:
     if not start_ns:
         return None
     try:
-        found = _EPOCH + timedelta(microseconds=start_ns // 1_000)
+        moment = _EPOCH + timedelta(microseconds=start_ns // 1_000)
     except OverflowError:
         return None
-    return _iso(found)
+    return _iso(moment)
 
 
 @cache
 def arrow_schema() -> Any:
-    """Give the schema of a row in Arrow and parquet: as in JSON, but `started` is a timestamp in microseconds, UTC.
+    """Return the schema of a row in Arrow and parquet: as in JSON, but `started` is a timestamp in microseconds, UTC.
 
     Raises:
         MissingExtra: if pyarrow is not installed.
@@ -186,7 +186,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from _read_parquet(path)
     else:
         for number, line in read_lines(path):
-            yield _row(_parsed(line, f"{path}:{number}"), f"{path}:{number}")
+            yield _row(_parse(line, f"{path}:{number}"), f"{path}:{number}")
 
 
 def _read_folder(path: Path) -> Iterator[dict[str, Any]]:
@@ -233,25 +233,27 @@ def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def _parsed(line: bytes, place: str) -> object:
+def _parse(line: bytes, source: str) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UnreadableInput(f"{place}: expected a result as JSON, got {line[:40]!r} ({error})") from error
+        raise UnreadableInput(f"{source}: expected a result as JSON, got {line[:40]!r} ({error})") from error
 
 
-def _row(found: object, place: str) -> dict[str, Any]:
-    if not isinstance(found, dict) or "source" not in found or "trace_id" not in found:
+def _row(document: object, source: str) -> dict[str, Any]:
+    if not isinstance(document, dict) or "source" not in document or "trace_id" not in document:
         raise UnreadableInput(
-            f"{place}: expected a result of `blamespan analyze` (an object with 'source' and 'trace_id'), got "
-            f"{str(found)[:60]!r}"
+            f"{source}: expected a result of `blamespan analyze` (an object with 'source' and 'trace_id'), got "
+            f"{str(document)[:60]!r}"
         )
-    row = {key: found.get(key) for key in ROW_DEFAULTS}
+    row = {key: document.get(key) for key in ROW_DEFAULTS}
     for key, value in row.items():
         if value is None and ROW_DEFAULTS[key] is not _NOTHING:
             row[key] = copy(ROW_DEFAULTS[key])
         elif not isinstance(value, _TYPES[key]) or isinstance(value, bool):
-            raise UnreadableInput(f"{place}: expected a result of `blamespan analyze`, got {key} = {str(value)[:60]!r}")
+            raise UnreadableInput(
+                f"{source}: expected a result of `blamespan analyze`, got {key} = {str(value)[:60]!r}"
+            )
     return row
 
 

@@ -84,9 +84,9 @@ def _console() -> Console:
     return console
 
 
-def _readable(found: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
+def _readable(runs: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
     """Pass on runs; what cannot be read is named on stderr."""
-    for item in found:
+    for item in runs:
         if isinstance(item, UnreadableInput):
             notice(item)
         else:
@@ -101,7 +101,7 @@ def _verdict(run: ShownRun, tracer_name: str | None) -> Attribution:
 
 
 def _list(console: Console, several: SeveralRuns) -> None:
-    """Say which runs there are, a line each."""
+    """Print which runs there are, a line each."""
     for number, run in enumerate(several.runs, 1):
         task = shortened(line(run.trace.task), _TASK_CHARS, marks_of(console))
         facts = f"{number:>5}  {run.trace.trace_id}  {len(run.trace.steps):>4} steps  {run.trace.outcome:9}  {task}"

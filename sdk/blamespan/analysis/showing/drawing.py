@@ -89,8 +89,8 @@ class Picture:
         """Draw one step whole: all of its text, what it was given, and all that is known of it."""
         step = self._steps[index]
         self._print_facts([Text(f"step {index}", style="bold"), *self._facts_of(step)])
-        for name, said in self._known_of(step):
-            self._print(Text.assemble((f"{name}: ", "dim"), line(said)))
+        for name, text in self._known_of(step):
+            self._print(Text.assemble((f"{name}: ", "dim"), line(text)))
         for rule in self._facts.rules[index]:
             self._print(_rule_text(rule))
         self._console.print()
@@ -120,13 +120,13 @@ class Picture:
         trace, verdict = self._run.trace, self._verdict
         start_ns = min((step.start_ns for step in self._steps), default=0)
         took_ns = max((step.end_ns for step in self._steps), default=0) - start_ns
-        usage = _added(step.usage for step in self._steps)
+        usage = _add_usage(step.usage for step in self._steps)
         return [
             line(self._run.source),
             *([trace.outcome] if trace.outcome != "unknown" else []),
             *([when(start_ns)] if when(start_ns) else []),
-            _counted(len(self._steps), "step"),
-            _counted(len(trace.agents), "agent"),
+            _format_count(len(self._steps), "step"),
+            _format_count(len(trace.agents), "agent"),
             *([duration(took_ns)] if took_ns > 0 else []),
             *([self._tokens(usage)] if usage else []),
             *([f"failure {verdict.failure_score:.2f}"] if verdict.abstained is None else []),
@@ -141,17 +141,17 @@ class Picture:
         self._say(
             f"most to blame: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}", _DECISIVE
         )
-        others = [one for one in verdict.steps if one.score > 0 and one.index != decisive]
+        others = [blame for blame in verdict.steps if blame.score > 0 and blame.index != decisive]
         if others:
-            ranked = sorted(others, key=lambda one: -one.score)[:_SUSPECTS]
+            ranked = sorted(others, key=lambda blame: -blame.score)[:_SUSPECTS]
             self._say("next suspects: " + ", ".join(f"step {i.index} {line(i.agent)} {i.score:.2f}" for i in ranked))
         if verdict.step_set:
             held = sum(shares[index] for index in verdict.step_set)
             verb = "holds" if len(verdict.step_set) == 1 else "hold"
-            self._say(f"step set: {_listed(verdict.step_set)} {verb} {held:.2f} of the blame")
+            self._say(f"step set: {_join_names(verdict.step_set)} {verb} {held:.2f} of the blame")
 
     def _print_agents(self) -> None:
-        """Say whose lane is whose, and how much of the blame each holds."""
+        """Print whose lane is whose, and how much of the blame each holds."""
         shares = {blame.agent: blame.score for blame in self._verdict.agents}
         self._print_facts(
             [
@@ -181,64 +181,64 @@ class Picture:
             self._marks.decisive if is_decisive else self._marks.step,
             style=_DECISIVE if is_decisive else self._lanes.colours[step.agent],
         )
-        place = f"{'>' if is_decisive else ''}{index}"
+        label = f"{'>' if is_decisive else ''}{index}"
         first = Text.assemble(
-            (f"{place:>5} ", _DECISIVE if is_decisive else "dim"),
+            (f"{label:>5} ", _DECISIVE if is_decisive else "dim"),
             self._lanes.at(index, step.agent, sign, self._marks),
             " ",
         )
         others = Text.assemble(" " * 6, self._lanes.beside(index, self._marks), " ")
         room = max(20, self._console.width - others.cell_len)
-        body = [text for row in rows(self._facts_of(step), room) for text in self._folded(row, room)]
+        body = [text for row in rows(self._facts_of(step), room) for text in self._fold(row, room)]
         if is_suspect and (mode := mode_text(self._verdict, step.agent)):
-            body += self._folded(Text(line(mode), style="red" if is_decisive else "yellow"), room)
-        body += self._said(step, room, _LINES_OF_SUSPECT if is_suspect else _LINES)
+            body += self._fold(Text(line(mode), style="red" if is_decisive else "yellow"), room)
+        body += self._content_lines(step, room, _LINES_OF_SUSPECT if is_suspect else _LINES)
         for rule in self._facts.rules[index]:
-            body += self._folded(_rule_text(rule), room, _LINES)
+            body += self._fold(_rule_text(rule), room, _LINES)
         for text in body:
             self._console.print(Text.assemble(first, text), no_wrap=True, crop=False, overflow="ignore")
             first = others
 
     def _facts_of(self, step: Step) -> list[Text]:
-        """Say who did what, with how much of the blame, building on what, and what it took."""
+        """List who did what, with how much of the blame, building on what, and what it took."""
         marks, share = self._marks, self._facts.shares[step.index]
         is_decisive = step.index == self._verdict.decisive_step
         tool = step.attributes.get(words.TOOL_NAME)
         style = f"bold {self._lanes.colours[step.agent]}"
-        found = [Text(shortened(line(step.agent), max(12, self._console.width // 4), marks), style=style)]
+        facts = [Text(shortened(line(step.agent), max(12, self._console.width // 4), marks), style=style)]
         if step.kind != "message":
-            found.append(Text(f"{step.kind}{f' {line(tool)[:40]}' if isinstance(tool, str) else ''}"))
+            facts.append(Text(f"{step.kind}{f' {line(tool)[:40]}' if isinstance(tool, str) else ''}"))
         if share > 0:
-            found.append(Text(f"{marks.bar(share, self._highest)} {share:.2f}", style="red" if is_decisive else ""))
+            facts.append(Text(f"{marks.bar(share, self._highest)} {share:.2f}", style="red" if is_decisive else ""))
         if step.inputs:
-            named = _listed(step.inputs)
+            named = _join_names(step.inputs)
             if self._console.width >= _WIDE and len(step.inputs) <= _MOST_NAMED:
                 named = ", ".join(f"{i} {shortened(line(self._steps[i].agent), 16, marks)}" for i in step.inputs)
-            found.append(Text(f"{marks.builds_on} {named}", style="dim"))
+            facts.append(Text(f"{marks.builds_on} {named}", style="dim"))
         if step.end_ns > step.start_ns:
-            found.append(Text(duration(step.end_ns - step.start_ns), style="dim"))
+            facts.append(Text(duration(step.end_ns - step.start_ns), style="dim"))
         if step.usage:
-            found.append(Text(self._tokens(step.usage), style="dim"))
+            facts.append(Text(self._tokens(step.usage), style="dim"))
         if step.status == "error" or step.error:
-            found.append(Text(f"error {line(step.error or '')}".rstrip(), style="bold red"))
-        return found
+            facts.append(Text(f"error {line(step.error or '')}".rstrip(), style="bold red"))
+        return facts
 
     def _tokens(self, usage: Usage) -> str:
         return f"{number(usage.input_tokens)} {self._marks.to} {number(usage.output_tokens)} tokens"
 
-    def _said(self, step: Step, room: int, lines: int) -> list[Text]:
-        """Give what a step says, in so many lines, its evidence highlighted."""
+    def _content_lines(self, step: Step, room: int, lines: int) -> list[Text]:
+        """Return what a step says, in so many lines, its evidence highlighted."""
         quotes = [line(quote) for quote in self._facts.quotes[step.index]]
         text = marked(excerpt(step.content, quotes, room * lines, self._marks), quotes, self._console, self._marks)
         if step.index not in self._facts.suspects:
             text.stylize_before("dim")
-        return self._folded(text, room, lines)
+        return self._fold(text, room, lines)
 
-    def _folded(self, text: Text, room: int, most: int = 6) -> list[Text]:
+    def _fold(self, text: Text, room: int, most: int = 6) -> list[Text]:
         """Break text into lines of *room* columns; what does not fit into *most* lines is cut."""
         lines = list(text.wrap(self._console, room))
-        for one in lines:
-            one.rstrip()
+        for text_line in lines:
+            text_line.rstrip()
         if len(lines) > most:
             lines = lines[:most]
             lines[-1].truncate(room - len(self._marks.more))
@@ -249,8 +249,8 @@ class Picture:
         built = [other for other in self._steps if step.index in other.inputs]
         mode = mode_text(self._verdict, step.agent) if step.index in self._facts.suspects else ""
         return [
-            (name, said)
-            for name, said in (
+            (name, text)
+            for name, text in (
                 ("error mode", mode),
                 ("to", ", ".join(step.recipients)),
                 ("builds on", ", ".join(f"{index} {self._steps[index].agent}" for index in step.inputs)),
@@ -260,12 +260,12 @@ class Picture:
                 ("status", step.status if step.status != "unset" else ""),
                 ("span", step.span_id),
             )
-            if said
+            if text
         ]
 
     def _print_gap(self, steps: int) -> None:
         if steps > 0:
-            self._say(f"    {self._marks.gap} {_counted(steps, 'step')}", "dim")
+            self._say(f"    {self._marks.gap} {_format_count(steps, 'step')}", "dim")
 
     def _print_facts(self, facts: Iterable[Text]) -> None:
         for row in rows(facts, self._console.width, gap=3):
@@ -277,9 +277,9 @@ class Picture:
 
     def _print(self, text: Text) -> None:
         """Print text in as many lines as it takes, none of which ends with a space."""
-        for one in text.wrap(self._console, self._console.width):
-            one.rstrip()
-            self._console.print(one, no_wrap=True, crop=False, overflow="ignore")
+        for text_line in text.wrap(self._console, self._console.width):
+            text_line.rstrip()
+            self._console.print(text_line, no_wrap=True, crop=False, overflow="ignore")
 
 
 def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _Facts:
@@ -298,17 +298,17 @@ def _rule_text(rule: BrokenRule) -> Text:
     return Text(f"{verb} {line(rule.name)}: {line(rule.reason or rule.title)}", style="yellow")
 
 
-def _added(usages: Iterable[Usage | None]) -> Usage | None:
+def _add_usage(usages: Iterable[Usage | None]) -> Usage | None:
     counted = [usage for usage in usages if usage]
     if not counted:
         return None
-    return Usage(sum(one.input_tokens for one in counted), sum(one.output_tokens for one in counted))
+    return Usage(sum(count.input_tokens for count in counted), sum(count.output_tokens for count in counted))
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _listed(indices: Sequence[int], most: int = _MOST_NAMED) -> str:
+def _join_names(indices: Sequence[int], most: int = _MOST_NAMED) -> str:
     named = ", ".join(map(str, indices[:most]))
     return f"{named} and {len(indices) - most} more" if len(indices) > most else named

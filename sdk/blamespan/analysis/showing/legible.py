@@ -31,7 +31,7 @@ class Passage:
 def clean(text: str) -> str:
     """Make what cannot be seen visible: control characters, those that turn the direction, broken Unicode."""
     whole = text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
-    return _DIRECTION.sub(lambda found: f"[U+{ord(found[0]):04X}]", _CONTROL.sub("\N{REPLACEMENT CHARACTER}", whole))
+    return _DIRECTION.sub(lambda match: f"[U+{ord(match[0]):04X}]", _CONTROL.sub("\N{REPLACEMENT CHARACTER}", whole))
 
 
 def printable(text: str) -> str:
@@ -42,25 +42,25 @@ def printable(text: str) -> str:
 def passages(text: str, quotes: Iterable[str]) -> tuple[Passage, ...]:
     """Part cleaned *text* so that what *quotes* say stands by itself; a quote that is not in it is left out."""
     spans: list[tuple[int, int]] = []
-    for quote in _parted(quotes):
+    for quote in _split_quotes(quotes):
         at = text.find(quote)
         if at >= 0:
             spans.append((at, at + len(quote)))
-    found: list[Passage] = []
+    matches: list[Passage] = []
     done = 0
     for start, end in sorted(spans):
         if start > done:
-            found.append(Passage(text[done:start]))
+            matches.append(Passage(text[done:start]))
         if end > done:
-            found.append(Passage(text[max(start, done) : end], is_evidence=True))
+            matches.append(Passage(text[max(start, done) : end], is_evidence=True))
             done = end
     if done < len(text):
-        found.append(Passage(text[done:]))
-    return tuple(found)
+        matches.append(Passage(text[done:]))
+    return tuple(matches)
 
 
 def duration(nanoseconds: int) -> str:
-    """Say how long, with two or three figures: `850 ms`, `3.2 s`, `2 min 5 s`."""
+    """Format a duration with two or three figures: `850 ms`, `3.2 s`, `2 min 5 s`."""
     seconds = max(0, nanoseconds) / 1e9
     if seconds < 0.0005:
         return f"{seconds * 1e6:.0f} µs" if seconds else "0 s"
@@ -76,7 +76,7 @@ def duration(nanoseconds: int) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Say a share of 1 in percent; tiny ones as such."""
+    """Format a share of 1 in percent; tiny ones as such."""
     if share is None:
         return ""
     return "<1\N{NO-BREAK SPACE}%" if 0 < share < 0.01 else f"{share:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
@@ -88,7 +88,7 @@ def number(count: int) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """Say how much text or data."""
+    """Format an amount of text or data."""
     if size_bytes < 1_000:
         return f"{size_bytes} B"
     return f"{size_bytes / 1e3:.0f} KB" if size_bytes < 1e6 else f"{size_bytes / 1e6:.1f} MB"
@@ -96,14 +96,14 @@ def size(size_bytes: int) -> str:
 
 def when(time_ns: int) -> str:
     """Write Unix time for people; empty where the source has no clock, or a broken one."""
-    found = _moment(time_ns)
-    return "" if found is None else f"{found:%Y-%m-%d %H:%M:%S}"
+    moment = _moment(time_ns)
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def iso_time(time_ns: int) -> str:
     """Write Unix time for `<time>`; empty where there is none."""
-    found = _moment(time_ns)
-    return "" if found is None else found.isoformat(timespec="milliseconds")
+    moment = _moment(time_ns)
+    return "" if moment is None else moment.isoformat(timespec="milliseconds")
 
 
 def _moment(time_ns: int) -> datetime | None:
@@ -113,6 +113,6 @@ def _moment(time_ns: int) -> datetime | None:
         return None
 
 
-def _parted(quotes: Iterable[str]) -> Sequence[str]:
+def _split_quotes(quotes: Iterable[str]) -> Sequence[str]:
     parts = [part.strip().removesuffix("…").strip() for quote in quotes for part in clean(quote).split(_QUOTE_JOINT)]
     return [part for part in dict.fromkeys(parts) if len(part) >= _SHORTEST_QUOTE][:_MOST_QUOTES]

@@ -65,7 +65,7 @@ class Lanes:
         spoke = [step.agent for step in trace.steps]
         self.agents: Sequence[str] = tuple(dict.fromkeys(spoke))
         self.colours: Mapping[str, str] = {
-            agent: _COLOURS[place % len(_COLOURS)] for place, agent in enumerate(self.agents)
+            agent: _COLOURS[index % len(_COLOURS)] for index, agent in enumerate(self.agents)
         }
         self._first = {agent: step for step, agent in reversed(list(enumerate(spoke)))}
         self._last = {agent: step for step, agent in enumerate(spoke)}
@@ -77,14 +77,14 @@ class Lanes:
         """Draw the columns beside a step's first line."""
         if not self._shown:
             return Text.assemble(sign, " ")
-        columns = [sign if one == agent else self._line(one, index, marks) for one in self._shown]
+        columns = [sign if lane == agent else self._line(lane, index, marks) for lane in self._shown]
         return Text.assemble(*(part for column in columns for part in (column, " ")))
 
     def beside(self, index: int, marks: Marks) -> Text:
         """Draw them beside what follows it."""
         if not self._shown:
             return Text(" " * self.width)
-        return Text.assemble(*(part for one in self._shown for part in (self._line(one, index, marks, 1), " ")))
+        return Text.assemble(*(part for lane in self._shown for part in (self._line(lane, index, marks, 1), " ")))
 
     def _line(self, agent: str, index: int, marks: Marks, below: int = 0) -> Text:
         is_between = self._first[agent] < index + below and index < self._last[agent]
@@ -98,13 +98,13 @@ def line(text: str) -> str:
 
 def rows(facts: Iterable[Text], width: int, gap: int = 2) -> list[Text]:
     """Set facts beside each other, as many on a row of *width* columns as fit."""
-    found: list[Text] = []
+    lines: list[Text] = []
     for fact in facts:
-        if found and found[-1].cell_len + gap + fact.cell_len <= width:
-            found[-1] = Text.assemble(found[-1], " " * gap, fact)
+        if lines and lines[-1].cell_len + gap + fact.cell_len <= width:
+            lines[-1] = Text.assemble(lines[-1], " " * gap, fact)
         else:
-            found.append(fact)
-    return found
+            lines.append(fact)
+    return lines
 
 
 def shortened(text: str, most: int, marks: Marks) -> str:
@@ -114,17 +114,17 @@ def shortened(text: str, most: int, marks: Marks) -> str:
 
 def marked(text: str, quotes: Iterable[str], console: Console, marks: Marks) -> Text:
     """Highlight *quotes* in cleaned *text*; between signs where there are no colours."""
-    found = Text()
+    marked_text = Text()
     for passage in passages(text, quotes):
         if passage.is_evidence and console.color_system is None:
-            found.append(f"{marks.opening}{passage.text}{marks.closing}")
+            marked_text.append(f"{marks.opening}{passage.text}{marks.closing}")
         else:
-            found.append(passage.text, style=_EVIDENCE if passage.is_evidence else "")
-    return found
+            marked_text.append(passage.text, style=_EVIDENCE if passage.is_evidence else "")
+    return marked_text
 
 
 def excerpt(content: str, quotes: Sequence[str], room: int, marks: Marks) -> str:
-    """Give as much of *content*, on one line, as may fit: its beginning, or what stands around the evidence.
+    """Return as much of *content*, on one line, as may fit: its beginning, or what stands around the evidence.
 
     Args:
         content: Untrusted.

@@ -9,6 +9,6 @@ from blamespan.analysis.showing.legible import printable
 __all__ = ["notice"]
 
 
-def notice(said: object) -> None:
-    """Say one line on stderr; *said*, an error perhaps, may hold untrusted text."""
-    click.echo(f"blamespan: {printable(str(said))}", err=True)
+def notice(message: object) -> None:
+    """Print one line on stderr; *message*, an error perhaps, may hold untrusted text."""
+    click.echo(f"blamespan: {printable(str(message))}", err=True)

@@ -62,7 +62,7 @@ class SeveralRuns(BlamespanError):
         self.has_more = has_more
 
 
-def found_runs(said: str, store: Path | None, format_name: str | None) -> Iterator[ShownRun | UnreadableInput]:
+def found_runs(argument: str, store: Path | None, format_name: str | None) -> Iterator[ShownRun | UnreadableInput]:
     """Find the runs that a user means by *said*: files as `blamespan analyze` takes them, else an id of the store.
 
     Raises:
@@ -70,17 +70,17 @@ def found_runs(said: str, store: Path | None, format_name: str | None) -> Iterat
         UnreadableInput: if there is neither such a file nor such an id.
         BlamespanError: if the store cannot be read.
     """
-    is_id = _TRACE_ID.fullmatch(said) is not None
+    is_id = _TRACE_ID.fullmatch(argument) is not None
     if store is not None and not is_id:
-        raise ConfigError(f"expected the id of a stored trace beside --store, 4 to 32 hex digits, got {said!r}")
-    if store is not None or (is_id and not Path(said).exists()):
-        yield from _stored(said, store)
+        raise ConfigError(f"expected the id of a stored trace beside --store, 4 to 32 hex digits, got {argument!r}")
+    if store is not None or (is_id and not Path(argument).exists()):
+        yield from _read_stored(argument, store)
         return
-    if not said or not (said == "-" or "://" in said or has_magic(said) or Path(said).exists()):
+    if not argument or not (argument == "-" or "://" in argument or has_magic(argument) or Path(argument).exists()):
         raise UnreadableInput(
-            f"expected a file, or the id of a stored trace (4 to 32 hex digits), got {said!r}. Check the path"
+            f"expected a file, or the id of a stored trace (4 to 32 hex digits), got {argument!r}. Check the path"
         )
-    for item in runs_in([said], format_name=format_name):
+    for item in runs_in([argument], format_name=format_name):
         yield item if isinstance(item, UnreadableInput) else _of_file(item)
 
 
@@ -124,6 +124,6 @@ def _of_file(run: RecordedRun) -> ShownRun:
     return ShownRun(printable(run.source), trace, notes=() if is_whole else (_NOT_WHOLE,))
 
 
-def _stored(said: str, store: Path | None) -> Sequence[ShownRun]:
+def _read_stored(argument: str, store: Path | None) -> Sequence[ShownRun]:
     load = cast(Callable[[str, "Path | None"], Sequence[ShownRun]], load_part("stored_trace"))
-    return load(said, store)
+    return load(argument, store)

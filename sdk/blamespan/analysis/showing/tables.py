@@ -61,11 +61,11 @@ def _print_step(console: Console, row: StepRow, agent_width: int, *, indent: int
     """Print one line for a step, and for a suspect one more with its evidence."""
     style = "bold red" if row.is_decisive else "" if row.score >= SHARE_WORTH_A_LINE else "dim"
     room = max(20, console.width - indent)
-    agent = _shortened(row.agent, agent_width)
-    place = f"{'>' if row.is_decisive else ''}{row.index}"
-    facts = f"{place:>5}  {agent:{agent_width}}  {row.kind:11}  {row.score:5.2f}  "
-    said = _shortened(row.mode or row.content, room)
-    console.print(Text(facts + said, style=style), no_wrap=True, crop=False)
+    agent = _shorten(row.agent, agent_width)
+    label = f"{'>' if row.is_decisive else ''}{row.index}"
+    facts = f"{label:>5}  {agent:{agent_width}}  {row.kind:11}  {row.score:5.2f}  "
+    text = _shorten(row.mode or row.content, room)
+    console.print(Text(facts + text, style=style), no_wrap=True, crop=False)
     if row.mode:
         quote = textwrap.wrap(f"“{row.evidence or row.content}”", room, max_lines=3, placeholder="…”")
         lines = "\n".join(" " * indent + line for line in quote)
@@ -251,5 +251,5 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
     return "   ".join(facts)
 
 
-def _shortened(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -32,14 +32,14 @@ class StepRow:
 
 
 def doubt_of(verdict: Attribution, outcome: Outcome) -> str:
-    """Say what must hold for anybody to be blamed; empty where the run is called failed, or known to have."""
+    """Describe what must hold for anybody to be blamed; empty where the run is called failed, or known to have."""
     if nobody_knows(verdict, outcome):
         return "nobody can tell whether it failed; if it did:"
     return "" if outcome == "failed" or verdict.calls_failed else "more likely sound; if it failed:"
 
 
 def nobody_knows(verdict: Attribution, outcome: Outcome) -> bool:
-    """Tell whether a run may have failed or not, and neither its outcome nor the verdict says."""
+    """Check whether a run may have failed or not, and neither its outcome nor the verdict says."""
     return outcome != "failed" and verdict.failure_score == NOBODY_KNOWS
 
 

@@ -38,7 +38,7 @@ def data_files(path: Path) -> Iterator[Path]:
 
 
 def is_data(path: Path) -> bool:
-    """Tell whether a file in a folder ends as exports do, also as .gz, .xz or .zst; hidden ones do not count."""
+    """Check whether a file in a folder ends as exports do, also as .gz, .xz or .zst; hidden ones do not count."""
     inner = path.with_suffix("") if path.suffix in _COMPRESSED else path
     return inner.suffix in _DATA and not path.name.startswith(".")
 
@@ -59,7 +59,7 @@ def runs_of_file(path: Path, format_name: str | None = None, *, with_spans: bool
         yield from _read(load_importer(format_name), path, with_spans=with_spans)
         return
     head = head_of(path)
-    importer = next((importer for importer in _known() if importer.matches(path, head)), None)
+    importer = next((importer for importer in _load_importers() if importer.matches(path, head)), None)
     if importer is None:
         raise _unknown(path, head)
     yield from _read(importer, path, with_spans=with_spans)
@@ -72,7 +72,7 @@ def _read(importer: Importer, path: Path, *, with_spans: bool) -> Iterator[Found
 
 
 @cache
-def _known() -> tuple[Importer, ...]:
+def _load_importers() -> tuple[Importer, ...]:
     return tuple(importers())
 
 

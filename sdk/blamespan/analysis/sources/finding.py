@@ -77,8 +77,8 @@ class _File:
     """What the file is called where its path is one of ours."""
 
     def __call__(self, with_spans: bool) -> Iterator[Found]:
-        found = runs_of_file(self.path, self.format_name, with_spans=with_spans)
-        return _renamed(found, str(self.path), self.shown_as) if self.shown_as else found
+        runs = runs_of_file(self.path, self.format_name, with_spans=with_spans)
+        return _rename_sources(runs, str(self.path), self.shown_as) if self.shown_as else runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class _RemoteFile:
 
     def __call__(self, with_spans: bool) -> Iterator[Found]:
         with fetched(self.url) as path:
-            found = runs_of_file(path, self.format_name, with_spans=with_spans)
-            yield from _renamed(found, str(path), self.name)
+            runs = runs_of_file(path, self.format_name, with_spans=with_spans)
+            yield from _rename_sources(runs, str(path), self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +143,10 @@ def _pieces_of(source: str, format_name: str | None, selection: Selection) -> It
         else:
             yield from _of_path(_without_scheme(source), format_name, selection)
     except UnreadableInput as error:
-        yield Piece(_shown(source), None, _Trouble(str(error)))
+        yield Piece(_public_source(source), None, _Trouble(str(error)))
 
 
-def _shown(source: str) -> str:
+def _public_source(source: str) -> str:
     return public_url(source) if "://" in source else source
 
 
@@ -184,11 +184,11 @@ def _of_backend(url: str, selection: Selection) -> Iterator[Piece]:
     with closing(open_reader(url, selection)) as reader:
         looked_for = replace(reader.remaining, limit=selection.limit)
         waiting: list[str] = []
-        for number, found in enumerate(reader.trace_ids()):
-            if isinstance(found, UnreadableInput):
-                yield Piece(f"{url}#{number}", None, _Trouble(str(found)))
+        for number, trace_id in enumerate(reader.trace_ids()):
+            if isinstance(trace_id, UnreadableInput):
+                yield Piece(f"{url}#{number}", None, _Trouble(str(trace_id)))
                 continue
-            waiting.append(found)
+            waiting.append(trace_id)
             if len(waiting) == _TRACES_AT_ONCE:
                 yield _traces_piece(url, waiting, selection, looked_for)
                 waiting = []
@@ -211,10 +211,10 @@ def _without_scheme(source: str) -> str:
     return path if separator and scheme.lower() in _LOCAL else source
 
 
-def _renamed(found: Iterable[Found], path: str, name: str) -> Iterator[Found]:
-    """Say *name* where an importer says the *path* of our temporary file."""
+def _rename_sources(runs: Iterable[Found], path: str, name: str) -> Iterator[Found]:
+    """Put *name* where an importer writes the *path* of our temporary file."""
     try:
-        for item in found:
+        for item in runs:
             if isinstance(item, UnreadableInput):
                 yield UnreadableInput(str(item).replace(path, name))
             else:

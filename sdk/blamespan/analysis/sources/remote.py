@@ -75,17 +75,17 @@ def remote_files(url: str, *, is_data: Any) -> Iterator[RemoteFile]:
     """
     import fsspec
 
-    with _named(url):
+    with _hide_secrets(url):
         system, path = fsspec.core.url_to_fs(url)
         is_web = url.partition("://")[0] in _WEB
         if any(mark in path for mark in ("*[" if is_web else "*?[")):
-            found = sorted(system.glob(path))
+            paths = sorted(system.glob(path))
         elif not is_web and system.isdir(path):
-            found = sorted(name for name in system.find(path) if is_data(Path(name)))
+            paths = sorted(name for name in system.find(path) if is_data(Path(name)))
         else:
             yield RemoteFile(public_url(url), url, _size(system, path))
             return
-        files = [_member(url, system, name) for name in found if not system.isdir(name)]
+        files = [_member(url, system, name) for name in paths if not system.isdir(name)]
     if not files:
         raise UnreadableInput(f"{public_url(url)}: expected recorded runs, got nothing of that name. Check the URL.")
     yield from files
@@ -111,14 +111,14 @@ def fetched(url: str) -> Iterator[Path]:
 
 
 def public_url(url: str) -> str:
-    """Give *url* without user, password, and the options that are a signature or a key."""
+    """Return *url* without user, password, and the options that are a signature or a key."""
     return "::".join(_public(part) for part in url.split("::"))
 
 
 def _fetch(url: str, target: Any) -> None:
     import fsspec
 
-    with _named(url):
+    with _hide_secrets(url):
         target.seek(0)
         target.truncate()
         system, path = fsspec.core.url_to_fs(url)
@@ -127,7 +127,7 @@ def _fetch(url: str, target: Any) -> None:
 
 
 @contextmanager
-def _named(url: str) -> Iterator[None]:
+def _hide_secrets(url: str) -> Iterator[None]:
     """Turn whatever a file system raises into an error that names the URL, and nothing secret of it."""
     try:
         yield
@@ -135,9 +135,9 @@ def _named(url: str) -> Iterator[None]:
         raise
     except Exception as error:  # each file system of fsspec has errors of its own
         why = f"{error}; {error.__cause__}" if error.__cause__ else str(error)
-        said = _QUERY.sub("?...", why.replace(url, public_url(url)))
+        reason = _QUERY.sub("?...", why.replace(url, public_url(url)))
         raise UnreadableInput(
-            f"expected a readable file, got {public_url(url)!r} ({type(error).__name__}: {said}). Check the URL, "
+            f"expected a readable file, got {public_url(url)!r} ({type(error).__name__}: {reason}). Check the URL, "
             "and the keys in the environment."
         ) from error
 
@@ -175,7 +175,7 @@ def _public(part: str) -> str:
     scheme, separator, rest = part.partition("://")
     if not separator:
         return part
-    place, mark, query = rest.partition("?")
-    host, slash, path = place.partition("/")
+    address, mark, query = rest.partition("?")
+    host, slash, path = address.partition("/")
     kept = "&".join(option for option in query.split("&") if option and not _SECRET.search(option.partition("=")[0]))
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}" + (f"{mark}{kept}" if kept else "")

@@ -35,7 +35,7 @@ def spool_stdin() -> Path:
     Raises:
         UnreadableInput: if it is longer than `MAX_SPOOLED_BYTES`, cannot be read, or does not fit on the disk.
     """
-    return _spooled(sys.stdin.buffer, "stdin")
+    return _spool(sys.stdin.buffer, "stdin")
 
 
 def spool_pipe(path: Path) -> Path:
@@ -49,9 +49,9 @@ def spool_pipe(path: Path) -> Path:
             check_is_file(path)
         if str(path).startswith(_OPENED):
             with path.open("rb") as file:
-                return _spooled(file, str(path))
+                return _spool(file, str(path))
         with io.BufferedReader(_NamedPipe(path), _BLOCK_BYTES) as file:
-            return _spooled(file, str(path))
+            return _spool(file, str(path))
     except OSError as error:
         raise UnreadableInput(
             f"expected a readable file, got {str(path)!r} ({error.strerror or error}). Check the path."
@@ -97,7 +97,7 @@ def copy_bounded(source: IO[bytes], target: IO[bytes], name: str, *, max_bytes: 
     target.flush()
 
 
-def _spooled(source: IO[bytes], name: str) -> Path:
+def _spool(source: IO[bytes], name: str) -> Path:
     with NamedTemporaryFile(prefix=PREFIX, delete=False) as target:
         path = Path(target.name)
         atexit.register(_remove, path, os.getpid())

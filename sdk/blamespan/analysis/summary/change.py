@@ -37,7 +37,7 @@ class Periods:
     until: datetime | None = None
 
     def side(self, fact: Fact) -> Side | None:
-        """Tell to which period a run belongs; None to neither, or where no clock says when it began."""
+        """Return to which period a run belongs; None to neither, or where no clock says when it began."""
         if fact.start is None or (self.until is not None and fact.start >= self.until):
             return None
         return "before" if fact.start < self.since else "after"
@@ -90,11 +90,11 @@ def changes(before: Tally, after: Tally) -> list[Change]:
     pairs = list(_pairs(before, after))
     tests = [compare_shares(then, now) for _, _, _, then, now in pairs]
     corrected = holm([test.p for test in tests])
-    found = [
+    compared = [
         Change(part, name, title, then, now, test.p, right, test.method)
         for (part, name, title, then, now), test, right in zip(pairs, tests, corrected, strict=True)
     ]
-    return sorted(found, key=lambda one: (one.p, -abs(one.difference), one.part, one.name))
+    return sorted(compared, key=lambda change: (change.p, -abs(change.difference), change.part, change.name))
 
 
 def _pairs(before: Tally, after: Tally) -> Iterator[tuple[Part, str, str, Share, Share]]:
@@ -105,15 +105,15 @@ def _pairs(before: Tally, after: Tally) -> Iterator[tuple[Part, str, str, Share,
         ("mode", before.modes, after.modes),
     )
     for part, then, now in parts:
-        for name, title, counts in _compared(then, now):
+        for name, title, counts in _pair_counts(then, now):
             yield part, name, title, Share(counts[0], before.judged), Share(counts[1], after.judged)
 
 
-def _compared(before: Names, after: Names) -> list[tuple[str, str, tuple[int, int]]]:
-    found = []
+def _pair_counts(before: Names, after: Names) -> list[tuple[str, str, tuple[int, int]]]:
+    differences = []
     for name in {**before.counts, **after.counts}:
         then, now = before.counts.get(name), after.counts.get(name)
         counts = (then.failed if then else 0, now.failed if now else 0)
         if sum(counts) >= LEAST_FAILURES:
-            found.append((name, (then or now or next(iter(after.counts.values()))).title, counts))
-    return sorted(found, key=lambda item: (-sum(item[2]), item[0]))[:_MOST_NAMES]
+            differences.append((name, (then or now or next(iter(after.counts.values()))).title, counts))
+    return sorted(differences, key=lambda item: (-sum(item[2]), item[0]))[:_MOST_NAMES]

@@ -101,19 +101,21 @@ def clusters_of(facts: Sequence[Fact]) -> list[Cluster]:
     for fact, some in zip(facts, words, strict=True):
         text = _Text(fact, _vector(some, rarity), frozenset(word for word in some if " " not in word))
         by_key[fact.agent, fact.mode].append(text)
-    found = [_cluster(group, common, len(facts)) for _, texts in sorted(by_key.items()) for group in _grouped(texts)]
-    return sorted(found, key=lambda one: (-one.count, one.agent, one.mode, one.example.trace_id))
+    clusters = [
+        _cluster(group, common, len(facts)) for _, texts in sorted(by_key.items()) for group in _group_texts(texts)
+    ]
+    return sorted(clusters, key=lambda cluster: (-cluster.count, cluster.agent, cluster.mode, cluster.example.trace_id))
 
 
 def _words(text: str) -> list[str]:
     """Cut a text into words and pairs of words; numbers are all alike."""
     plain = [_DIGITS.sub("0", word) for word in _WORD.findall(text.casefold())]
-    return [*plain, *(f"{one} {two}" for one, two in pairwise(plain))]
+    return [*plain, *(f"{first} {two}" for first, two in pairwise(plain))]
 
 
 def _rarity(texts: Sequence[Sequence[str]]) -> Mapping[str, float]:
-    found = Counter(word for text in texts for word in set(text))
-    return {word: math.log((1 + len(texts)) / (1 + count)) + 1 for word, count in found.items()}
+    counts = Counter(word for text in texts for word in set(text))
+    return {word: math.log((1 + len(texts)) / (1 + count)) + 1 for word, count in counts.items()}
 
 
 def _vector(words: Sequence[str], rarity: Mapping[str, float]) -> Weights:
@@ -123,7 +125,7 @@ def _vector(words: Sequence[str], rarity: Mapping[str, float]) -> Weights:
     return {word: weight / length for word, weight in kept}
 
 
-def _grouped(texts: Sequence[_Text]) -> list[_Group]:
+def _group_texts(texts: Sequence[_Text]) -> list[_Group]:
     """Part the failures of one agent and mode."""
     groups: list[_Group] = []
     for text in texts:
@@ -135,10 +137,10 @@ def _grouped(texts: Sequence[_Text]) -> list[_Group]:
             nearest.add(text)
     for group in groups:
         group.settle()
-    return _placed(texts, [group for group in groups if len(group.texts) > 1] or groups[:1])
+    return _assign_texts(texts, [group for group in groups if len(group.texts) > 1] or groups[:1])
 
 
-def _placed(texts: Sequence[_Text], groups: Sequence[_Group]) -> list[_Group]:
+def _assign_texts(texts: Sequence[_Text], groups: Sequence[_Group]) -> list[_Group]:
     """Place every failure by the middles found; those near to none stand alone."""
     placed: dict[int, _Group] = {}
     alone: list[_Group] = []
@@ -149,18 +151,18 @@ def _placed(texts: Sequence[_Text], groups: Sequence[_Group]) -> list[_Group]:
             alone[-1].add(text)
         else:
             placed.setdefault(id(nearest), _Group()).add(text)
-    found = [*placed.values(), *alone]
-    for group in found:
+    all_groups = [*placed.values(), *alone]
+    for group in all_groups:
         group.settle()
-    return found
+    return all_groups
 
 
 def _nearest(groups: Sequence[_Group], text: _Text) -> _Group | None:
     best, nearness = None, _NEAR
     for group in groups:
-        found = group.nearness(text)
-        if found >= nearness and (best is None or found > nearness):
-            best, nearness = group, found
+        score = group.nearness(text)
+        if score >= nearness and (best is None or score > nearness):
+            best, nearness = group, score
     return best
 
 

@@ -103,7 +103,7 @@ def summary(
     html: Path | None,
     every: bool,
 ) -> None:
-    """Say which agents fail and how, over all RESULTS of `blamespan analyze` (JSON lines or parquet, or folders).
+    """Describe which agents fail and how, over all RESULTS of `blamespan analyze` (JSON lines or parquet, or folders).
 
     What cannot be read is named on stderr, the rest is summed up, and the exit code is 1 at the end.
     """
@@ -113,8 +113,8 @@ def summary(
             "--fail-if-worse compares with before, got nothing to compare. Add --before, --between or --against"
         )
     refused: list[UnreadableInput] = []
-    found = sum_up(_facts(results, refused), against=_facts(against, refused) if against else None, periods=periods)
-    if not found.runs:
+    summed_up = sum_up(_facts(results, refused), against=_facts(against, refused) if against else None, periods=periods)
+    if not summed_up.runs:
         if refused:
             sys.exit(1)
         raise UnreadableInput(
@@ -122,18 +122,18 @@ def summary(
             "blamespan analyze TRACES --json > results.jsonl"
         )
     if html is not None:
-        _write(html, page_of(found, title=_title(results)))
+        _write(html, page_of(summed_up, title=_title(results)))
     if wants_json or format_name == "json":
-        click.echo(json.dumps(as_document(found)))
+        click.echo(json.dumps(as_document(summed_up)))
     elif format_name == "markdown":
-        click.echo(markdown_of(found, title=_title(results), every=every), nl=False)
+        click.echo(markdown_of(summed_up, title=_title(results), every=every), nl=False)
     else:
-        print_summary(Console(), found, every=every)
-    _warn(found, periods)
+        print_summary(Console(), summed_up, every=every)
+    _warn(summed_up, periods)
     if refused:
-        click.echo(f"blamespan: {found.runs} results summed up, {len(refused)} could not be read", err=True)
+        click.echo(f"blamespan: {summed_up.runs} results summed up, {len(refused)} could not be read", err=True)
         sys.exit(1)
-    if exceeded := _exceeded(found, most_percent, fails_if_worse=fails_if_worse):
+    if exceeded := _check_limits(summed_up, most_percent, fails_if_worse=fails_if_worse):
         click.echo(f"blamespan: {exceeded}", err=True)
         sys.exit(_TOO_MANY_FAILED)
 
@@ -146,9 +146,11 @@ def _periods(
     Raises:
         ConfigError: if that is two things at once, or a period that ends before it begins.
     """
-    said = [name for name, is_set in (("--before", before), ("--between", between), ("--against", against)) if is_set]
-    if len(said) > 1:
-        raise ConfigError(f"expected one of --before, --between and --against, got {' and '.join(said)}. Leave one")
+    options = [
+        name for name, is_set in (("--before", before), ("--between", between), ("--against", against)) if is_set
+    ]
+    if len(options) > 1:
+        raise ConfigError(f"expected one of --before, --between and --against, got {' and '.join(options)}. Leave one")
     if between is not None:
         since, until = between
         if since >= until:
@@ -159,9 +161,9 @@ def _periods(
     return None if before is None else Periods(before)
 
 
-def _exceeded(found: Summary, most_percent: float | None, *, fails_if_worse: bool) -> str:
+def _check_limits(summary: Summary, most_percent: float | None, *, fails_if_worse: bool) -> str:
     """Name the first limit on failed runs that is exceeded; empty where none is."""
-    for judge in found.judges:
+    for judge in summary.judges:
         failed = Share(judge.tally.failed, judge.tally.judged)
         if most_percent is not None and failed.total and 100 * failed.value > most_percent:
             return (
@@ -190,8 +192,8 @@ def _facts(paths: Sequence[Path], refused: list[UnreadableInput]) -> Iterator[Fa
 def _refuse(error: UnreadableInput, refused: list[UnreadableInput]) -> None:
     refused.append(error)
     if len(refused) <= _MOST_NAMED:
-        said = printable(str(error)).removesuffix(".")
-        click.echo(f"blamespan: {said}{'' if 'blamespan analyze TRACES' in said else _HINT}", err=True)
+        message = printable(str(error)).removesuffix(".")
+        click.echo(f"blamespan: {message}{'' if 'blamespan analyze TRACES' in message else _HINT}", err=True)
 
 
 def _title(results: Sequence[Path]) -> str:
@@ -205,8 +207,8 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"expected a file to write to, got --html {str(path)!r}: {error.strerror}") from error
 
 
-def _warn(found: Summary, periods: Periods | None) -> None:
-    if periods is not None and found.outside == found.runs:
+def _warn(summary: Summary, periods: Periods | None) -> None:
+    if periods is not None and summary.outside == summary.runs:
         click.echo(
             "blamespan: no run says when it began, or all began after both periods: nothing is compared. "
             "Results of an older version do not say; make them again with: blamespan analyze TRACES --json",

@@ -30,13 +30,13 @@ def as_document(summary: Summary) -> Document:
         "outside_periods": summary.outside,
         "left_out": summary.left_out,
         "only_before": [str(judge) for judge in summary.only_before],
-        "tracers": [_judge(each) for each in summary.judges],
+        "tracers": [_judge(judge_summary) for judge_summary in summary.judges],
     }
 
 
-def _judge(found: JudgeSummary) -> Document:
-    judge, tally = found.judge, found.tally
-    clusters = [one for one in found.clusters if one.count > 1]
+def _judge(judge_summary: JudgeSummary) -> Document:
+    judge, tally = judge_summary.judge, judge_summary.tally
+    clusters = [cluster for cluster in judge_summary.clusters if cluster.count > 1]
     return {
         "tracer": {
             "name": judge.name,
@@ -55,13 +55,13 @@ def _judge(found: JudgeSummary) -> Document:
         ],
         "failure_scores": list(tally.scores),
         "timeline": _timeline(tally),
-        "sampled_failures": found.sampled,
-        "repeated_failures": found.repeated,
-        "clusters": [_cluster(one, found.sampled) for one in clusters[:_MOST_CLUSTERS]],
-        "like_no_other": sum(one.count == 1 for one in found.clusters),
-        "before": None if found.before is None else _counts(found.before),
-        "after": None if found.before is None or found.after is None else _counts(found.after),
-        "changes": [_change(one) for one in found.changes],
+        "sampled_failures": judge_summary.sampled,
+        "repeated_failures": judge_summary.repeated,
+        "clusters": [_cluster(cluster, judge_summary.sampled) for cluster in clusters[:_MOST_CLUSTERS]],
+        "like_no_other": sum(cluster.count == 1 for cluster in judge_summary.clusters),
+        "before": None if judge_summary.before is None else _counts(judge_summary.before),
+        "after": None if judge_summary.before is None or judge_summary.after is None else _counts(judge_summary.after),
+        "changes": [_change(cluster) for cluster in judge_summary.changes],
     }
 
 
@@ -98,11 +98,11 @@ def _names(names: Names, tally: Tally, key: str) -> list[Document]:
 
 
 def _pairs(tally: Tally) -> list[Document]:
-    found = []
+    pairs = []
     for name, count in tally.pairs.ranked()[:_MOST_NAMES]:
         agent, _, mode = name.partition("\n")
-        found.append({"agent": agent, "mode": mode or None, "count": count.failed})
-    return found
+        pairs.append({"agent": agent, "mode": mode or None, "count": count.failed})
+    return pairs
 
 
 def _timeline(tally: Tally) -> Document:
@@ -110,18 +110,20 @@ def _timeline(tally: Tally) -> Document:
     return {
         "width_s": tally.timeline.width_s,
         "without_a_clock": tally.untimed,
-        "moments": [{"start": one.start.isoformat(), "runs": one.runs, "failed": one.failed} for one in moments],
+        "moments": [
+            {"start": moment.start.isoformat(), "runs": moment.runs, "failed": moment.failed} for moment in moments
+        ],
     }
 
 
-def _cluster(one: Cluster, sampled: int) -> Document:
-    example = one.example
+def _cluster(cluster: Cluster, sampled: int) -> Document:
+    example = cluster.example
     return {
-        "agent": one.agent,
-        "mode": one.mode or None,
-        "name": one.mode_name,
-        "words": list(one.words),
-        **_share(Share(one.count, sampled)),
+        "agent": cluster.agent,
+        "mode": cluster.mode or None,
+        "name": cluster.mode_name,
+        "words": list(cluster.words),
+        **_share(Share(cluster.count, sampled)),
         "example": {
             "source": example.source,
             "trace_id": example.trace_id,
@@ -132,18 +134,18 @@ def _cluster(one: Cluster, sampled: int) -> Document:
     }
 
 
-def _change(one: Change) -> Document:
-    low, high = one.interval
+def _change(change: Change) -> Document:
+    low, high = change.interval
     return {
-        "part": one.part,
-        "name": one.name or None,
-        "title": one.title or None,
-        "before": _share(one.before),
-        "after": _share(one.after),
-        "difference": round(one.difference, 6),
+        "part": change.part,
+        "name": change.name or None,
+        "title": change.title or None,
+        "before": _share(change.before),
+        "after": _share(change.after),
+        "difference": round(change.difference, 6),
         "interval": [round(low, 6), round(high, 6)],
-        "p": one.p,
-        "corrected_p": one.corrected,
-        "method": one.method,
-        "significant": one.is_significant,
+        "p": change.p,
+        "corrected_p": change.corrected,
+        "method": change.method,
+        "significant": change.is_significant,
     }

@@ -150,18 +150,18 @@ def _share_of(row: Row, index: int | None) -> float:
 
 def _text(row: Row, index: int | None) -> str:
     """Put together what was said at the decisive step: its quotes, and its beginning where the row has it."""
-    said = printable(str(row["content"] or "")[:_MAX_TEXT_CHARS])
+    text = printable(str(row["content"] or "")[:_MAX_TEXT_CHARS])
     quotes = [printable(str(item["quote"])[:_MAX_TEXT_CHARS]) for item in row["evidence"] if item["index"] == index]
-    return " … ".join([*([said] if said else []), *(quote for quote in quotes[:3] if quote not in said)])
+    return " … ".join([*([text] if text else []), *(quote for quote in quotes[:3] if quote not in text)])
 
 
 def _start(row: Row) -> datetime | None:
-    said = row["started"]
+    started = row["started"]
     try:
-        found = None if said is None else datetime.fromisoformat(said).astimezone(UTC)
+        start = None if started is None else datetime.fromisoformat(started).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if found is not None and found.year in _CLOCK_YEARS else None
+    return start if start is not None and start.year in _CLOCK_YEARS else None
 
 
 def _name(value: object) -> str:

@@ -32,8 +32,8 @@ def markdown_of(summary: Summary, *, title: str, every: bool = False) -> str:
     """
     most = None if every else _ROWS
     lines = [f"### blamespan: {code_span(printable(title), _MOST_NAME_CHARS)}", ""]
-    for found in summary.judges:
-        lines += _judge_lines(found, most, is_only=len(summary.judges) == 1)
+    for judge in summary.judges:
+        lines += _judge_lines(judge, most, is_only=len(summary.judges) == 1)
     if summary.outside:
         lines += [f"{summary.outside:,} runs belong to neither period.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -51,28 +51,28 @@ def _cell(text: str, most_chars: int = _MOST_NAME_CHARS) -> str:
     return code_span(text, most_chars).replace("|", "\\|")
 
 
-def _judge_lines(found: JudgeSummary, most: int | None, *, is_only: bool) -> list[str]:
-    tally = found.tally
+def _judge_lines(judge: JudgeSummary, most: int | None, *, is_only: bool) -> list[str]:
+    tally = judge.tally
     failed = Share(tally.failed, tally.judged)
     head = f"**{failed.count:,} of {failed.total:,} runs failed** ({percent(failed.value)}, 95 %: {interval(failed)})"
     facts = [head, f"{tally.abstained:,} without a verdict", date_range(tally)]
-    lines = [] if is_only else [f"#### {code_span(str(found.judge), _MOST_NAME_CHARS)}", ""]
+    lines = [] if is_only else [f"#### {code_span(str(judge.judge), _MOST_NAME_CHARS)}", ""]
     lines += [", ".join(fact for fact in facts if fact), ""]
-    lines += [f"_{remark}_  " for remark in remarks(found)]
-    lines += ["", *_cluster_lines(found, most), *_change_lines(found.changes, most)]
+    lines += [f"_{remark}_  " for remark in remarks(judge)]
+    lines += ["", *_cluster_lines(judge, most), *_change_lines(judge.changes, most)]
     return lines
 
 
-def _cluster_lines(found: JudgeSummary, most: int | None) -> list[str]:
-    if not found.clusters:
+def _cluster_lines(judge: JudgeSummary, most: int | None) -> list[str]:
+    if not judge.clusters:
         return []
     lines = ["| failures | agent | error mode | for example |", "|---:|---|---|---|"]
-    for cluster in found.clusters[:most]:
+    for cluster in judge.clusters[:most]:
         example = cluster.example
         mode = f"{_cell(cluster.mode_name)} ({_cell(cluster.mode)})" if cluster.mode else "-"
         where = f"{_cell(example.source)} step {example.step}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
         lines.append(f"| {cluster.count:,} | {_cell(cluster.agent)} | {mode} | {where} |")
-    hidden = len(found.clusters) - len(lines) + 2
+    hidden = len(judge.clusters) - len(lines) + 2
     return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]
 
 

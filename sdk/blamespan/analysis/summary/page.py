@@ -55,22 +55,22 @@ def page_of(summary: Summary, *, title: str) -> str:
     )
 
 
-def _judge(found: JudgeSummary) -> str:
-    tally = found.tally
+def _judge(judge: JudgeSummary) -> str:
+    tally = judge.tally
     failed, abstained = Share(tally.failed, tally.judged), Share(tally.abstained, tally.runs)
     return "".join(
         (
-            f"<section><h2>{_safe(str(found.judge))}</h2>",
+            f"<section><h2>{_safe(str(judge.judge))}</h2>",
             f'<p class="faint">{tally.runs:,} runs {_safe(date_range(tally))}</p>',
             f"<p><b>{percent(failed.value)}</b> ({interval(failed)}) of {failed.total:,} runs with a verdict failed. ",
             f"<b>{percent(abstained.value)}</b> ({interval(abstained)}) of {abstained.total:,} got no verdict.</p>",
-            _notes(remarks(found)),
+            _notes(remarks(judge)),
             _times(tally),
             _names("Who is to blame", "Agent", tally.agents, tally),
             _names("For what", "Error mode", tally.modes, tally),
             _scores(tally),
-            _clusters(found),
-            _changes(found),
+            _clusters(judge),
+            _changes(judge),
             _reasons(tally),
             "</section>",
         )
@@ -99,9 +99,9 @@ def _times(tally: Tally) -> str:
     if len(moments) < 2:
         return ""
     rows = [
-        [f"{one.start:%Y-%m-%d %H:%M}", f"{one.runs:,}", f"{one.failed:,}", percent(one.share.value)]
-        for one in moments
-        if one.runs
+        [f"{moment.start:%Y-%m-%d %H:%M}", f"{moment.runs:,}", f"{moment.failed:,}", percent(moment.share.value)]
+        for moment in moments
+        if moment.runs
     ]
     plot = time_plot("Runs with a verdict by when they began, and the failed ones of them", moments)
     caption = f"By when runs began (UTC), {tally.timeline.width_s // 3_600:,} hours a row" + (
@@ -113,18 +113,18 @@ def _times(tally: Tally) -> str:
 def _scores(tally: Tally) -> str:
     if not tally.judged:
         return ""
-    rows = [[f"{place / 10:.1f} to {(place + 1) / 10:.1f}", f"{count:,}"] for place, count in enumerate(tally.scores)]
+    rows = [[f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", f"{count:,}"] for tenth, count in enumerate(tally.scores)]
     plot = score_plot("Runs with a verdict by failure score", tally.scores)
     caption = "How likely runs failed by an agent's fault, as the tracer says"
     return f"<h3>How surely</h3>{plot}" + _table(["Failure score", "Runs"], rows, caption)
 
 
-def _clusters(found: JudgeSummary) -> str:
-    groups = [one for one in found.clusters if one.count > 1]
-    if not found.clusters:
+def _clusters(judge: JudgeSummary) -> str:
+    groups = [cluster for cluster in judge.clusters if cluster.count > 1]
+    if not judge.clusters:
         return ""
-    items = "".join(_cluster(one, found.sampled) for one in groups[:_CLUSTERS])
-    single = len(found.clusters) - len(groups)
+    items = "".join(_cluster(cluster, judge.sampled) for cluster in groups[:_CLUSTERS])
+    single = len(judge.clusters) - len(groups)
     return (
         f'<h3>Alike failures</h3><p class="faint">{len(groups)} groups, of one agent and error mode and like words '
         f"each{_more(len(groups) - _CLUSTERS)}; {single:,} failures are like no other.</p>"
@@ -132,43 +132,44 @@ def _clusters(found: JudgeSummary) -> str:
     )
 
 
-def _cluster(one: Cluster, sampled: int) -> str:
-    mode = f"{one.mode_name} ({one.mode})" if one.mode else "no mode"
-    words = f" <small>{_safe(', '.join(one.words))}</small>" if one.words else ""
-    example = one.example
+def _cluster(cluster: Cluster, sampled: int) -> str:
+    mode = f"{cluster.mode_name} ({cluster.mode})" if cluster.mode else "no mode"
+    words = f" <small>{_safe(', '.join(cluster.words))}</small>" if cluster.words else ""
+    example = cluster.example
     quote = f'<blockquote dir="auto">{_safe(example.text[:400])}</blockquote>' if example.text else ""
     return (
-        f"<li><b>{one.count:,}</b> of {sampled:,}: <b><bdi>{_safe(one.agent)}</bdi></b>, {_safe(mode)}{words}{quote}"
+        f"<li><b>{cluster.count:,}</b> of {sampled:,}: "
+        f"<b><bdi>{_safe(cluster.agent)}</bdi></b>, {_safe(mode)}{words}{quote}"
         f"<small>for example step {example.step} of <bdi>{_safe(example.source)}</bdi>, trace "
         f"{_safe(example.trace_id)}</small></li>"
     )
 
 
-def _changes(found: JudgeSummary) -> str:
-    if found.before is None and found.after is None:
+def _changes(judge: JudgeSummary) -> str:
+    if judge.before is None and judge.after is None:
         return ""
-    if not found.changes or found.before is None or found.after is None:
+    if not judge.changes or judge.before is None or judge.after is None:
         return '<h3>Change</h3><p class="note">Nothing to compare: this tracer judged runs on one side only.</p>'
-    shown = found.changes[:_ROWS]
+    shown = judge.changes[:_ROWS]
     rows = [
         [
-            changed(one),
-            percent(one.before.value),
-            percent(one.after.value),
-            points(one),
-            chance(one.corrected),
-            test(one),
+            changed(change),
+            percent(change.before.value),
+            percent(change.after.value),
+            points(change),
+            chance(change.corrected),
+            test(change),
         ]
-        for one in shown
+        for change in shown
     ]
-    sure = sum(one.is_significant for one in found.changes)
+    sure = sum(change.is_significant for change in judge.changes)
     caption = (
-        f"{found.before.runs:,} runs before, {found.after.runs:,} after. {sure} of {len(found.changes)} comparisons "
+        f"{judge.before.runs:,} runs before, {judge.after.runs:,} after. {sure} of {len(judge.changes)} comparisons "
         f"are significant at {SIGNIFICANT} ({METHODS}, corrected by {CORRECTION}); these are bold"
-        + _more(len(found.changes) - _ROWS)
+        + _more(len(judge.changes) - _ROWS)
     )
     header = ["Share of runs", "Before", "After", "Points (95 %)", "p, corrected", "Test"]
-    strong = [one.is_significant for one in shown]
+    strong = [change.is_significant for change in shown]
     return f"<h3>Change</h3>{change_plot('Change of each share, in points', shown[:_BARS])}" + _table(
         header, rows, caption, strong
     )
@@ -185,8 +186,8 @@ def _reasons(tally: Tally) -> str:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, strong: Sequence[bool] = ()) -> str:
     heads = "".join(
-        f'<th scope="col"{" class=" + chr(34) + "figure" + chr(34) if place else ""}>{_safe(cell)}</th>'
-        for place, cell in enumerate(header)
+        f'<th scope="col"{" class=" + chr(34) + "figure" + chr(34) if column else ""}>{_safe(cell)}</th>'
+        for column, cell in enumerate(header)
     )
     lines = []
     for number, (first, *rest) in enumerate(rows):
@@ -200,8 +201,8 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, s
     )
 
 
-def _notes(said: Iterable[str]) -> str:
-    return "".join(f'<p class="note">{_safe(note)}</p>' for note in said)
+def _notes(notes: Iterable[str]) -> str:
+    return "".join(f'<p class="note">{_safe(note)}</p>' for note in notes)
 
 
 def _more(hidden: int) -> str:

@@ -35,8 +35,8 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
     highest = max((bar.share.interval[1] for bar in rows), default=1.0) or 1.0
     room = _WIDTH - _LABEL - 70
     parts = []
-    for place, bar in enumerate(rows):
-        y = place * _ROW + 4
+    for index, bar in enumerate(rows):
+        y = index * _ROW + 4
         low, high = (_LABEL + end / highest * room for end in bar.share.interval)
         end = bar.share.value / highest * room
         parts += [
@@ -52,14 +52,14 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
 def time_plot(title: str, moments: Sequence[Moment]) -> str:
     """Draw runs by when they began: all as pale columns, the failed ones of them as strong ones."""
     height, foot = 150, 20
-    highest = max((one.runs for one in moments), default=1) or 1
+    highest = max((moment.runs for moment in moments), default=1) or 1
     width = _WIDTH / max(1, len(moments))
     parts = []
-    for place, one in enumerate(moments):
-        x = place * width
-        name = f"{one.start:%Y-%m-%d %H:%M}: {one.failed:,} of {one.runs:,} failed"
+    for index, moment in enumerate(moments):
+        x = index * width
+        name = f"{moment.start:%Y-%m-%d %H:%M}: {moment.failed:,} of {moment.runs:,} failed"
         parts.append(f"<g><title>{name}</title>")
-        for kind, count in (("all", one.runs), ("bar", one.failed)):
+        for kind, count in (("all", moment.runs), ("bar", moment.failed)):
             tall = count / highest * (height - 14)
             parts.append(
                 f'<rect class="{kind}" x="{x + 0.5:.1f}" y="{height - tall:.1f}" '
@@ -81,15 +81,15 @@ def score_plot(title: str, counts: Sequence[int]) -> str:
     height, foot = 110, 20
     highest, width = max(counts, default=1) or 1, _WIDTH / max(1, len(counts))
     parts = []
-    for place, count in enumerate(counts):
+    for index, count in enumerate(counts):
         tall = count / highest * (height - 14)
-        low, high = place / len(counts), (place + 1) / len(counts)
+        low, high = index / len(counts), (index + 1) / len(counts)
         kind = "bar" if low >= 0.5 else "all"
         parts += [
             f"<g><title>{low:.1f} to {high:.1f}: {count:,} runs</title>",
-            f'<rect class="{kind}" x="{place * width + 2:.1f}" y="{height - tall:.1f}" width="{width - 4:.1f}" '
+            f'<rect class="{kind}" x="{index * width + 2:.1f}" y="{height - tall:.1f}" width="{width - 4:.1f}" '
             f'height="{tall:.1f}"/>',
-            f'<text class="name" x="{place * width + 2:.1f}" y="{height + foot - 4}">{low:.1f}</text></g>',
+            f'<text class="name" x="{index * width + 2:.1f}" y="{height + foot - 4}">{low:.1f}</text></g>',
         ]
     return _svg(title, _WIDTH, height + foot, parts)
 
@@ -100,8 +100,8 @@ def change_plot(title: str, rows: Sequence[Change]) -> str:
     room = (_WIDTH - _LABEL - 20) / 2
     middle = _LABEL + room
     parts = [f'<line class="axis" x1="{middle}" x2="{middle}" y1="0" y2="{len(rows) * _ROW + 8}"/>']
-    for place, row in enumerate(rows):
-        y = place * _ROW + 13
+    for index, row in enumerate(rows):
+        y = index * _ROW + 13
         low, high = (middle + end / reach * room for end in row.interval)
         kind = "sure" if row.is_significant else "unsure"
         parts += [
@@ -125,5 +125,5 @@ def _label(name: str, y: float) -> str:
     return f'<text class="name end" x="{_LABEL - 8}" y="{y}">{_text(shown)}</text>'
 
 
-def _text(said: str) -> str:
-    return escape(said, quote=True)
+def _text(text: str) -> str:
+    return escape(text, quote=True)

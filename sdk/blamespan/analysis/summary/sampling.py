@@ -32,7 +32,7 @@ class Sample:
             return
         if key in self._facts:
             self._again[key] = self._again.get(key, 0) + 1
-            self._facts[key] = min(self._facts[key], fact, key=lambda one: (one.source, one.text))
+            self._facts[key] = min(self._facts[key], fact, key=lambda other: (other.source, other.text))
             return
         self._facts[key] = fact
         heapq.heappush(self._heap, key)

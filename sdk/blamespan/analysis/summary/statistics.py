@@ -58,7 +58,7 @@ class Test:
 
 
 def wilson(count: int, total: int) -> tuple[float, float]:
-    """Give Wilson's score interval of a share; all of 0..1 where there is nothing to count.
+    """Return Wilson's score interval of a share; all of 0..1 where there is nothing to count.
 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
     """
@@ -71,7 +71,7 @@ def wilson(count: int, total: int) -> tuple[float, float]:
 
 
 def difference_interval(before: Share, after: Share) -> tuple[float, float]:
-    """Give the interval of *after* minus *before*, -1..1.
+    """Return the interval of *after* minus *before*, -1..1.
 
     Source: Newcombe, "Interval estimation for the difference between independent proportions", 1998, method 10.
     """
@@ -97,12 +97,12 @@ def holm(chances: Sequence[float]) -> list[float]:
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
     """
-    order = sorted(range(len(chances)), key=lambda place: chances[place])
-    found, highest = [0.0] * len(chances), 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(chances) - rank) * chances[place]))
-        found[place] = highest
-    return found
+    order = sorted(range(len(chances)), key=lambda index: chances[index])
+    adjusted, highest = [0.0] * len(chances), 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(chances) - rank) * chances[index]))
+        adjusted[index] = highest
+    return adjusted
 
 
 def _fisher(before: Share, after: Share) -> float:

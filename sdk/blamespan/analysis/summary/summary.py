@@ -63,7 +63,7 @@ class Summary:
     @property
     def runs(self) -> int:
         """How many rows it is of."""
-        return sum(each.tally.runs for each in self.judges)
+        return sum(judge.tally.runs for judge in self.judges)
 
 
 @dataclass(slots=True)

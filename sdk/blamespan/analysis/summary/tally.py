@@ -51,14 +51,14 @@ class Names:
 
     def add(self, name: str, score: float = 0.0, title: str = "") -> None:
         """Count one more."""
-        found = self.counts.get(name)
-        if found is None:
+        count = self.counts.get(name)
+        if count is None:
             if len(self.counts) >= MOST_NAMES:
                 self.others += 1
                 return
-            found = self.counts[name] = Count(title=title)
-        found.failed += 1
-        found.score += score
+            count = self.counts[name] = Count(title=title)
+        count.failed += 1
+        count.score += score
 
     def ranked(self) -> list[tuple[str, Count]]:
         """List the most frequent first, equals by name."""
@@ -94,9 +94,9 @@ class Timeline:
 
     def add(self, start: datetime, *, has_failed: bool) -> None:
         """Count one run."""
-        found = self._spans.setdefault(int(start.timestamp()) // self._width_s, [0, 0])
-        found[0] += 1
-        found[1] += has_failed
+        counts = self._spans.setdefault(int(start.timestamp()) // self._width_s, [0, 0])
+        counts[0] += 1
+        counts[1] += has_failed
         if len(self._spans) > _MOST_SPANS:
             self._widen()
 
@@ -107,8 +107,8 @@ class Timeline:
         if not self._spans:
             return []
         return [
-            Moment(datetime.fromtimestamp(place * self._width_s, UTC), *self._spans.get(place, (0, 0)))
-            for place in range(min(self._spans), max(self._spans) + 1)
+            Moment(datetime.fromtimestamp(slot * self._width_s, UTC), *self._spans.get(slot, (0, 0)))
+            for slot in range(min(self._spans), max(self._spans) + 1)
         ]
 
     @property
@@ -120,10 +120,10 @@ class Timeline:
         by = 24 if self._width_s == _HOUR_S else 7 if self._width_s == 24 * _HOUR_S else 2
         self._width_s *= by
         narrow, self._spans = self._spans, {}
-        for place, (runs, failed) in narrow.items():
-            found = self._spans.setdefault(place // by, [0, 0])
-            found[0] += runs
-            found[1] += failed
+        for slot, (runs, failed) in narrow.items():
+            counts = self._spans.setdefault(slot // by, [0, 0])
+            counts[0] += runs
+            counts[1] += failed
 
 
 @dataclass(slots=True)

@@ -30,8 +30,8 @@ def print_summary(console: Console, summary: Summary, *, every: bool) -> None:
     most = None if every else _ROWS
     if len(summary.judges) > 1:
         console.print(f"{len(summary.judges)} tracers or revisions; each is counted by itself\n", style="bold")
-    for found in summary.judges:
-        _print_judge(console, found, most)
+    for judge_summary in summary.judges:
+        _print_judge(console, judge_summary, most)
     for judge in summary.only_before:
         console.print(Text(f"{judge} speaks in the older results alone: compared with nobody"))
     if summary.outside:
@@ -40,23 +40,23 @@ def print_summary(console: Console, summary: Summary, *, every: bool) -> None:
         console.print(f"{summary.left_out:,} results of further tracers are left out: summarize fewer at a time")
 
 
-def _print_judge(console: Console, found: JudgeSummary, most: int | None) -> None:
-    tally = found.tally
+def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> None:
+    tally = judge.tally
     dates = date_range(tally)
-    head = f"{found.judge}   {tally.runs:,} runs{f'   {dates}' if dates else ''}"
+    head = f"{judge.judge}   {tally.runs:,} runs{f'   {dates}' if dates else ''}"
     console.print(Text(head, style="bold"), soft_wrap=True)
     for title, share in (
         ("failed", Share(tally.failed, tally.judged)),
         ("no verdict", Share(tally.abstained, tally.runs)),
     ):
         console.print(f"{title:10}  {percent(share.value):>7}  ({interval(share)})  {share.count:,} of {share.total:,}")
-    for remark in remarks(found):
+    for remark in remarks(judge):
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
     _print_reasons(console, tally, most)
-    _print_clusters(console, found, most)
-    _print_changes(console, found, most)
+    _print_clusters(console, judge, most)
+    _print_changes(console, judge, most)
     console.print()
 
 
@@ -83,17 +83,17 @@ def _print_reasons(console: Console, tally: Tally, most: int | None) -> None:
     _print_table(console, table, len(ranked) - table.row_count)
 
 
-def _print_clusters(console: Console, found: JudgeSummary, most: int | None) -> None:
-    groups = [one for one in found.clusters if one.count > 1]
-    if not found.clusters:
+def _print_clusters(console: Console, judge: JudgeSummary, most: int | None) -> None:
+    groups = [cluster for cluster in judge.clusters if cluster.count > 1]
+    if not judge.clusters:
         return
-    single = len(found.clusters) - len(groups)
+    single = len(judge.clusters) - len(groups)
     console.print(f"\nalike failures: {len(groups):,} groups; {single:,} failures are like no other", style="dim")
-    for one in groups[:most]:
-        words = f": {', '.join(one.words)}" if one.words else ""
-        mode = f"{one.mode_name} ({one.mode})" if one.mode else "no mode"
-        console.print(Text(f"{one.count:>6,}  {one.agent}   {mode}{words}"), soft_wrap=True)
-        example = one.example
+    for cluster in groups[:most]:
+        words = f": {', '.join(cluster.words)}" if cluster.words else ""
+        mode = f"{cluster.mode_name} ({cluster.mode})" if cluster.mode else "no mode"
+        console.print(Text(f"{cluster.count:>6,}  {cluster.agent}   {mode}{words}"), soft_wrap=True)
+        example = cluster.example
         console.print(Text(f"        {example.source} step {example.step}", style="dim"), soft_wrap=True)
         if example.text:
             room = max(30, console.width - 8)
@@ -103,26 +103,32 @@ def _print_clusters(console: Console, found: JudgeSummary, most: int | None) -> 
         console.print(f"{len(groups) - most} more groups: --all shows them", style="dim")
 
 
-def _print_changes(console: Console, found: JudgeSummary, most: int | None) -> None:
-    if found.before is None and found.after is None:
+def _print_changes(console: Console, judge: JudgeSummary, most: int | None) -> None:
+    if judge.before is None and judge.after is None:
         return
-    if found.before is None or found.after is None or not found.changes:
-        side = "earlier" if found.before is None else "later"
+    if judge.before is None or judge.after is None or not judge.changes:
+        side = "earlier" if judge.before is None else "later"
         console.print(f"\nnothing to compare: this tracer judged no {side} run", style="yellow")
         return
-    sure = sum(one.is_significant for one in found.changes)
+    sure = sum(change.is_significant for change in judge.changes)
     console.print(
-        f"\nchange, {found.before.runs:,} runs before and {found.after.runs:,} after: {sure} of {len(found.changes)} "
+        f"\nchange, {judge.before.runs:,} runs before and {judge.after.runs:,} after: {sure} of {len(judge.changes)} "
         f"comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}",
         style="dim",
         soft_wrap=True,
     )
     table = _table("share of runs", "before", "after", "points (95 %)", "p corrected", "test")
-    for one in found.changes[:most]:
-        style = "bold" if one.is_significant else ""
-        cells = (percent(one.before.value), percent(one.after.value), points(one), chance(one.corrected), test(one))
-        table.add_row(Text(changed(one)), *cells, style=style)
-    _print_table(console, table, len(found.changes) - table.row_count)
+    for change in judge.changes[:most]:
+        style = "bold" if change.is_significant else ""
+        cells = (
+            percent(change.before.value),
+            percent(change.after.value),
+            points(change),
+            chance(change.corrected),
+            test(change),
+        )
+        table.add_row(Text(changed(change)), *cells, style=style)
+    _print_table(console, table, len(judge.changes) - table.row_count)
 
 
 def _table(first: str, *others: str) -> Table:

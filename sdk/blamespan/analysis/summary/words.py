@@ -14,24 +14,24 @@ _FEW = 30
 
 
 def percent(value: float) -> str:
-    """Say a share of 1 in percent."""
+    """Format a share of 1 in percent."""
     return f"{100 * value:.1f} %"
 
 
 def interval(share: Share) -> str:
-    """Say the 95 % interval of a share."""
+    """Format the 95 % interval of a share."""
     low, high = share.interval
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def points(change: Change) -> str:
-    """Say a difference in percentage points, with its interval."""
+    """Format a difference in percentage points, with its interval."""
     low, high = change.interval
     return f"{100 * change.difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
 def chance(value: float) -> str:
-    """Say a p value."""
+    """Format a p value."""
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -50,26 +50,26 @@ def changed(change: Change) -> str:
 
 
 def date_range(tally: Tally) -> str:
-    """Say when the runs began; empty where no clock says so."""
+    """Format the dates between which the runs began; empty where no clock says so."""
     if tally.first is None or tally.last is None:
         return ""
     first, last = f"{tally.first:%Y-%m-%d}", f"{tally.last:%Y-%m-%d}"
     return first if first == last else f"{first} to {last}"
 
 
-def remarks(found: JudgeSummary) -> list[str]:
+def remarks(judge: JudgeSummary) -> list[str]:
     """List what a reader must know before reading the figures."""
-    tally, said = found.tally, []
+    tally, notes = judge.tally, []
     if tally.failed < _FEW:
-        said.append(f"Only {tally.failed} failed runs: read the intervals, not the order.")
-    if found.repeated:
-        said.append(
-            f"{found.repeated} of {found.sampled} failures looked at occur more than once: give each result once."
+        notes.append(f"Only {tally.failed} failed runs: read the intervals, not the order.")
+    if judge.repeated:
+        notes.append(
+            f"{judge.repeated} of {judge.sampled} failures looked at occur more than once: give each result once."
         )
-    if found.sampled < tally.failed - found.repeated:
-        said.append(f"Groups of alike failures are of an even sample of {found.sampled:,} of {tally.failed:,}.")
+    if judge.sampled < tally.failed - judge.repeated:
+        notes.append(f"Groups of alike failures are of an even sample of {judge.sampled:,} of {tally.failed:,}.")
     if tally.agents.others or tally.modes.others:
-        said.append(
+        notes.append(
             f"{tally.agents.others + tally.modes.others:,} failures have names too many to count; left out below."
         )
-    return said
+    return notes

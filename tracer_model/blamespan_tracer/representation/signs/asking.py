@@ -77,13 +77,13 @@ def _abouts(run: Analysis, named: Mask) -> list[Ints]:
 
 
 def _named(reading: Reading) -> Mask:
-    """Tell which tokens can name what is asked for: words, but for stop words, and numbers: (T,)."""
+    """Return which tokens can name what is asked for: words, but for stop words, and numbers: (T,)."""
     named: Mask = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
     return named
 
 
 def _misfits(run: Analysis, about: Sequence[Ints], index: _SentenceIndex) -> list[float]:
-    """Tell, for each call, how much of what it names no one sentence before it has, of what sentences ask with."""
+    """Return, for each call, how much of what it names no one sentence before it has, of what sentences ask with."""
     has: Counter[tuple[str, int]] = Counter()
     fits: Counter[tuple[str, int]] = Counter()
     before = [index.places(own, end) for own, end in zip(about, index.first_sentences(run.calls), strict=True)]
@@ -182,7 +182,7 @@ def _first_told(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[int, S
 
 
 def _numbers_got(run: Analysis) -> dict[int, int]:
-    """Give for each call whose result is one number of two digits or more that number."""
+    """Return for each call whose result is one number of two digits or more that number."""
     numbers: dict[int, list[int]] = {call.result: [] for call in run.calls if call.result >= 0}
     for sentence in run.sentences:
         if sentence.segment in numbers:
@@ -195,7 +195,7 @@ def _numbers_got(run: Analysis) -> dict[int, int]:
 
 
 def _folding(reading: Reading) -> list[int]:
-    """Give for each token the one it is a plural of, where the run has it, else itself: (V,)."""
+    """Return for each token the one it is a plural of, where the run has it, else itself: (V,)."""
     return [
         reading.places.get(token[:-1], place) if token[-1:] == "s" and len(token) >= _LEAST_PLURAL else place
         for place, token in enumerate(reading.tokens)

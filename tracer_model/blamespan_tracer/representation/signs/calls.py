@@ -90,7 +90,7 @@ def find_calls(run: Analysis) -> Calls:
 
 
 def _foreign_arguments(calls: Sequence[Call]) -> list[float]:
-    """Tell which calls have, by their names, the arguments that another tool is usually called with, and theirs is not.
+    """Return which calls have, by name, arguments that another tool is usually called with, and theirs is not.
 
     Of a tool that has no others, several names tell, if the other tool is called with them more often: one name, as
     `query`, two tools may well share.
@@ -117,7 +117,7 @@ def _foreign_arguments(calls: Sequence[Call]) -> list[float]:
 
 
 def _errors(trace: MessageActionTrace, reading: Reading) -> Mask:
-    """Tell which segments speak of an error, or are one: (G,)."""
+    """Return which segments speak of an error, or are one: (G,)."""
     spoken = reading.cue[:, CUES.index("error")] > 0
     raised = np.array([False, *(step.status == "error" or bool(step.error) for step in trace.steps)], np.bool_)
     errors: Mask = spoken | raised
@@ -133,7 +133,7 @@ def _usual_sizes(calls: Sequence[Call], sizes: Floats) -> dict[str, float]:
 
 
 def _other_results(calls: Sequence[Call], reading: Reading) -> list[float]:
-    """Tell, for each call, which share of the same calls made elsewhere got another result."""
+    """Return, for each call, which share of the same calls made elsewhere got another result."""
     results: dict[str, list[str]] = defaultdict(list)
     for call in calls:
         if call.result >= 0:
@@ -148,7 +148,7 @@ def _other_results(calls: Sequence[Call], reading: Reading) -> list[float]:
 
 
 def _stale_results(calls: Sequence[Call], reading: Reading) -> list[float]:
-    """Tell which calls got, to the letter, what a different one of the tool got before."""
+    """Return which calls got, to the letter, what a different one of the tool got before."""
     asked: dict[tuple[str, str], str] = {}
     found = []
     for call in calls:

@@ -22,7 +22,7 @@ _LEAST_TOKENS, _MOST_SHARED = 2, 0.5
 
 
 def altered_code(run: Analysis) -> Floats:
-    """Tell which steps show another agent's latest code with some of its lines changed, left out or added: (N,)."""
+    """Return which steps show another agent's latest code with some of its lines changed, left out or added: (N,)."""
     found = np.zeros(len(run.steps))
     latest: tuple[int, frozenset[tuple[int, ...]]] = (-1, frozenset())
     steps = run.segments.speaking_steps()
@@ -39,7 +39,7 @@ def altered_code(run: Analysis) -> Floats:
 
 
 def _code(reading: Reading) -> dict[int, frozenset[tuple[int, ...]]]:
-    """Give the distinct lines of code in each segment that has some, as tokens."""
+    """Return the distinct lines of code in each segment that has some, as tokens."""
     lines: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     at = np.flatnonzero(reading.in_code)
     for segment, sentence, token in zip(

@@ -81,7 +81,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _breaks(code: str) -> bool:
-    """Tell whether Python does not parse *code*; what would make the parser warn is taken for sound."""
+    """Check whether Python does not parse *code*; what would make the parser warn is taken for sound."""
     plain = _ESCAPE.sub("xx", code)
     if _WARNED_OF.search(plain):
         return False

@@ -88,7 +88,7 @@ def _verdict(
     sums: Mapping[int, tuple[Equation, ...]],
     segments: Segments,
 ) -> bool | None:
-    """Tell whether what stands before *segment* gives a number rightly; None where nothing tells."""
+    """Check whether what stands before *segment* gives a number rightly; None where nothing tells."""
     for place in dict.fromkeys(said_in[:_MAX_PLACES]):
         if place >= segment:
             return None

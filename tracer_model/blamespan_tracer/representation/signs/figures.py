@@ -66,7 +66,7 @@ def find_figures(run: Analysis) -> Figures:
 
 
 def slipped_digits(run: Analysis) -> Floats:
-    """Tell which steps state a new number, without a sum, that is a known one but for a digit or its sign: (N,)."""
+    """Return which steps state a new number, without a sum, that is a known one but for a digit or its sign: (N,)."""
     found = np.zeros(len(run.steps))
     latest: deque[str] = deque(maxlen=_KNOWN)
     known: set[int] = set()

@@ -110,7 +110,7 @@ def find_lacking(run: Analysis) -> LackingAndNaming:
 
 
 def _followed(passages: Iterable[tuple[_Passage, Sequence[_Thing]]], decides: Mask) -> Lacking:
-    """Tell of every step what it lacks, the things beside each passage, and who else said or lacks them."""
+    """Return for every step what it lacks, the things beside each passage, and who else said or lacks them."""
     found = {name: np.zeros(len(decides)) for name in Lacking.__slots__}
     lacked_in: dict[_Thing, list[int]] = defaultdict(list)
     of_task: list[_Thing] = []
@@ -136,7 +136,7 @@ def _followed(passages: Iterable[tuple[_Passage, Sequence[_Thing]]], decides: Ma
 
 
 def _lacked_later(lacked_in: Iterable[Sequence[int]], decides: Mask) -> Floats:
-    """Give the share of the decisions after each step that lack what it lacks: (N,)."""
+    """Return the share of the decisions after each step that lack what it lacks: (N,)."""
     after = decides.sum() - np.cumsum(decides)
     shares = np.zeros(len(decides))
     for steps in lacked_in:
@@ -147,7 +147,7 @@ def _lacked_later(lacked_in: Iterable[Sequence[int]], decides: Mask) -> Floats:
 
 
 def _next(decides: Mask) -> list[int]:
-    """Give the first decision after each step, or the number of steps where none is left."""
+    """Return the first decision after each step, or the number of steps where none is left."""
     following = len(decides)
     found = []
     for step in range(len(decides) - 1, -1, -1):

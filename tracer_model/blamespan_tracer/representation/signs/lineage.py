@@ -75,7 +75,7 @@ class _Followed:
         return Lineage(self._carries, self._works_out, self._begins)
 
     def _answer(self, facts: Facts) -> tuple[int, int] | None:
-        """Give the last value that somebody who decides states, and its segment."""
+        """Return the last value that somebody who decides states, and its segment."""
         owner = self._segments.owner
         told = np.flatnonzero(self._segments.is_said & (facts.answer >= 0) & (owner >= 0))
         told = told[self._decides[owner[told]]]

@@ -46,7 +46,7 @@ _ODD = (
 
 
 def oddities(run: Analysis) -> Iterator[tuple[str, Floats]]:
-    """Tell what is odd about calls, numbers and code, what is lacking, who heard what, and what the end rests on."""
+    """Return what is odd about calls, numbers and code, what is lacking, who heard what, and what the end rests on."""
     yield from _of_calls(run)
     yield from _of_numbers(run)
     yield from _of_statements(run)
@@ -144,7 +144,7 @@ def _of_hearing(run: Analysis) -> Iterator[tuple[str, Floats]]:
 
 
 def summed(found: Mapping[str, Floats], decides: Mask) -> Iterator[tuple[str, Floats]]:
-    """Tell which steps are odd in any way, and which is the first."""
+    """Return which steps are odd in any way, and which is the first."""
     odd = np.any([found[name] > _LEAST for name in _ODD], axis=0) & decides
     before = np.cumsum(odd) - odd
     yield "is odd", odd.astype(np.float64)

@@ -27,7 +27,7 @@ up to which a tool ties them to each other."""
 
 
 def numbers_of_others(run: Analysis) -> Floats:
-    """Give the share of each step's numbers, of those said before, that stood beside other names only: (N,)."""
+    """Return the share of each step's numbers, of those said before, that stood beside other names only: (N,)."""
     reading, segments = run.reading, run.segments
     judged, strange = np.zeros((2, len(run.steps)))
     said_of: dict[int, list[frozenset[int]]] = defaultdict(list)
@@ -60,7 +60,7 @@ def numbers_of_others(run: Analysis) -> Floats:
 
 
 def values_of_others(run: Analysis) -> Floats:
-    """Tell which steps state a number of one thing, without a sum, that was only ever said of others: (N,)."""
+    """Return which steps state a number of one thing, without a sum, that was only ever said of others: (N,)."""
     found = np.zeros(len(run.steps))
     said_of: dict[int, list[frozenset[int]]] = defaultdict(list)
     steps, tokens = run.segments.speaking_steps(), run.reading.tokens

@@ -108,7 +108,7 @@ def _omissions(
     again: Callable[[Sentence], Collection[int]],
     n_steps: int,
 ) -> tuple[Floats, Floats]:
-    """Tell which share of what is *given* each step leaves out of what it says *again*, and whether some for good."""
+    """Return which share of what is *given* each step leaves out of what it says *again*, and whether some for good."""
     omits, for_good = np.zeros((2, n_steps))
     if len(given) < _LEAST_GIVEN:
         return omits, for_good
@@ -123,14 +123,14 @@ def _omissions(
 
 
 def _single(sentence: Sentence) -> list[int]:
-    """Give the only number of a sentence: what a sentence of several does with them is no restating."""
+    """Return the only number of a sentence: what a sentence of several does with them is no restating."""
     return sentence.numbers if len(sentence.numbers) == 1 else []
 
 
 def _name_drops(
     said: Mapping[int, Sequence[Sentence]], of_task: Sequence[Sentence], passing: set[int]
 ) -> dict[int, bool]:
-    """Tell which steps have most words of the task and some of the names it says twice, but not all of these."""
+    """Return which steps have most words of the task and some of the names it says twice, but not all of these."""
     times = Counter(name for each in of_task for name in each.names - passing)
     names = {name for name, count in times.items() if count > 1}
     words = {word for each in of_task for word in each.words} - passing
@@ -145,7 +145,7 @@ def _name_drops(
 def _turns(
     said: Iterable[Sentence], of_task: Iterable[Sentence], given: frozenset[int], more: set[int], less: set[int]
 ) -> bool:
-    """Tell whether a sentence has the other side of the comparison that all of the task's likest sentences have."""
+    """Check whether a sentence has the other side of the comparison that all of the task's likest sentences have."""
 
     def side(sentence: Sentence) -> int:
         return bool(sentence.words & more) - bool(sentence.words & less)
@@ -162,7 +162,7 @@ def _turns(
 
 
 def _rewords(said: Sequence[Sentence], of_task: Iterable[Sentence], passing: set[int]) -> bool:
-    """Tell whether a sentence without numbers has the words of one rule of the task but for one or two others.
+    """Check whether a sentence without numbers has the words of one rule of the task but for one or two others.
 
     One of those that it has is said by that rule alone: what several say or ask about is worked out, not ruled.
     """
@@ -188,7 +188,7 @@ def _rewords(said: Sequence[Sentence], of_task: Iterable[Sentence], passing: set
 
 
 def _rule(sentence: Sentence, passing: set[int]) -> set[int]:
-    """Give the words of a sentence that states a rule: neither a number nor a name; empty for any other."""
+    """Return the words of a sentence that states a rule: neither a number nor a name; empty for any other."""
     if sentence.value >= 0 or sentence.numbers:
         return set()
     words = (sentence.words | sentence.names) - passing

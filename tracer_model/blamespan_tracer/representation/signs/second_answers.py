@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def second_answers(run: Analysis) -> Floats:
-    """Tell which steps state, last and of nothing in particular, what neither they nor anybody said before: (N,)."""
+    """Return which steps state, last and of nothing in particular, what neither they nor anybody said before: (N,)."""
     found = np.zeros(len(run.steps))
     known: set[int] = set()
     steps = run.segments.speaking_steps()
