@@ -52,7 +52,7 @@ _PACKAGES_OF_EXTRA = {
     "model": ("array_api_compat", "numpy", "re2", "safetensors"),
     "ray": ("ray",),
     "remote": ("fsspec",),
-    "train": ("pydantic", "torch"),
+    "train": ("pydantic", "scipy", "sklearn", "torch"),
 }
 """Which packages that we import an extra brings; `tests/sdk/test_package.py` holds it complete."""
 _EXTRA_OF_PACKAGE = {package: extra for extra, packages in _PACKAGES_OF_EXTRA.items() for package in packages}

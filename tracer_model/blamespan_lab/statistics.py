@@ -1,7 +1,7 @@
 """Figures of merit: F1, intervals, calibration, agreement. Pure functions.
 
 F1 is 2TP / (2TP + FP + FN). *Micro* counts over all runs together. *Macro* is the plain mean of the F1
-of every class that occurs in a label or an answer, as in scikit-learn's multilabel `f1_score`; AEGIS
+of every class that occurs in a label or an answer, as scikit-learn computes it; AEGIS
 publishes micro and macro figures but no scorer, so this reading of its macro-F1 is ours.
 
 A coefficient of agreement between people, or people and a tracer, is 1 at full agreement and 0 where they agree as much
@@ -20,6 +20,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import bootstrap
+from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.preprocessing import MultiLabelBinarizer
 
 __all__ = [
     "BOOTSTRAPS",
@@ -40,6 +45,8 @@ __all__ = [
 
 BOOTSTRAPS = 2_000
 """Resamplings behind every interval; the ends then move by about 0.1 points from seed to seed."""
+_AT_ONCE = 100
+"""Resamplings held in memory at a time."""
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
@@ -53,43 +60,44 @@ class F1:
 
 
 def f1(labels: Sequence[Set[Hashable]], answers: Sequence[Set[Hashable]]) -> F1:
-    """Score sets of answers against sets of labels, one pair of sets per run.
+    """Score sets of answers against sets of labels, one pair of sets per run; 0 where there is no class at all.
 
     Raises:
         ValueError: if there are not as many answers as labels.
     """
-    hits: Counter[Hashable] = Counter()
-    false_alarms: Counter[Hashable] = Counter()
-    misses: Counter[Hashable] = Counter()
-    for label, answer in zip(labels, answers, strict=True):
-        hits.update(label & answer)
-        false_alarms.update(answer - label)
-        misses.update(label - answer)
-    classes = {*hits, *false_alarms, *misses}
-    by_class = [_f1(hits[key], false_alarms[key], misses[key]) for key in classes]
-    return F1(
-        _f1(hits.total(), false_alarms.total(), misses.total()),
-        float(np.mean(sorted(by_class))) if by_class else 0.0,  # sorted: a set's order must not reach the last bit
+    classes = sorted({key for keys in (*labels, *answers) for key in keys}, key=repr)  # a set's order is no order
+    if not classes:
+        return F1(0.0, 0.0)
+    one_hot = MultiLabelBinarizer(classes=classes, sparse_output=True)
+    truth, predicted = one_hot.fit_transform(labels), one_hot.fit_transform(answers)
+    micro, macro = (
+        100.0 * float(f1_score(truth, predicted, average=average, zero_division=0.0)) for average in ("micro", "macro")
     )
+    return F1(micro, macro)
 
 
 def micro_interval(
     labels: Sequence[Set[Hashable]], answers: Sequence[Set[Hashable]], *, seed: int = 0
 ) -> tuple[float, float]:
     """Bootstrap the 95 % interval of the micro-F1, resampling runs."""
-    pairs = zip(labels, answers, strict=True)
-    counts = np.array([(len(label & answer), len(label) + len(answer)) for label, answer in pairs], dtype=np.float64)
+    pairs = list(zip(labels, answers, strict=True))
 
-    def micro(rows: Floats) -> Floats:
-        hits, sizes = rows[..., 0].sum(axis=-1), rows[..., 1].sum(axis=-1)
-        return np.where(sizes > 0, 200.0 * hits / np.maximum(sizes, 1.0), 0.0)
+    def micro(hits: Floats, sizes: Floats, axis: int = -1) -> Floats:
+        total = sizes.sum(axis=axis)
+        return np.where(total > 0, 200.0 * hits.sum(axis=axis) / np.maximum(total, 1.0), 0.0)
 
-    return _bootstrap(counts, micro, seed)
+    hits = [len(label & answer) for label, answer in pairs]
+    return _bootstrap((hits, [len(label) + len(answer) for label, answer in pairs]), micro, seed)
 
 
 def interval(hits: Sequence[bool], *, seed: int = 0) -> tuple[float, float]:
     """Bootstrap the 95 % interval of an accuracy, resampling runs."""
-    return _bootstrap(np.array(hits, dtype=np.float64), lambda rows: 100.0 * rows.mean(axis=-1), seed)
+
+    def accuracy(draws: Floats, axis: int = -1) -> Floats:
+        share: Floats = 100.0 * draws.mean(axis=axis)
+        return share
+
+    return _bootstrap((hits,), accuracy, seed)
 
 
 def percent(hits: Sequence[float]) -> float:
@@ -97,18 +105,23 @@ def percent(hits: Sequence[float]) -> float:
     return 100.0 * sum(hits) / len(hits) if hits else 0.0
 
 
-def _f1(hits: int, false_alarms: int, misses: int) -> float:
-    size = 2 * hits + false_alarms + misses
-    return 200.0 * hits / size if size else 0.0
-
-
-def _bootstrap(rows: Floats, statistic: Callable[[Floats], Floats], seed: int) -> tuple[float, float]:
-    if not len(rows):
-        return 0.0, 0.0
-    generator = np.random.default_rng(seed)
-    draws = [statistic(rows[generator.integers(len(rows), size=len(rows))]) for _ in range(BOOTSTRAPS)]
-    low, high = np.percentile(np.array(draws), [2.5, 97.5])
-    return float(low), float(high)
+def _bootstrap(columns: Sequence[Sequence[float]], statistic: Callable[..., Floats], seed: int) -> tuple[float, float]:
+    """Bootstrap the 95 % interval of a statistic of rows, whose values stand in *columns*; the ends are percentiles."""
+    samples = tuple(np.array(column, dtype=np.float64) for column in columns)
+    if len(samples[0]) < 2:  # SciPy resamples two rows or more
+        value = float(statistic(*samples)) if len(samples[0]) else 0.0
+        return value, value
+    ends = bootstrap(
+        samples,
+        statistic,
+        paired=True,
+        vectorized=True,
+        n_resamples=BOOTSTRAPS,
+        batch=_AT_ONCE,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return float(ends.low), float(ends.high)
 
 
 _PRIOR = 10.0
@@ -116,7 +129,7 @@ _PRIOR = 10.0
 
 
 def platt(scores: Floats, labels: NDArray[np.bool_]) -> tuple[float, float]:
-    """Fit slope and offset of one answer's log-odds by Newton's method.
+    """Fit slope and offset of one answer's log-odds.
 
     Args:
         scores: (N,) raw log-odds.
@@ -125,22 +138,23 @@ def platt(scores: Floats, labels: NDArray[np.bool_]) -> tuple[float, float]:
     Source: Platt, "Probabilistic outputs for support vector machines", 1999; the prior is ours.
     """
     design = np.stack([scores.astype(np.float64), np.ones(len(scores))], axis=1)  # (N, 2)
-    start = np.array([1.0, 0.0])
-    point = start.copy()
+    prior = np.array([1.0, 0.0])
 
-    def loss(at: NDArray[np.float64]) -> float:
-        logits = design @ at
-        return float((np.logaddexp(0, logits) - labels * logits).sum() + _PRIOR / 2 * ((at - start) ** 2).sum())
+    def loss(point: Floats) -> float:
+        logits = design @ point
+        return float((np.logaddexp(0, logits) - labels * logits).sum() + _PRIOR / 2 * ((point - prior) ** 2).sum())
 
-    for _ in range(50):
-        probability = 0.5 * (1 + np.tanh(0.5 * design @ point))
-        slope = design.T @ (probability - labels) + _PRIOR * (point - start)
-        curve = (design * (probability * (1 - probability))[:, None]).T @ design + _PRIOR * np.eye(2)
-        move = np.linalg.solve(curve, slope)
-        while loss(point - move) > loss(point) and np.abs(move).max() > 1e-9:  # a full step may leap over the minimum
-            move = move / 2
-        point = point - move
-    return float(point[0]), float(point[1])
+    def gradient(point: Floats) -> Floats:
+        slope: Floats = design.T @ (expit(design @ point) - labels) + _PRIOR * (point - prior)
+        return slope
+
+    def curvature(point: Floats) -> Floats:
+        chances = expit(design @ point)
+        curve: Floats = (design * (chances * (1 - chances))[:, None]).T @ design + _PRIOR * np.eye(2)
+        return curve
+
+    slope, offset = minimize(loss, prior, jac=gradient, hess=curvature, method="trust-exact", options={"gtol": 1e-8}).x
+    return float(slope), float(offset)
 
 
 def expected_calibration_error(probabilities: Floats, labels: NDArray[np.bool_], *, bins: int = 10) -> float:
@@ -156,9 +170,8 @@ def expected_calibration_error(probabilities: Floats, labels: NDArray[np.bool_],
 
 def separation(positive: Floats, negative: Floats) -> float:
     """Measure how often a positive scores above a negative, ties half (the area under the ROC curve), 0..1."""
-    ordered = np.sort(negative)
-    below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
-    return float(below.mean() / 2 / len(ordered))
+    is_positive = np.arange(len(positive) + len(negative)) < len(positive)
+    return float(roc_auc_score(is_positive, np.concatenate([positive, negative])))
 
 
 _AnswerT = TypeVar("_AnswerT", bound=Hashable)

@@ -36,7 +36,7 @@ def test_nothing_labelled_and_nothing_answered_scores_nothing() -> None:
 
 def test_answers_must_match_runs() -> None:
     """A missing answer is the caller's mistake, not a silent truncation."""
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="inconsistent"):
         f1(LABELS, ANSWERS[:2])
 
 

@@ -19,6 +19,9 @@ from typing import TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
@@ -309,37 +312,17 @@ def cross_validated_steps(traces: Sequence[MessageActionTrace], decisive: Sequen
         asked = [row for row in range(len(traces)) if fold[row] == number]
         if not taught or not asked:
             continue
-        model = _fit(np.concatenate([features[row] for row in taught]), _stack_targets(features, decisive, taught))
+        model = make_pipeline(
+            StandardScaler(), LogisticRegression(C=1 / _PENALTY, solver="newton-cholesky", tol=1e-8, max_iter=_STEPS)
+        )
+        model.fit(np.concatenate([features[row] for row in taught]), _stack_targets(features, decisive, taught))
         for row in asked:
-            answers[row] = int(_score(model, features[row]).argmax())
+            answers[row] = int(model.decision_function(features[row]).argmax())
     return answers
 
 
 def _stack_targets(features: Sequence[Floats], decisive: Sequence[int | None], rows: Sequence[int]) -> Floats:
     return np.concatenate([np.arange(len(features[row])) == decisive[row] for row in rows]).astype(np.float64)
-
-
-def _fit(design: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
-    """Fit an L2-penalised logistic regression on standardised columns by Newton's method."""
-    mean, spread = design.mean(axis=0), design.std(axis=0) + 1e-9
-    columns = np.column_stack([(design - mean) / spread, np.ones(len(design))])
-    weights = np.zeros(columns.shape[1])
-    penalty = np.diag([*[_PENALTY] * design.shape[1], 1e-6])  # the bias goes free
-    for _ in range(_STEPS):
-        probability = 0.5 * (1 + np.tanh(0.5 * columns @ weights))
-        slope = columns.T @ (probability - target) + penalty @ weights
-        curve = (columns * (probability * (1 - probability))[:, None]).T @ columns + penalty
-        move = np.linalg.solve(curve, slope)
-        weights = weights - move
-        if np.abs(move).max() < 1e-8:
-            break
-    return mean, spread, weights
-
-
-def _score(model: tuple[Floats, Floats, Floats], design: Floats) -> Floats:
-    mean, spread, weights = model
-    scores: Floats = (design - mean) / spread @ weights[:-1] + weights[-1]
-    return scores
 
 
 def _position(trace: MessageActionTrace, step: Step) -> list[float]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN
 from blamespan_tracer.numeric import pointer_shares
@@ -35,7 +37,8 @@ BUDGETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _MORE = 1e-6
 """Lifts the mass over a sum that it must exceed, well above rounding."""
 
-_TEMPERATURES = np.geomspace(0.5, 4.0, 61)
+_TEMPERATURES = (0.5, 4.0)
+"""Between these a temperature is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +75,14 @@ def temperature_of(runs: Sequence[Pointed]) -> float:
 
     Source: Guo et al., "On calibration of modern neural networks", 2017 (arXiv 1706.04599).
     """
+    known = [run for run in runs if run.decisive not in (UNKNOWN, SOMEWHERE)]
 
     def loss(temperature: float) -> float:
-        total = 0.0
-        for run in runs:
-            if run.decisive not in (UNKNOWN, SOMEWHERE):
-                scaled = (run.scores - run.scores.max()) / temperature
-                total -= scaled[run.decisive] - np.log(np.exp(scaled).sum())  # SOUND is the last place
-        return total
+        return -sum(float(log_softmax(run.scores / temperature)[run.decisive]) for run in known)  # SOUND is the last
 
-    return float(min(_TEMPERATURES, key=loss))
+    if not known:
+        return 1.0
+    return float(minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded").x)
 
 
 def alarm_for(runs: Sequence[Pointed], temperature: float, max_false_alarms: float) -> float:
