@@ -87,7 +87,7 @@ class TalkWordings:
     adopts: _Wordings
     rechecks: _Wordings
     stands_by: _Wordings
-    duties_next: Mapping[str, _Wordings]
+    next_instructions: Mapping[str, _Wordings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class ElaborationWordings:
     remarks: _Wordings
     recaps_open: _Wordings
     recaps_known: _Wordings
-    recaps_leading: _Wordings
+    recaps_orchestrator: _Wordings
     intros: Mapping[str, _Wordings]
     headings: Mapping[str, _Wordings]
 

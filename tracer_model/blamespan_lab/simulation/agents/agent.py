@@ -51,7 +51,7 @@ class AgentProfile:
         care: Probability that a statement is looked at again by who checks.
         pace: Most facts that one message settles.
         closes: Whether it says so when the run is over.
-        briefs: Whether who comes next hears only this agent, and so must be told everything.
+        briefs: Whether the next agent reads only this one's message, which must then hold everything.
         hands_over: Whether it passes the word on with a tool of the framework (`transfer_to_*`).
         part: Which of how many parallel shares of the work is its own.
         style: How it writes.

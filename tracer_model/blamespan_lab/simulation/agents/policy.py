@@ -1,4 +1,4 @@
-"""What a simulated agent is to a framework: it hears messages, sees tools, and replies.
+"""What a simulated agent is to a framework: it gets messages and tools, and replies.
 
 A policy knows nothing of AutoGen or LangGraph; `clients` hand it what their frameworks would send to a
 model, and hand back what it says.

@@ -157,9 +157,9 @@ def _is_stuck(context: DecisionContext, roles: Mapping[str, str]) -> bool:
 def _write_instruction(context: DecisionContext, role: Role) -> str:
     keys = {"researcher": context.knowledge.missing(), "solver": context.knowledge.open_keys()}.get(role, [])
     if keys:
-        bank = TALK.look_ups if role == "researcher" else TALK.duties_next["solver"]
+        bank = TALK.look_ups if role == "researcher" else TALK.next_instructions["solver"]
         return end_sentence(fill_phrase(choose(bank, context.rng), context.facts[keys[0]].phrase))
-    return choose(TALK.duties_next["other" if role == "solver" else role], context.rng)
+    return choose(TALK.next_instructions["other" if role == "solver" else role], context.rng)
 
 
 def _choose_least_busy(context: DecisionContext, names: list[str]) -> str:

@@ -124,7 +124,7 @@ class WritingStyle:
         if not self.is_wordy:
             return message
         recaps = ELABORATION.recaps_known if is_known else ELABORATION.recaps_open
-        recaps = ELABORATION.recaps_leading if role == "orchestrator" else recaps
+        recaps = ELABORATION.recaps_orchestrator if role == "orchestrator" else recaps
         intro, recap = choose(ELABORATION.intros[role], rng), choose(recaps, rng)
         remarks = [choose(ELABORATION.remarks, rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
         parts = {

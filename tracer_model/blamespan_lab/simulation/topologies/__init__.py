@@ -1,4 +1,4 @@
-"""How teams are wired: who is in them, who hears whom, and in which framework it can be built."""
+"""How teams are wired: who is in them, who reads whose messages, and in which framework it can be built."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Topology:
 
     Attributes:
         frameworks: Which can build it.
-        roles: Gives the roles of a team, in order.
+        roles: Lists the roles of a team, in order.
         closers: Roles whose word ends the run.
-        is_relay: Whether each hears only the one before it.
+        is_relay: Whether each reads only the message before its own.
         hands_over: Whether agents pass the word on with a tool.
         is_paced: Whether work comes round again: if not, each agent does all of its part at once.
     """

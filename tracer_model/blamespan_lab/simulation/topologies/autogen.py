@@ -135,11 +135,11 @@ def _round_robin(run: SimulatedRun) -> Team:
 
 
 def _selector(run: SimulatedRun) -> Team:
-    (leader,) = run.names_of("orchestrator")
+    (orchestrator,) = run.names_of("orchestrator")
     members: list[ChatAgent | Team] = [*_make_agents(run, "planner", "researcher", "solver", "verifier")]
     return SelectorGroupChat(
         members,
-        PolicyClient(run, leader),
+        PolicyClient(run, orchestrator),
         selector_prompt=SELECTOR_PROMPT,
         allow_repeated_speaker=True,
         termination_condition=_make_termination(),
@@ -147,9 +147,9 @@ def _selector(run: SimulatedRun) -> Team:
 
 
 def _orchestrator(run: SimulatedRun) -> Team:
-    (leader,) = run.names_of("orchestrator")
+    (orchestrator,) = run.names_of("orchestrator")
     members: list[ChatAgent] = [*_make_agents(run, "researcher", "solver", "verifier")]
-    return MagenticOneGroupChat(members, PolicyClient(run, leader), max_turns=_MAX_MESSAGES, max_stalls=3)
+    return MagenticOneGroupChat(members, PolicyClient(run, orchestrator), max_turns=_MAX_MESSAGES, max_stalls=3)
 
 
 def _hierarchy(run: SimulatedRun) -> Team:

@@ -165,18 +165,18 @@ def _route_unless_terminated(following: str, counted: str) -> Callable[[Messages
 
 
 def _orchestrator(team: _Team) -> _Graph:
-    leader, *members = team
+    orchestrator, *members = team
     names = [member.name for member in members]
     builder = _add_nodes(team)
-    builder.add_edge(START, leader.name)
+    builder.add_edge(START, orchestrator.name)
 
     async def route(state: MessagesState) -> str:
         wanted = read_next_speaker(_last_text(state))
-        return wanted if wanted in names and not _is_over(state, leader.name, _MAX_ROUNDS * 2) else END
+        return wanted if wanted in names and not _is_over(state, orchestrator.name, _MAX_ROUNDS * 2) else END
 
-    builder.add_conditional_edges(leader.name, route, [*names, END])
+    builder.add_conditional_edges(orchestrator.name, route, [*names, END])
     for name in names:
-        builder.add_edge(name, leader.name)
+        builder.add_edge(name, orchestrator.name)
     return builder.compile(name="supervised_team")
 
 
