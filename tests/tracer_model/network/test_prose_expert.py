@@ -12,9 +12,9 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
-from blamespan_lab.network.bare import bare_run
 from blamespan_lab.network.examples import Example, examples_of, scaled_examples
 from blamespan_lab.network.fitting_prose import Apart, fit_prose, tune_prose
+from blamespan_lab.network.training_data import bare_run
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import feature_names, read_inputs
 from blamespan_tracer.network.prose_expert import ProseExpert, contextual_features, expert_columns

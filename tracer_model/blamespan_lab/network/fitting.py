@@ -1,4 +1,6 @@
-"""Train the network's weights, by labels, against clean twins, and by reward.
+"""Train the weights of a network, by labels, against clean twins, and by reward; and of several, as an ensemble.
+
+The networks of an ensemble are trained apart, as many at once as there are cores: the same bits however many work.
 
 Dims: F features, R relations, D width, V words, M width of a meaning, E width of a word bag.
 """
@@ -7,23 +9,28 @@ from __future__ import annotations
 
 import logging
 import math
+import multiprocessing
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, from_numpy
 from torch.nn import functional
 
-from blamespan_lab.network.batches import batches, targets_of
+from blamespan.cores import cores
+from blamespan.worker_processes import end_with_parent
 from blamespan_lab.network.examples import Example
-from blamespan_lab.network.objectives import contrastive_loss, expected_reward, supervised_losses
-from blamespan_lab.network.schedule import Schedule
+from blamespan_lab.network.objectives import batches, contrastive_loss, expected_reward, supervised_losses, targets_of
+from blamespan_lab.network.recipe import Schedule
 from blamespan_tracer.network.model import Scores, Shape, average_scores, forward
 from blamespan_tracer.network.torch_inference import pad, split_by_size
 
-__all__ = ["fit_network", "initial_weights", "predict", "predict_together"]
+__all__ = ["fit_members", "fit_network", "initial_weights", "predict", "predict_together"]
 
 _log = logging.getLogger(__name__)
 
@@ -209,3 +216,70 @@ def _warm_cosine(done: float) -> float:
 
 def _format_losses(sums: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:.3f}" for name, value in sums.items() if value)
+
+
+_PACKAGE = "blamespan_lab"
+
+_task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]] | None = None
+"""What a process of the pool trains on."""
+
+
+def fit_members(
+    examples: Sequence[Example],
+    shape: Shape,
+    schedule: Schedule,
+    *,
+    meanings: NDArray[np.float32],
+    seeds: Sequence[int],
+    processes: int | None = None,
+) -> list[dict[str, Tensor]]:
+    """Train a network by each of *seeds*, as `fit_network` does.
+
+    Args:
+        examples: The runs.
+        shape: The networks'.
+        schedule: How to train.
+        meanings: (V, M) what each word means.
+        seeds: One for each network.
+        processes: How many train at once, each with a copy of *examples*; by default as many as there are cores.
+    """
+    n_workers = min(processes or cores(), len(seeds))
+    if n_workers == 1:
+        return [fit_network(examples, shape, schedule, meanings=meanings, seed=seed) for seed in seeds]
+    context = multiprocessing.get_context("spawn")  # PyTorch has threads by now: a fork may stand still
+    records = context.Queue()
+    listener = QueueListener(records, _LogForwarder())
+    listener.start()
+    level = logging.getLogger(_PACKAGE).getEffectiveLevel()
+    try:
+        with ProcessPoolExecutor(
+            n_workers, context, initializer=_begin, initargs=(records, level, (examples, shape, schedule, meanings))
+        ) as pool:
+            by_seed = list(pool.map(_fit, seeds))
+    finally:
+        listener.stop()
+    return [{name: from_numpy(value) for name, value in weights.items()} for weights in by_seed]
+
+
+class _LogForwarder(logging.Handler):
+    """Has this process log what another said."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logging.getLogger(record.name).handle(record)
+
+
+def _begin(records: Any, level: int, task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]]) -> None:
+    global _task
+    end_with_parent()
+    _task = task
+    log = logging.getLogger(_PACKAGE)
+    log.setLevel(level)
+    log.propagate = False
+    log.addHandler(QueueHandler(records))
+
+
+def _fit(seed: int) -> dict[str, NDArray[np.float32]]:
+    assert _task is not None  # the process was set up
+    examples, shape, schedule, meanings = _task
+    weights = fit_network(examples, shape, schedule, meanings=meanings, seed=seed)
+    return {name: value.numpy() for name, value in weights.items()}

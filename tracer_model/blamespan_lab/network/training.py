@@ -32,10 +32,9 @@ from blamespan_lab.network.calibrating import (
     temperature_of,
 )
 from blamespan_lab.network.examples import SOUND, Example, scaled_examples
-from blamespan_lab.network.fitting import predict_together
+from blamespan_lab.network.fitting import fit_members, predict_together
 from blamespan_lab.network.fitting_prose import Apart, fit_prose
 from blamespan_lab.network.meanings import Meanings
-from blamespan_lab.network.members import fit_members
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.network.rewording import with_near_words, with_strange_words
 from blamespan_lab.network.training_data import Examples, read_examples

@@ -22,12 +22,11 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import mode
-from blamespan_lab.network.batches import batches, targets_of
 from blamespan_lab.network.calibrating import Pointed, blamed, mass_ahead, mass_holding, temperature_of
 from blamespan_lab.network.examples import SOUND, Example, examples_of, scaled_examples
 from blamespan_lab.network.fitting import predict_together
 from blamespan_lab.network.fitting_prose import tune_prose
-from blamespan_lab.network.objectives import supervised_losses
+from blamespan_lab.network.objectives import batches, supervised_losses, targets_of
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_tracer.lexicon import Lexicon

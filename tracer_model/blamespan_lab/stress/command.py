@@ -172,7 +172,7 @@ def _make_sure_of(out: Path) -> None:
 
 def _print(done: list[Campaign], wants_json: bool, every: bool) -> None:
     if wants_json:
-        from blamespan_lab.stress.document import as_json
+        from blamespan_lab.stress.figures import as_json
 
         click.echo(json.dumps([as_json(campaign) for campaign in done]))
         return

@@ -14,11 +14,11 @@ from blamespan.cli import cli
 from blamespan.errors import UnreadableInput
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, mode
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.feedback.advice import advice_for
 from blamespan_lab.feedback.writing import (
     BEGIN,
     END,
     Note,
+    advice_for,
     feedback_on,
     notes_in,
     with_feedback,

@@ -10,10 +10,9 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.network.agent_labels import agent_examples
-from blamespan_lab.network.batches import targets_of
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, examples_of
-from blamespan_lab.network.objectives import supervised_losses
+from blamespan_lab.network.objectives import supervised_losses, targets_of
+from blamespan_lab.network.training_data import agent_examples
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.torch_inference import pad

@@ -12,10 +12,9 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan_lab.network.examples import SOUND
-from blamespan_lab.network.mistakes import mistake_examples
-from blamespan_lab.network.recipe import NetworkData, NetworkRecipe, NetworkSize
-from blamespan_lab.network.schedule import Schedule
+from blamespan_lab.network.recipe import NetworkData, NetworkRecipe, NetworkSize, Schedule
 from blamespan_lab.network.training import train_network
+from blamespan_lab.network.training_data import mistake_examples
 from blamespan_tracer.lexical import LexicalTracer
 from tests.tracer_model.network.networks import VOCABULARY
 

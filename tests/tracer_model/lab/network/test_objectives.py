@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.network.batches import targets_of
 from blamespan_lab.network.examples import Example, examples_of
+from blamespan_lab.network.objectives import targets_of
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.model import Scores

@@ -15,10 +15,9 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_lab.network.examples import SOUND, UNKNOWN, Example, examples_of
+from blamespan_lab.network.fitting import fit_members
 from blamespan_lab.network.meanings import Meanings
-from blamespan_lab.network.members import fit_members
-from blamespan_lab.network.recipe import NetworkRecipe, NetworkSize
-from blamespan_lab.network.schedule import Schedule
+from blamespan_lab.network.recipe import NetworkRecipe, NetworkSize, Schedule
 from blamespan_lab.network.training import train_network_on
 from blamespan_lab.network.training_data import Examples, split_by_task
 from blamespan_tracer.lexical import LexicalTracer
