@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 
 settings.register_profile("same", derandomize=True, deadline=None)  # others: pytest --hypothesis-profile=default
 settings.load_profile("same")
@@ -22,9 +22,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # on small matrices more threads 
 @pytest.fixture(autouse=True)
 def strict_guard() -> Iterator[None]:
     """Let errors of our own recording code fail the test; a test of host safety sets it back."""
-    guard.strict = True
+    shield_host.strict = True
     yield
-    guard.strict = False
+    shield_host.strict = False
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ from opentelemetry.util import types
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
 from blamespan.pipeline import AttributedTrace
 from blamespan.rebuilding.runs import is_step
@@ -167,8 +167,8 @@ def embedded_processor(
             notices = RunNotices(lambda trace_id: f"blamespan show {shown_id(trace_id)}", "blamespan open")
         else:
             notices = RunNotices(lambda _: "", "")
-    kept = LocalRuns(path) if path is not None else None
-    return EmbeddedProcessor(exporter, tracer_name=tracer_name, kept=kept, notices=notices)
+    local_runs = LocalRuns(path) if path is not None else None
+    return EmbeddedProcessor(exporter, tracer_name=tracer_name, local_runs=local_runs, notices=notices)
 
 
 class EmbeddedProcessor(SpanProcessor):
@@ -187,7 +187,7 @@ class EmbeddedProcessor(SpanProcessor):
             runs' spans say so.
         limits: How long to wait and how much to hold; `BLAMESPAN_QUIET_S` and so on by default. Here a
             trace is complete at once, without a quiet time, unless one is set.
-        kept: Where runs are kept on this machine; None: nowhere.
+        local_runs: Where runs are kept on this machine; None: nowhere.
         notices: What is written about them; None: nothing.
     """
 
@@ -198,11 +198,11 @@ class EmbeddedProcessor(SpanProcessor):
         tracer: Tracer | None = None,
         tracer_name: str = DEFAULT_TRACER,
         limits: Limits | None = None,
-        kept: LocalRuns | None = None,
+        local_runs: LocalRuns | None = None,
         notices: RunNotices | None = None,
     ) -> None:
         self._exporter = exporter
-        self._kept = kept
+        self._local_runs = local_runs
         self._notices = notices
         self._load: Callable[[], Tracer] = (
             (lambda: tracer) if tracer is not None else (lambda: load_tracer(tracer_name))
@@ -226,13 +226,13 @@ class EmbeddedProcessor(SpanProcessor):
 
     def _renew_in_child(self) -> None:
         """Begin anew in a forked child: what the parent holds, keeps and counts is the parent's."""
-        self._kept = self._kept.renewed() if self._kept is not None else None
+        self._local_runs = self._local_runs.renewed() if self._local_runs is not None else None
         self._notices = self._notices.renewed() if self._notices is not None else None
         self._renew()
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span has begun."""
-        with guard("embedded: note a span's start"):
+        with shield_host("embedded: note a span's start"):
             context = span.get_span_context()
             if context is not None and context.trace_flags.sampled and not self._is_shut_down:
                 parent = span.parent.span_id.to_bytes(8, "big") if span.parent else None
@@ -240,7 +240,7 @@ class EmbeddedProcessor(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take an ended span. Only puts it into a queue: also from a finalizer or a signal handler."""
-        with guard("embedded: hold a span"):
+        with shield_host("embedded: hold a span"):
             context = span.get_span_context()
             if context is not None and context.trace_flags.sampled and not self._is_shut_down:
                 self._put(_Ended(span, _held_bytes(span)))
@@ -251,13 +251,13 @@ class EmbeddedProcessor(SpanProcessor):
         Returns:
             Whether everything was exported in time.
         """
-        with guard("embedded: flush"):
+        with shield_host("embedded: flush"):
             return self._is_shut_down or self._flush(timeout_millis / 1000, is_last=False)
         return False
 
     def shutdown(self) -> None:
         """Annotate and export what is held, within `BLAMESPAN_EXIT_S`, and shut the exporter down; once."""
-        with guard("embedded: shut down"):
+        with shield_host("embedded: shut down"):
             with self._lock:
                 if self._is_shut_down:
                     return
@@ -269,8 +269,8 @@ class EmbeddedProcessor(SpanProcessor):
             if not is_done:
                 _logger.error("spans were held for more than %g s at shutdown and are lost", self._exit_s)
             _attempt("shut down", self._exporter, self._exporter.shutdown)
-            if is_done and self._kept is not None:
-                self._kept.close()
+            if is_done and self._local_runs is not None:
+                self._local_runs.close()
             if self._notices is not None:
                 self._notices.sum_up(is_alone=_is_absent(self._exporter))
 
@@ -291,7 +291,7 @@ class EmbeddedProcessor(SpanProcessor):
             return  # another thread is at it; the item waits in the queue
         try:
             if self._worker is None:
-                going_out = _GoingOut(self._exporter, self._load, self._kept, self._notices)
+                going_out = _GoingOut(self._exporter, self._load, self._local_runs, self._notices)
                 self._worker = _Worker(self._inbox, self._outbox, going_out, self._limits)
         finally:
             self._lock.release()
@@ -326,7 +326,7 @@ class _Worker:
         is_last = False
         while not is_last:
             item = self._next()
-            with guard("embedded: assemble spans"):
+            with shield_host("embedded: assemble spans"):
                 now_s = time.monotonic()
                 if isinstance(item, _Started):
                     self._release(self._assembler.start(item.trace_id, item.span_id, item.parent_id, now_s))
@@ -334,7 +334,7 @@ class _Worker:
                     self._release(self._assembler.add([self._arrival(item)], now_s))
                 self._release(self._assembler.due(now_s))
             if isinstance(item, _Flush):
-                with guard("embedded: flush spans"):
+                with shield_host("embedded: flush spans"):
                     self._release(self._assembler.flush())
                 self._outbox.put(item)
                 is_last = item.is_last
@@ -376,7 +376,7 @@ class _Worker:
         is_last = False
         while not is_last:
             parts, other = self._next_parts()
-            with guard("embedded: annotate and export"), self._may_import():
+            with shield_host("embedded: annotate and export"), self._may_import():
                 self._going_out.send(parts)
             self._batches += bool(parts)
             with self._waiting_lock:
@@ -415,11 +415,15 @@ class _GoingOut:
     """
 
     def __init__(
-        self, exporter: SpanExporter, load: Callable[[], Tracer], kept: LocalRuns | None, notices: RunNotices | None
+        self,
+        exporter: SpanExporter,
+        load: Callable[[], Tracer],
+        local_runs: LocalRuns | None,
+        notices: RunNotices | None,
     ) -> None:
         self._exporter = exporter
         self._annotator = Annotator(load, self._spans_of)
-        self._kept = kept
+        self._local_runs = local_runs
         self._notices = notices
         self._exported = ExportedRuns()
 
@@ -469,7 +473,7 @@ class _GoingOut:
         exported = self._exported.get(bytes.fromhex(trace_id))
         if exported is not None:
             return exported.spans()
-        return stored_spans(self._kept.path, trace_id) if self._kept is not None else ()
+        return stored_spans(self._local_runs.path, trace_id) if self._local_runs is not None else ()
 
     def _judged_again(self, part: Part[OurSpan]) -> Sequence[OurSpan]:
         """Return late spans, and beside them a verdict on the whole run if they change it."""
@@ -488,27 +492,27 @@ class _GoingOut:
         revision = before.revision + 1
         [verdict] = self._annotator.attribute([[*before.spans(), *part.items]], revision=revision)
         news = verdict.news(before.digests)
-        made = news.beside(is_complete=is_complete)
+        verdict_spans = news.beside(is_complete=is_complete)
         self._keep(
-            *(part.trace_id, [*part.items, *made]),
+            *(part.trace_id, [*part.items, *verdict_spans]),
             digests=verdict.digests() or before.digests,
-            revision=revision if made else before.revision,
+            revision=revision if verdict_spans else before.revision,
             is_complete=is_complete,
         )
         self._tell(verdict)
-        return [*part.items, *made, *self._on_earlier_parts(news)]
+        return [*part.items, *verdict_spans, *self._on_earlier_parts(news)]
 
     def _keep(
         self, trace_id: bytes, spans: Sequence[OurSpan], *, digests: frozenset[bytes], revision: int, is_complete: bool
     ) -> None:
         payloads = [payload for _, payload in pieces(encode(spans), _BATCH_BYTES)]
         self._exported.put(trace_id, payloads, digests=digests, revision=revision, is_complete=is_complete)
-        if self._kept is not None:
-            self._kept.keep(payloads)
+        if self._local_runs is not None:
+            self._local_runs.keep(payloads)
 
     def _tell(self, verdict: AttributedTrace) -> None:
         if self._notices is not None:
-            with guard("embedded: write about a run"):
+            with shield_host("embedded: write about a run"):
                 for item in verdict.runs:
                     self._notices.note_run(item)
 
@@ -614,14 +618,14 @@ def _value_held_bytes(value: object) -> int:
 
 
 def _exit_s() -> float:
-    given = os.environ.get("BLAMESPAN_EXIT_S", "").strip()
+    text = os.environ.get("BLAMESPAN_EXIT_S", "").strip()
     try:
-        seconds = float(given) if given else _EXIT_S
+        seconds = float(text) if text else _EXIT_S
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e6:
         raise ConfigError(
-            f"BLAMESPAN_EXIT_S must be a number of seconds, got {given!r}. Set it like BLAMESPAN_EXIT_S=10"
+            f"BLAMESPAN_EXIT_S must be a number of seconds, got {text!r}. Set it like BLAMESPAN_EXIT_S=10"
         )
     return seconds
 

@@ -12,7 +12,7 @@ from typing import Any
 import wrapt
 
 from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 
 __all__ = ["AfterImport", "class_tree", "exchange", "innermost", "watch_subclasses", "wrappers"]
 
@@ -84,7 +84,7 @@ def watch_subclasses(root: type, on_class: Callable[[type], None], *, who: str) 
             own.__get__(None, cls)(*args, **kwargs)
         else:
             super(above, cls).__init_subclass__(*args, **kwargs)
-        with guard(f"{who}: watch a new class"):
+        with shield_host(f"{who}: watch a new class"):
             on_class(cls)
 
     hook: Any = classmethod(__init_subclass__)

@@ -89,7 +89,7 @@ def without_verdict(span: Span) -> Span:
 
 
 def is_verdict_word(key: str) -> bool:
-    """Tell whether an attribute's key is one that only a verdict has."""
+    """Check whether an attribute's key is one that only a verdict has."""
     return key.startswith(_FAMILIES) or key in _WRITTEN
 
 
@@ -103,11 +103,11 @@ def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attribut
     by_span: dict[str, Attributes] = {}
     numbers = step_numbers(run)
     if attribution.abstained is None:
-        said = _step_attributes(attribution, numbers)
+        step_attributes = _step_attributes(attribution, numbers)
         for span in run.spans:
-            if words.STEP_INDEX in span.attributes and span.span_id in said:
-                said[span.span_id].pop(words.STEP_INDEX, None)
-        by_span.update(said)
+            if words.STEP_INDEX in span.attributes and span.span_id in step_attributes:
+                step_attributes[span.span_id].pop(words.STEP_INDEX, None)
+        by_span.update(step_attributes)
     summary_at = run.root.span_id if run.root else _decisive_span(attribution)
     if summary_at:
         by_span[summary_at] = {**by_span.get(summary_at, {}), **_summary(attribution, numbers)}
@@ -129,7 +129,9 @@ def verdict_span(run: Run, attribution: Attribution) -> Span:
     target_id = _decisive_span(attribution) if attribution.abstained is None or run.root is None else run.root.span_id
     target = next((span for span in run.spans if span.span_id == target_id), run.root or run.spans[0])
     numbers = step_numbers(run)
-    said = _step_attributes(attribution, numbers).get(target.span_id, {}) if attribution.abstained is None else {}
+    step_attributes = (
+        _step_attributes(attribution, numbers).get(target.span_id, {}) if attribution.abstained is None else {}
+    )
     agent = (
         cut(attribution.steps[attribution.decisive_step].agent, 200) if attribution.decisive_step is not None else ""
     )
@@ -140,7 +142,7 @@ def verdict_span(run: Run, attribution: Attribution) -> Span:
         name=f"verdict {agent}".rstrip(),
         start_ns=target.start_ns,
         end_ns=max(target.start_ns, target.end_ns),
-        attributes={**said, **_summary(attribution, numbers), words.BLAME_SPAN_NAME: cut(target.name)},
+        attributes={**step_attributes, **_summary(attribution, numbers), words.BLAME_SPAN_NAME: cut(target.name)},
         links=(SpanLink(target.trace_id, target.span_id),),
         resource=target.resource,
         scope=Scope(words.VERDICT_SCOPE, attribution.tracer.version),
@@ -149,7 +151,7 @@ def verdict_span(run: Run, attribution: Attribution) -> Span:
 
 
 def is_verdict(span: Span) -> bool:
-    """Tell whether a span was made by `verdict_span`."""
+    """Check whether a span was made by `verdict_span`."""
     return span.scope.name == words.VERDICT_SCOPE and words.TRACER_NAME in span.attributes
 
 
@@ -165,20 +167,22 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
     """
     trace = trace or rebuild_run(run)
     spans = {span.span_id: span for span in run.spans}
-    said = [span for span in run.spans if words.TRACER_NAME in span.attributes and not is_verdict(span)]
-    if not said:
+    verdict_spans = [span for span in run.spans if words.TRACER_NAME in span.attributes and not is_verdict(span)]
+    if not verdict_spans:
         return None
-    tracer = TracerIdentity(*(said[0].text(key) or "" for key in _IDENTITY))
-    revision = said[0].integer(words.REVISION) or 0
-    if words.ABSTAINED in said[0].attributes:
-        return replace(Attribution.abstain(trace, said[0].text(words.ABSTAINED) or "", tracer), revision=revision)
+    tracer = TracerIdentity(*(verdict_spans[0].text(key) or "" for key in _IDENTITY))
+    revision = verdict_spans[0].integer(words.REVISION) or 0
+    if words.ABSTAINED in verdict_spans[0].attributes:
+        return replace(
+            Attribution.abstain(trace, verdict_spans[0].text(words.ABSTAINED) or "", tracer), revision=revision
+        )
     decisions = [(step, spans[step.span_id]) for step in trace.steps if step.kind != "tool_result"]
     ranked = sorted((span.integer(words.BLAME_RANK) or 0, step.index) for step, span in decisions)
     suspects = [trace.steps[index] for rank, index in ranked if rank]
     verdict = Attribution.of(
         trace,
         _shares(trace, spans),
-        failure_score=_number(said[0], words.FAILURE_SCORE),
+        failure_score=_number(verdict_spans[0], words.FAILURE_SCORE),
         tracer=tracer,
         modes=_unique(_read_mode(step.agent, spans[step.span_id]) for step in suspects),
         evidence=[
@@ -187,12 +191,12 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
             if (quote := spans[step.span_id].text(words.EVIDENCE))
         ],
     )
-    is_told = words.FAILURE_UNAIDED_SCORE in said[0].attributes
+    is_told = words.FAILURE_UNAIDED_SCORE in verdict_spans[0].attributes
     return replace(
         verdict,
         revision=revision,
         step_set=tuple(sorted(step.index for step in suspects)),
-        unaided_score=_number(said[0], words.FAILURE_UNAIDED_SCORE) if is_told else None,
+        unaided_score=_number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None,
     )
 
 
@@ -209,44 +213,44 @@ def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> di
     suspects = [step for step in attribution.steps if step.index in suspected]
     suspects.sort(key=lambda step: (step.index != attribution.decisive_step, -step.score, step.index))
     ranks = {step.index: rank for rank, step in enumerate(suspects, start=1)}
-    found: dict[str, dict[str, AttributeValue]] = {}
+    by_span: dict[str, dict[str, AttributeValue]] = {}
     for step in attribution.steps:
-        if step.span_id in found:
+        if step.span_id in by_span:
             continue  # the result on its call's span
-        said: dict[str, AttributeValue] = {
+        attributes: dict[str, AttributeValue] = {
             words.STEP_INDEX: numbers.get(step.span_id, step.index),
             words.BLAME_SCORE: _rounded(step.score),
         }
         if step.index in ranks:
-            said[words.BLAME_RANK] = ranks[step.index]
-            said[words.BLAME_DECISIVE] = step.index == attribution.decisive_step
-            said |= {**_error(attribution.mode_of(step.agent)), **_evidence(attribution, step.index)}
-        found[step.span_id] = said
-    return found
+            attributes[words.BLAME_RANK] = ranks[step.index]
+            attributes[words.BLAME_DECISIVE] = step.index == attribution.decisive_step
+            attributes |= {**_error(attribution.mode_of(step.agent)), **_evidence(attribution, step.index)}
+        by_span[step.span_id] = attributes
+    return by_span
 
 
 def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes:
-    found: dict[str, AttributeValue] = {
+    attributes: dict[str, AttributeValue] = {
         words.TRACER_NAME: cut(attribution.tracer.name),
         words.TRACER_VERSION: cut(attribution.tracer.version),
         words.REVISION: attribution.revision,
     }
     if attribution.tracer.weights:
-        found[words.TRACER_WEIGHTS] = attribution.tracer.weights
+        attributes[words.TRACER_WEIGHTS] = attribution.tracer.weights
     if attribution.abstained is not None:
-        return found | {words.ABSTAINED: cut(attribution.abstained)}
-    found[words.FAILURE_SCORE] = _rounded(attribution.failure_score)
+        return attributes | {words.ABSTAINED: cut(attribution.abstained)}
+    attributes[words.FAILURE_SCORE] = _rounded(attribution.failure_score)
     if attribution.unaided_score is not None:
-        found[words.FAILURE_UNAIDED_SCORE] = _rounded(attribution.unaided_score)
+        attributes[words.FAILURE_UNAIDED_SCORE] = _rounded(attribution.unaided_score)
     if attribution.decisive_step is not None:
         decisive = attribution.steps[attribution.decisive_step]
-        found |= {
+        attributes |= {
             words.BLAME_AGENT: cut(decisive.agent),
             words.BLAME_STEP: numbers.get(decisive.span_id, decisive.index),
             words.BLAME_SPAN_ID: decisive.span_id,
             **_error(attribution.mode_of(decisive.agent)),
         }
-    return found
+    return attributes
 
 
 def _id_of(made: Span, run: Run) -> str:

@@ -157,12 +157,12 @@ class Attribution:
         return self.abstained is None and self.failure_score > NOBODY_KNOWS
 
     def mode_of(self, agent: str | None) -> ModeBlame | None:
-        """Give the most likely error mode of *agent*; None where it is blamed for none."""
+        """Return the most likely error mode of *agent*; None where it is blamed for none."""
         return next((blame for blame in self.modes if blame.agent == agent), None)
 
     @classmethod
     def abstain(cls, trace: MessageActionTrace, reason: str, tracer: TracerIdentity) -> Attribution:
-        """Give no verdict on *trace*, saying why: never a default answer in a verdict's clothes."""
+        """Make an abstention on *trace*, with its reason: never a default answer in a verdict's clothes."""
         steps = tuple(StepBlame(step.index, step.span_id, step.agent, 0.0) for step in trace.steps)
         return cls(trace.trace_id, 0.0, steps, None, (), (), (), 0.0, (), tracer, abstained=reason)
 
@@ -191,10 +191,10 @@ def _by_agent(steps: Sequence[StepBlame]) -> tuple[AgentBlame, ...]:
 
 def _smallest_set(ranked: Sequence[StepBlame], coverage: float) -> tuple[int, ...]:
     chosen: list[int] = []
-    held = 0.0
+    total = 0.0
     for step in ranked:
-        if held >= coverage - 1e-9 or step.score == 0:
+        if total >= coverage - 1e-9 or step.score == 0:
             break
         chosen.append(step.index)
-        held += step.score
+        total += step.score
     return tuple(sorted(chosen))

@@ -12,7 +12,7 @@ THREADS = (_NUMPYS_THREADS, "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THRE
 
 
 def cores() -> int:
-    """Say how many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -35,5 +35,5 @@ def shared_among(workers: int) -> dict[str, str]:
 
 
 def _is_told() -> bool:
-    """Tell whether the user says how many threads compute: more than NumPy's keeping to one, which may be ours."""
+    """Check whether the user says how many threads compute: more than NumPy's keeping to one, which may be ours."""
     return any(name in os.environ for name in THREADS[1:]) or os.environ.get(_NUMPYS_THREADS, "1") != "1"

@@ -63,7 +63,7 @@ def evaluations_of(
     numbers: Mapping[str, int],
     service: str = "",
 ) -> list[Evaluation]:
-    """Tell one verdict.
+    """Return one verdict's evaluations.
 
     Args:
         verdict: On a run.
@@ -72,10 +72,10 @@ def evaluations_of(
         numbers: What the spans call their steps, by their ids; the others go by their index.
         service: `service.name` of the program.
     """
-    found = [(FAILURE, run_span_id, *_failure(verdict, numbers))]
+    rows = [(FAILURE, run_span_id, *_failure(verdict, numbers))]
     if verdict.abstained is None and verdict.decisive_step is not None:
         step = verdict.steps[verdict.decisive_step]
-        found.append((BLAME, step.span_id, round(step.score, 6), *_blame(verdict, numbers)))
+        rows.append((BLAME, step.span_id, round(step.score, 6), *_blame(verdict, numbers)))
     return [
         Evaluation(
             trace_id=verdict.trace_id,
@@ -89,36 +89,36 @@ def evaluations_of(
             tracer=cut(f"{verdict.tracer.name}/{verdict.tracer.version}", 200),
             revision=verdict.revision,
         )
-        for name, span_id, score, label, explanation in found
+        for name, span_id, score, label, explanation in rows
     ]
 
 
-def as_phoenix_annotation(one: Evaluation) -> dict[str, Any]:
+def as_phoenix_annotation(evaluation: Evaluation) -> dict[str, Any]:
     """Write an evaluation as Phoenix's annotation of a span, or of a trace.
 
     Phoenix keeps one for each span, name and identifier: another revision replaces it.
     """
     return {
-        **({"span_id": one.span_id} if one.span_id else {"trace_id": one.trace_id}),
-        "name": one.name,
+        **({"span_id": evaluation.span_id} if evaluation.span_id else {"trace_id": evaluation.trace_id}),
+        "name": evaluation.name,
         "annotator_kind": "CODE",
-        "result": {"label": one.label or None, "score": one.score, "explanation": one.explanation},
-        "metadata": {"tracer": one.tracer, "revision": one.revision},
-        "identifier": f"blamespan:{one.tracer.partition('/')[0]}",
+        "result": {"label": evaluation.label or None, "score": evaluation.score, "explanation": evaluation.explanation},
+        "metadata": {"tracer": evaluation.tracer, "revision": evaluation.revision},
+        "identifier": f"blamespan:{evaluation.tracer.partition('/')[0]}",
     }
 
 
-def as_langfuse_score(one: Evaluation) -> dict[str, Any]:
+def as_langfuse_score(evaluation: Evaluation) -> dict[str, Any]:
     """Write an evaluation as Langfuse's score of an observation, or of a trace; an id that comes again replaces it."""
     return {
-        "id": one.id,
-        "traceId": one.trace_id,
-        **({"observationId": one.span_id} if one.span_id else {}),
-        "name": one.name,
-        "value": one.score,
+        "id": evaluation.id,
+        "traceId": evaluation.trace_id,
+        **({"observationId": evaluation.span_id} if evaluation.span_id else {}),
+        "name": evaluation.name,
+        "value": evaluation.score,
         "dataType": "NUMERIC",
-        "comment": f"{one.label}: {one.explanation}" if one.label else one.explanation,
-        "metadata": {"tracer": one.tracer, "revision": one.revision},
+        "comment": f"{evaluation.label}: {evaluation.explanation}" if evaluation.label else evaluation.explanation,
+        "metadata": {"tracer": evaluation.tracer, "revision": evaluation.revision},
     }
 
 
@@ -139,5 +139,5 @@ def _blame(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[str, str]:
     blame = verdict.mode_of(step.agent)
     mode = blame.mode if blame else None
     quotes = [item.quote for item in verdict.evidence if item.index == step.index]
-    said = f"{step.agent} at step {numbers.get(step.span_id, step.index)}" + (f": {mode.name}" if mode else "")
-    return f"{mode.taxonomy}:{mode.code}" if mode else "", said + (f" “{' … '.join(quotes)}”" if quotes else "")
+    explanation = f"{step.agent} at step {numbers.get(step.span_id, step.index)}" + (f": {mode.name}" if mode else "")
+    return f"{mode.taxonomy}:{mode.code}" if mode else "", explanation + (f" “{' … '.join(quotes)}”" if quotes else "")

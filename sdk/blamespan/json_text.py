@@ -42,7 +42,7 @@ def parse_deep_json(text: str | bytes) -> Any:
 
 
 def may_hold_half_pairs(text: str | bytes) -> bool:
-    """Tell whether JSON has escapes of surrogates, paired or not."""
+    """Check whether JSON has escapes of surrogates, paired or not."""
     if isinstance(text, bytes):
         return (b"\\u" in text) and _SURROGATE_BYTES.search(text) is not None
     return "\\u" in text and _SURROGATE.search(text) is not None
@@ -65,7 +65,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def is_deep(value: object) -> bool:
-    """Tell whether a JSON value is nested deeper than `MAX_NESTING`."""
+    """Check whether a JSON value is nested deeper than `MAX_NESTING`."""
     level = [value]
     for _ in range(MAX_NESTING + 1):
         level = [

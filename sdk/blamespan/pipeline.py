@@ -6,7 +6,7 @@
     AttributedTrace.annotations: verdicts ──> attributes of spans
 
 The collector and the embedded mode enter with spans, the offline line with an importer's runs. What rebuilding or the
-tracer raises on a run costs that run alone: it has a `FailedRun`, or the exception, in place of a verdict.
+tracer raises on a run costs that run alone: it has a `UnjudgedRun`, or the exception, in place of a verdict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from blamespan.tracers import Tracer
 __all__ = [
     "AttributedRun",
     "AttributedTrace",
-    "FailedRun",
+    "UnjudgedRun",
     "annotate_traces",
     "attribute_parts",
     "attribute_runs",
@@ -97,7 +97,7 @@ class AttributedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedRun:
+class UnjudgedRun:
     """One run without a verdict, because rebuilding it or the tracer raised.
 
     Attributes:
@@ -126,7 +126,7 @@ class AttributedTrace:
     """
 
     runs: Sequence[AttributedRun] = ()
-    failures: Sequence[FailedRun] = ()
+    failures: Sequence[UnjudgedRun] = ()
     reason: str | None = None
     tracer: TracerIdentity | None = None
 
@@ -186,9 +186,9 @@ class AttributedTrace:
         """Sum up the verdicts on its runs."""
         return frozenset(item.digest() for item in self.runs)
 
-    def news(self, known: frozenset[bytes]) -> AttributedTrace:
-        """Keep the runs with verdicts whose digests are not *known*."""
-        return AttributedTrace([item for item in self.runs if item.digest() not in known])
+    def news(self, known_digests: frozenset[bytes]) -> AttributedTrace:
+        """Keep the runs with verdicts whose digests are not *known_digests*."""
+        return AttributedTrace([item for item in self.runs if item.digest() not in known_digests])
 
     def at_revision(self, revision: int) -> AttributedTrace:
         """Copy it with all its verdicts as that revision."""
@@ -235,7 +235,7 @@ def attribute_parts(runs: Sequence[RunInParts], tracer: Tracer) -> list[tuple[At
 
 def attribute_runs(
     runs: Sequence[Run], tracer: Tracer, *, revision: int = 0, spans_of: SpansOf | None = None
-) -> list[AttributedRun | FailedRun]:
+) -> list[AttributedRun | UnjudgedRun]:
     """Rebuild and attribute each run, all in one batch; same order. Nothing is raised.
 
     Args:
@@ -247,14 +247,14 @@ def attribute_runs(
     look_up = _look_up_among(runs, spans_of)
     rebuilt = [_try(partial(rebuild_with_earlier, run, look_up)) for run in runs]
     answers = iter(attribute_parts([item for item in rebuilt if not isinstance(item, Exception)], tracer))
-    attributed: list[AttributedRun | FailedRun] = []
+    attributed: list[AttributedRun | UnjudgedRun] = []
     for run, item in zip(runs, rebuilt, strict=True):
         if isinstance(item, Exception):
-            attributed.append(FailedRun(run, item))
+            attributed.append(UnjudgedRun(run, item))
             continue
         verdicts = next(answers)
         if isinstance(verdicts, Exception):
-            attributed.append(FailedRun(run, verdicts))
+            attributed.append(UnjudgedRun(run, verdicts))
             continue
         parts = [
             AttributedRun(part, trace, verdict)
@@ -281,13 +281,13 @@ def attribute_traces(
     answers: list[AttributedTrace] = []
     for spans, own in zip(traces, runs_of_traces, strict=True):
         if isinstance(own, Exception):
-            answers.append(AttributedTrace((), [FailedRun(Run(None, tuple(spans)), own)], None, tracer.identity))
+            answers.append(AttributedTrace((), [UnjudgedRun(Run(None, tuple(spans)), own)], None, tracer.identity))
             continue
         items = [next(attributed) for _ in own]
         answers.append(
             AttributedTrace(
                 [item for item in items if isinstance(item, AttributedRun)],
-                [item for item in items if isinstance(item, FailedRun)],
+                [item for item in items if isinstance(item, UnjudgedRun)],
                 tracer=tracer.identity,
             )
         )

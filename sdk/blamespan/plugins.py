@@ -109,12 +109,12 @@ def load_entry(entry: EntryPoint) -> Any:
 def _installed(search_path: tuple[object, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """Read the metadata of every installed package: 20 ms and more, so only when the path to search is another."""
     del search_path
-    found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in found.groups}
+    installed = entry_points()
+    return {group: tuple(installed.select(group=group)) for group in installed.groups}
 
 
 def _search_path() -> tuple[object, ...]:
-    """Say where packages are looked for, and when each place last changed: installing one changes its folder."""
+    """Return where packages are looked up, and when each folder last changed: installing one changes its folder."""
     return tuple((path, _changed_ns(path)) for path in sys.path), tuple(map(id, sys.meta_path))
 
 

@@ -40,12 +40,12 @@ class Retried:
 
     @property
     def answer(self) -> str:
-        """Give the last attempt's answer."""
+        """Return the last attempt's answer."""
         return self.attempts[-1].answer
 
     @property
     def succeeded(self) -> bool | None:
-        """Tell whether that answer is right; None where nobody can tell."""
+        """Return whether that answer is right; None where nobody knows."""
         return self.attempts[-1].succeeded
 
 

@@ -48,11 +48,11 @@ class SequentialIds(IdGenerator):
         self._spans = itertools.count(1)
 
     def generate_trace_id(self) -> int:
-        """Give the next trace id."""
+        """Return the next trace id."""
         return next(self._traces)
 
     def generate_span_id(self) -> int:
-        """Give the next span id."""
+        """Return the next span id."""
         return next(self._spans)
 
 
@@ -98,9 +98,9 @@ class _TickingTracer(trace.Tracer):
         self._clock = clock
 
     def start_span(self, name: str, *args: Any, **kwargs: Any) -> trace.Span:
-        given = inspect.signature(trace.Tracer.start_span).bind(self, name, *args, **kwargs).arguments
-        given["start_time"] = given.get("start_time") or self._clock()
-        span = self._tracer.start_span(**{key: value for key, value in given.items() if key != "self"})
+        arguments = inspect.signature(trace.Tracer.start_span).bind(self, name, *args, **kwargs).arguments
+        arguments["start_time"] = arguments.get("start_time") or self._clock()
+        span = self._tracer.start_span(**{key: value for key, value in arguments.items() if key != "self"})
         end = span.end
 
         def end_on_tick(end_time: int | None = None) -> None:
@@ -111,9 +111,11 @@ class _TickingTracer(trace.Tracer):
 
     @contextmanager
     def start_as_current_span(self, name: str, *args: Any, **kwargs: Any) -> Iterator[trace.Span]:  # type: ignore[override]
-        given = inspect.signature(trace.Tracer.start_as_current_span).bind(self, name, *args, **kwargs).arguments
-        del given["self"]
-        end_on_exit = given.pop("end_on_exit", True)
-        options = {key: given.pop(key) for key in ("record_exception", "set_status_on_exception") if key in given}
-        with trace.use_span(self.start_span(**given), end_on_exit=end_on_exit, **options) as span:
+        arguments = inspect.signature(trace.Tracer.start_as_current_span).bind(self, name, *args, **kwargs).arguments
+        del arguments["self"]
+        end_on_exit = arguments.pop("end_on_exit", True)
+        options = {
+            key: arguments.pop(key) for key in ("record_exception", "set_status_on_exception") if key in arguments
+        }
+        with trace.use_span(self.start_span(**arguments), end_on_exit=end_on_exit, **options) as span:
             yield span

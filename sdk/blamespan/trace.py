@@ -130,8 +130,8 @@ class MessageActionTrace:
         if len(self._roles) != len(self.agents):
             raise MalformedTrace(f"agent names must be unique in a run; got {[a.name for a in self.agents]!r}")
         spans: dict[str, Step] = {}
-        for place, step in enumerate(self.steps):
-            _check_step(step, place, self._roles)
+        for index, step in enumerate(self.steps):
+            _check_step(step, index, self._roles)
             other = spans.setdefault(step.span_id, step)
             if other is not step and not _answers(step, other):
                 raise MalformedTrace(
@@ -144,27 +144,27 @@ class MessageActionTrace:
         return {agent.name: agent.role for agent in self.agents}
 
     def can_be_blamed(self, step: Step) -> bool:
-        """Tell whether *step* is a decision of an agent: not a tool's answer, a user's word or an execution."""
+        """Check whether *step* is a decision of an agent: not a tool's answer, a user's word or an execution."""
         return step.kind != "tool_result" and self._roles[step.agent] == "agent"
 
 
-def _check_step(step: Step, place: int, roles: Mapping[str, AgentRole]) -> None:
-    if step.index != place:
-        raise MalformedTrace(f"step at place {place} must have index {place}, got {step.index!r}")
+def _check_step(step: Step, index: int, roles: Mapping[str, AgentRole]) -> None:
+    if step.index != index:
+        raise MalformedTrace(f"step at place {index} must have index {index}, got {step.index!r}")
     if not _SPAN_ID.fullmatch(step.span_id):
         raise MalformedTrace(
-            f"step {place}: a span id must be 16 lower-case hex digits, not all zero; got {step.span_id!r}"
+            f"step {index}: a span id must be 16 lower-case hex digits, not all zero; got {step.span_id!r}"
         )
     if step.kind not in _KINDS:
-        raise MalformedTrace(f"step {place}: kind must be one of {get_args(StepKind)}, got {step.kind!r}")
+        raise MalformedTrace(f"step {index}: kind must be one of {get_args(StepKind)}, got {step.kind!r}")
     if step.agent not in roles:
-        raise MalformedTrace(f"step {place}: agent {step.agent!r} is not among the run's agents {sorted(roles)!r}")
+        raise MalformedTrace(f"step {index}: agent {step.agent!r} is not among the run's agents {sorted(roles)!r}")
     if step.inputs and (
-        list(step.inputs) != sorted(set(step.inputs)) or not 0 <= step.inputs[0] <= step.inputs[-1] < place
+        list(step.inputs) != sorted(set(step.inputs)) or not 0 <= step.inputs[0] <= step.inputs[-1] < index
     ):
-        raise MalformedTrace(f"step {place}: inputs must be ascending indices below {place}, got {step.inputs!r}")
+        raise MalformedTrace(f"step {index}: inputs must be ascending indices below {index}, got {step.inputs!r}")
     if step.end_ns < step.start_ns:
-        raise MalformedTrace(f"step {place}: ends before it starts ({step.end_ns} < {step.start_ns})")
+        raise MalformedTrace(f"step {index}: ends before it starts ({step.end_ns} < {step.start_ns})")
 
 
 def _answers(result: Step, call: Step) -> bool:

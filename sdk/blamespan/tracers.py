@@ -61,7 +61,7 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
 
 
 def settings_of(tracer: Tracer) -> dict[str, Any]:
-    """Say what beside its identity decides a tracer's verdicts, such as its alarm: its `settings`, where it has any.
+    """Return what beside its identity decides a tracer's verdicts, such as its alarm: its `settings`, where it has any.
 
     Results under other settings are other results: they are not gone on with, nor are processes that differ in them
     put to one analysis.
@@ -69,8 +69,8 @@ def settings_of(tracer: Tracer) -> dict[str, Any]:
     Returns:
         Plain values as JSON has them, by name.
     """
-    said = getattr(tracer, "settings", None)
-    return dict(said) if isinstance(said, Mapping) else {}
+    settings = getattr(tracer, "settings", None)
+    return dict(settings) if isinstance(settings, Mapping) else {}
 
 
 def tracer_options() -> list[click.Parameter]:

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from blamespan import conventions as words
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.plugins import load_part
 from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
@@ -219,7 +219,7 @@ def test_broken_exporter_never_reaches_the_program(caplog: pytest.LogCaptureFixt
 
 def test_error_of_our_own_never_reaches_the_program(program: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug of ours costs spans and a line in the log; the program and what follows go on."""
-    monkeypatch.setattr(guard, "strict", False)
+    monkeypatch.setattr(shield_host, "strict", False)
     here = program()
     with monkeypatch.context() as broken:
         broken.setattr(here.processor, "_put", _broken)

@@ -86,7 +86,7 @@ def program(stopped: list[EmbeddedProcessor], tmp_path: Path) -> Program:
     kept = LocalRuns(tmp_path / "runs.db")
     notices = RunNotices(lambda trace_id: f"blamespan show {trace_id[:4]}", "blamespan open")
     limits = Limits(quiet_s=0, idle_s=0.3)
-    stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=limits, kept=kept, notices=notices))
+    stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=limits, local_runs=kept, notices=notices))
     return Program(stopped[0], exporter)
 
 
@@ -208,7 +208,7 @@ def test_store_that_cannot_be_written_costs_no_span(
     (tmp_path / "runs.db").write_text("somebody else's file")
     exporter = InMemorySpanExporter()
     kept = LocalRuns(tmp_path / "runs.db")
-    stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=Limits(quiet_s=0), kept=kept))
+    stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=Limits(quiet_s=0), local_runs=kept))
     program = Program(stopped[0], exporter)
     for _ in range(3):
         program.run()

@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor, _wrap
 from blamespan_integrations.recording import AgentSpan, ChatSpan, Recorder, RunSpan, ToolSpan
@@ -157,7 +157,7 @@ async def test_version_we_do_not_know_is_left_alone(
     """If AutoGen is not as we know it, instrument() says so, patches nothing and does not raise."""
     before = [vars(owner)[name] for owner, name in PATCHED]
     monkeypatch.delattr(_wrap, "model_start")
-    monkeypatch.setattr(guard, "strict", False)
+    monkeypatch.setattr(shield_host, "strict", False)
     AutoGenInstrumentor().instrument(tracer_provider=SpanRecorder().provider)
     after = [vars(owner)[name] for owner, name in PATCHED]
     AutoGenInstrumentor().uninstrument()
@@ -218,8 +218,8 @@ async def test_failure_on_our_side_changes_nothing(
         ("TextMessage", "fine"),
     ]
     monkeypatch.setattr(owner, method, broken)
-    monkeypatch.setattr(guard, "strict", False)
-    monkeypatch.setattr(guard, "_reported", set())
+    monkeypatch.setattr(shield_host, "strict", False)
+    monkeypatch.setattr(shield_host, "_reported", set())
 
     assert await outcome(team()) == expected
     assert "a bug of ours" in caplog.text

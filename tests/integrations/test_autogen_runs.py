@@ -17,7 +17,7 @@ from opentelemetry import trace as otel
 from PIL import Image as Pictures
 
 from blamespan import conventions as words
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
@@ -363,7 +363,7 @@ async def test_agent_that_answers_with_no_message_is_a_step(
     recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AutoGen refuses such an answer; the span of the one at fault ends, and as an error."""
-    monkeypatch.setattr(guard, "strict", False)  # what it answers cannot be read: that stays between us
+    monkeypatch.setattr(shield_host, "strict", False)  # what it answers cannot be read: that stays between us
     with pytest.raises(Exception, match="not registered"):
         await RoundRobinGroupChat([SaysNoMessage("a"), Echo("b")], max_turns=2).run(task="go")
 

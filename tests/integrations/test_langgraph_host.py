@@ -23,7 +23,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 from opentelemetry import trace
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
@@ -105,8 +105,8 @@ def test_failure_of_our_code_leaves_the_result(
 ) -> None:
     """Whatever breaks in here, the program's result is as without us, and the log says so once."""
     expected = answer(calculator(asks_for("add", a=1, b=2), "It is 3.").invoke(ASK))
-    guard.strict = False
-    monkeypatch.setattr(guard, "_reported", set())
+    shield_host.strict = False
+    monkeypatch.setattr(shield_host, "_reported", set())
 
     def break_down(*_: Any, **__: Any) -> None:
         raise RuntimeError("ours")

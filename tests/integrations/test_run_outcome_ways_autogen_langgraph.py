@@ -24,7 +24,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import blamespan
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.outcomes import record_outcome as run_outcome
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
@@ -420,7 +420,7 @@ def test_odd_results_never_break_the_program(recorder: SpanRecorder) -> None:
         def __getattr__(self, name: str) -> Any:
             raise RuntimeError(name)
 
-    guard.strict = False
+    shield_host.strict = False
     assert not blamespan.record_outcome("failed", result=odd)
     assert not blamespan.record_outcome("failed", result=Raises())
     assert outcomes(recorder) == {}

@@ -67,7 +67,7 @@ class Annotator:
         return answers
 
     def refuse(self, reason: str) -> AttributedTrace:
-        """Give no verdict on a trace, with the reason."""
+        """Make an answer without a verdict, with the reason."""
         self.failures += 1
         return AttributedTrace(reason=reason, tracer=self._tracer.identity if self._tracer is not None else None)
 

@@ -44,12 +44,12 @@ class JudgingLane:
 
     @property
     def is_overdue(self) -> bool:
-        """Tell whether the tracer keeps a trace past its deadline: then no other waits for it."""
+        """Check whether the tracer keeps a trace past its deadline: then no other waits for it."""
         return any(task.is_out for task in self.scoring)
 
     @property
     def hung_s(self) -> float | None:
-        """Tell for how long the scorer did not come back, where that is too long."""
+        """Return for how long the scorer did not come back, where that is too long."""
         since_s = self.scorer.busy_since_s  # another thread sets it
         if since_s is None or not self._batches:
             return None
@@ -65,7 +65,7 @@ class JudgingLane:
             yield self.waiting.popleft()
 
     def submit(self, owed: Sequence[Task]) -> list[Task]:
-        """Give the scorer its next batch: of what waits, or of what is *owed* and belongs here.
+        """Submit the scorer's next batch: of what waits, or of what is *owed* and belongs here.
 
         Returns:
             What was taken of *owed*.
@@ -86,11 +86,11 @@ class JudgingLane:
     def results(self) -> list[Scored]:
         """Take the results of one batch; none where none is done."""
         try:
-            found = self.scorer.results.get_nowait()
+            results = self.scorer.results.get_nowait()
         except queue.Empty:
             return []
         self._batches.popleft()
-        return found
+        return results
 
     def _give(self, batch: list[Task]) -> None:
         self._batches.append(batch)

@@ -28,7 +28,7 @@ MAX_S_PER_SPAN = 0.05
 
 
 def is_large(part: Part[int]) -> bool:
-    """Tell whether a verdict on *part* takes so long that others should not wait for it."""
+    """Check whether a verdict on *part* takes so long that others should not wait for it."""
     return len(part.span_ids) > _LARGE_SPANS or part.size_bytes > _LARGE_BYTES
 
 

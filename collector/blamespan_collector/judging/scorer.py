@@ -150,7 +150,7 @@ class Scorer:
         return self._thread is None or not self._thread.is_alive()
 
     def submit(self, tasks: list[Task]) -> None:
-        """Give it a batch; results come in the order of the batches."""
+        """Add a batch; results come in the order of the batches."""
         self._inbox.put(tasks)
 
     def _run(self) -> None:
@@ -171,8 +171,10 @@ class Scorer:
         began_s = time.perf_counter()
         self.in_flight.write(task.part.trace_id for task in tasks)
         spans = [self._spans(task.part) for task in tasks]
-        asked = [found if task.attempts < MAX_ATTEMPTS else None for task, found in zip(tasks, spans, strict=True)]
-        verdicts = self.annotator.attribute([found or () for found in asked])
+        asked = [
+            own_spans if task.attempts < MAX_ATTEMPTS else None for task, own_spans in zip(tasks, spans, strict=True)
+        ]
+        verdicts = self.annotator.attribute([own_spans or () for own_spans in asked])
         self.in_flight.write(())  # not where something ends the process: the next one is to know what
         verdicts = [
             verdict if task.attempts < MAX_ATTEMPTS else self._given_up(task)
@@ -181,8 +183,8 @@ class Scorer:
         took_s = (time.perf_counter() - began_s) / len(tasks)
         self.at_once = max(1, min(_BATCH_TRACES, int(_BATCH_S / took_s)))
         return [
-            self._settled(task, found, verdict, took_s)
-            for task, found, verdict in zip(tasks, spans, verdicts, strict=True)
+            self._settled(task, own_spans, verdict, took_s)
+            for task, own_spans, verdict in zip(tasks, spans, verdicts, strict=True)
         ]
 
     def _settled(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
@@ -201,8 +203,8 @@ class Scorer:
     def _spans(self, part: Part[int]) -> list[Span] | None:
         try:
             spans, events = divide_items(part.items)
-            found = read(part_spans(part, self.payloads(spans)))
-            return with_events(found, self._events(events))
+            read_spans = read(part_spans(part, self.payloads(spans)))
+            return with_events(read_spans, self._events(events))
         except Exception as error:  # also what nobody foresaw: it costs this trace's verdict, and no other's
             _logger.error("trace %s cannot be read: %s", part.trace_id.hex(), error)
             return None
@@ -234,25 +236,25 @@ class Scorer:
         return outgoing + self.told(verdict)
 
     def told(self, verdict: AttributedTrace) -> list[Outgoing]:
-        """Tell a verdict to the sinks beside those of spans."""
+        """Write a verdict for the sinks beside those of spans."""
         if "verdicts" not in self.kinds or not verdict.runs:
             return []
-        found = evaluations(verdict.runs)
-        return [Outgoing("verdicts", len(found), write_evaluations(found))]
+        rows = evaluations(verdict.runs)
+        return [Outgoing("verdicts", len(rows), write_evaluations(rows))]
 
-    def beside(self, scored: Scored, known: frozenset[bytes], revision: int) -> list[Outgoing]:
+    def beside(self, scored: Scored, known_digests: frozenset[bytes], revision: int) -> list[Outgoing]:
         """Write a verdict on spans that are out: as new spans, for the runs on which it is news."""
         try:
-            return self._beside(scored, known, revision)
+            return self._beside(scored, known_digests, revision)
         except Exception:
             _logger.exception("the verdict on trace %s cannot be written", scored.task.part.trace_id.hex())
             return []
 
-    def _beside(self, scored: Scored, known: frozenset[bytes], revision: int) -> list[Outgoing]:
+    def _beside(self, scored: Scored, known_digests: frozenset[bytes], revision: int) -> list[Outgoing]:
         assert scored.verdict is not None
-        news = scored.verdict.at_revision(revision).news(known)
-        made = encode([*news.beside(is_complete=scored.task.part.is_complete), *news.on_earlier_parts()])
-        outgoing = [Outgoing("traces", count, data) for count, data in pieces(made, self.max_bytes)]
+        news = scored.verdict.at_revision(revision).news(known_digests)
+        encoded = encode([*news.beside(is_complete=scored.task.part.is_complete), *news.on_earlier_parts()])
+        outgoing = [Outgoing("traces", count, data) for count, data in pieces(encoded, self.max_bytes)]
         return outgoing + self.told(news)
 
 
@@ -279,8 +281,8 @@ def part_spans(part: Part[int], payloads: Sequence[bytes]) -> list[RawSpan]:
     Raises:
         MalformedSpan: if that is no OTLP.
     """
-    found = [span for payload in payloads for span in raw_spans(payload)]
-    return found if part.is_whole else without_repeats(found, part.span_ids)
+    spans = [span for payload in payloads for span in raw_spans(payload)]
+    return spans if part.is_whole else without_repeats(spans, part.span_ids)
 
 
 def outgoing_raw(part: Part[int], payloads: Sequence[bytes], max_bytes: int) -> list[Outgoing]:

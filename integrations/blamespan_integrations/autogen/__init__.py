@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.patching import AfterImport
 from blamespan_integrations.recording import Recorder
 
@@ -41,7 +41,7 @@ class AutoGenInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproj
         self._framework.arm(lambda: self._wrap(recorder))
 
     def _wrap(self, recorder: Recorder) -> None:
-        with guard("autogen: instrument this version of AutoGen"):
+        with shield_host("autogen: instrument this version of AutoGen"):
             from blamespan_integrations.autogen._wrap import wrap  # imports AutoGen
 
             self._patches = wrap(recorder)

@@ -18,7 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.autogen._memory import RunMemory
 from blamespan_integrations.autogen._objects import reference
 from blamespan_integrations.autogen._patches import Function, Patches
@@ -239,13 +239,13 @@ def wrap_stream(patches: Patches, start: Start) -> Callable[[Function], Function
 
 def _start_frame(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
     if patches.active and is_instrumentation_enabled():
-        with guard("autogen: begin a span"):
+        with shield_host("autogen: begin a span"):
             return start(args, kwargs)
     return None
 
 
 def _see(frame: Frame, item: Any) -> None:
-    with guard("autogen: record a result"):
+    with shield_host("autogen: record a result"):
         frame.see(item)
         return
     _abandon(frame)
@@ -264,14 +264,14 @@ def _see_in_stream(frame: Frame, item: Any, left: Context | None) -> Context:
 
 def _close(frame: Frame | None, error: BaseException | None) -> None:
     if frame is not None:
-        with guard("autogen: end a span"):
+        with shield_host("autogen: end a span"):
             frame.close(error)
             return
         _abandon(frame)
 
 
 def _abandon(frame: Frame) -> None:
-    with guard("autogen: leave a span"):
+    with shield_host("autogen: leave a span"):
         frame.abandon()
 
 

@@ -19,7 +19,7 @@ from autogen_core import TopicId
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.trace import StepKind
 from blamespan_integrations.autogen._agents import MESSAGE_TYPE, AgentTurn
 from blamespan_integrations.autogen._convert import (
@@ -57,7 +57,7 @@ def wrap_manager_publish(patches: Patches) -> Callable[[Function], Function]:
         @functools.wraps(original)
         async def publish_message(self: Any, message: Any, topic_id: TopicId, *args: Any, **kwargs: Any) -> Any:
             if is_any(type(message), _SPOKEN) and patches.active and is_instrumentation_enabled():
-                with guard("autogen: record a manager's message"):
+                with shield_host("autogen: record a manager's message"):
                     turn = current_frame()
                     if isinstance(turn, ManagerTurn) and turn.owner is self:
                         turn.publish(message, topic_id)

@@ -14,7 +14,7 @@ from autogen_core._telemetry import EnvelopeMetadata, _genai, _tracing, get_tele
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runtime import SentMessages, handle_received
 
@@ -109,7 +109,7 @@ class _OwnProviders:
         @functools.wraps(original)
         def __init__(helper: Any, tracer_provider: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for it
             original(helper, tracer_provider, *args, **kwargs)
-            with guard("autogen: note who gave a provider"):
+            with shield_host("autogen: note who gave a provider"):
                 self._note(helper, tracer_provider not in (None, trace.get_tracer_provider()))
 
         return __init__

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.patching import class_tree, exchange, watch_subclasses, wrappers
 
 __all__ = ["Function", "Patches", "after_uninstrument"]
@@ -218,7 +218,7 @@ def _report_after(original: Callable[..., Any]) -> Callable[..., Any]:
     def uninstrument(self: Any, **kwargs: Any) -> Any:
         result = original(self, **kwargs)
         for listener in tuple(_listeners):  # one may end itself
-            with guard("autogen: go on without another instrumentation"):
+            with shield_host("autogen: go on without another instrumentation"):
                 listener()
         return result
 

@@ -21,7 +21,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import SpanContext
 
 from blamespan import conventions as words
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.rebuilding.messages import Message
 from blamespan.trace import Agent
 from blamespan_integrations.autogen._convert import from_chat_message, task_messages
@@ -202,7 +202,7 @@ def wrap_reset(patches: Patches) -> Callable[[Function], Function]:
         @functools.wraps(original)
         async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if patches.active:
-                with guard("autogen: note that a team is reset"), suppress(TypeError):
+                with shield_host("autogen: note that a team is reset"), suppress(TypeError):
                     _interrupted_runs.pop(self, None)
             return await original(self, *args, **kwargs)
 
@@ -218,7 +218,7 @@ def wrap_pause(patches: Patches, key: str) -> Callable[[Function], Function]:
         @functools.wraps(original)
         async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if patches.active and is_instrumentation_enabled():
-                with guard("autogen: note that a team is paused or goes on"):
+                with shield_host("autogen: note that a team is paused or goes on"):
                     run = _running_teams.get(id(self))
                     if run is not None:
                         run.mark(key)

@@ -27,7 +27,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.autogen._frames import Frame, Start, attached, current_frame, is_any, wrap_call
 from blamespan_integrations.autogen._managers import ManagerTurn
 from blamespan_integrations.autogen._memory import TraceMemories, TraceMemory
@@ -241,7 +241,7 @@ def wrap_post(patches: Patches, sent_messages: SentMessages, *, is_rpc: bool) ->
         async def post(*args: Any, **kwargs: Any) -> Any:
             outside: Context | None = None
             if patches.active:
-                with guard("autogen: keep the context of a message"):
+                with shield_host("autogen: keep the context of a message"):
                     sent = _make_sent_message(kwargs.get("message_id"), is_rpc)
                     if sent is not None:
                         kwargs["message_id"] = sent.id
@@ -283,7 +283,7 @@ def wrap_grpc_send(patches: Patches) -> Callable[[Function], Function]:
         @functools.wraps(original)
         async def send(self: Any, runtime_message: Any, send_type: Any, recipient: Any, telemetry_metadata: Any) -> Any:
             if patches.active:
-                with guard("autogen: write the context of a publication"):
+                with shield_host("autogen: write the context of a publication"):
                     if runtime_message.HasField("cloudEvent"):
                         for key, value in telemetry_metadata.items():
                             runtime_message.cloudEvent.attributes[key].ce_string = value
@@ -303,7 +303,7 @@ def handle_received(
     An answer takes what was said last back with it: the caller builds on that.
     """
     context: Context | None = None
-    with guard("autogen: read the context of a message"):
+    with shield_host("autogen: read the context of a message"):
         context = sent_messages.read_context(metadata)
     remote = arrival(context) if context is not None else None
     if operation == "ack":

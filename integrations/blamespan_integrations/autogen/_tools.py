@@ -15,7 +15,7 @@ from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeBlock
 from autogen_core.tools import ToolResult
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.autogen._agents import CalledTool
 from blamespan_integrations.autogen._convert import answer_of, text_attribute, tool_outcome
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
@@ -116,7 +116,7 @@ def wrap_function_tool(patches: Patches) -> Callable[[Function], Function]:
         @functools.wraps(original)
         async def run(self: Any, *args: Any, **kwargs: Any) -> Any:
             if patches.active and current_frame() is not None:
-                with guard("autogen: take the context into a tool's thread"):
+                with shield_host("autogen: take the context into a tool's thread"):
                     function = self._func
                     if not asyncio.iscoroutinefunction(function):
                         context = contextvars.copy_context()

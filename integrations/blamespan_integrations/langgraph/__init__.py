@@ -20,7 +20,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.instrumenting.settings import links_checkpoints
 from blamespan_integrations.patching import AfterImport
 from blamespan_integrations.recording import Recorder
@@ -50,7 +50,7 @@ class LangGraphInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
         self._framework.arm(lambda: self._wrap(recorder, stamps_checkpoints))
 
     def _wrap(self, recorder: Recorder, stamps_checkpoints: bool) -> None:
-        with guard("langgraph: instrument this version of LangGraph"):
+        with shield_host("langgraph: instrument this version of LangGraph"):
             from blamespan_integrations.langgraph._wrap import wrap  # imports LangGraph
 
             self._restore = wrap(recorder, stamps_checkpoints=stamps_checkpoints)

@@ -12,7 +12,7 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 from opentelemetry.context import Context
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.langgraph._frames import StartedRunnable
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 
@@ -50,7 +50,7 @@ class GraphCallbacks(BaseTracer):
     @property
     def raise_error(self) -> bool:  # type: ignore[override]  # a plain attribute there
         """Whether LangChain passes our errors on: never, but in our own tests."""
-        return guard.strict
+        return shield_host.strict
 
     def on_chain_start(  # type: ignore[override]  # a tracer returns its record of the run; we keep none
         self,
@@ -74,7 +74,7 @@ class GraphCallbacks(BaseTracer):
                 context = self.graphs.context_of(run_id.int)
                 if context is not None:
                     self.announce(context)
-        except Exception as error:  # a guard, entered and left at every node, is four calls more
+        except Exception as error:  # a shield, entered and left at every node, is four calls more
             report(_START, error)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]  # as above
@@ -86,7 +86,7 @@ class GraphCallbacks(BaseTracer):
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
-        with guard("langgraph: record the failure of a runnable"):
+        with shield_host("langgraph: record the failure of a runnable"):
             self.graphs.fail(run_id.int, error)
 
     def on_tool_start(  # type: ignore[override]  # as above
@@ -101,18 +101,18 @@ class GraphCallbacks(BaseTracer):
         **_: Any,
     ) -> None:
         """Begin a tool."""
-        with guard("langgraph: record the start of a tool"):
+        with shield_host("langgraph: record the start of a tool"):
             arguments = inputs if inputs is not None else input_str
             self.graphs.begin_tool(run_id.int, _int(parent_run_id), serialized or {}, arguments, tool_call_id)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]  # as above
         """End one."""
-        with guard("langgraph: record the end of a tool"):
+        with shield_host("langgraph: record the end of a tool"):
             self.graphs.end_tool(run_id.int, output)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
-        with guard("langgraph: record the failure of a tool"):
+        with shield_host("langgraph: record the failure of a tool"):
             self.graphs.fail_tool(run_id.int, error)
 
     def on_chat_model_start(  # type: ignore[override]  # as above
@@ -126,7 +126,7 @@ class GraphCallbacks(BaseTracer):
         **options: Any,
     ) -> None:
         """Begin a call of a chat model."""
-        with guard("langgraph: record the start of a model call"):
+        with shield_host("langgraph: record the start of a model call"):
             sent = [message for batch in messages for message in batch]
             asked = options.get("invocation_params") or {}
             self.graphs.begin_chat(run_id.int, _int(parent_run_id), serialized, sent, metadata or {}, asked)
@@ -142,18 +142,18 @@ class GraphCallbacks(BaseTracer):
         **options: Any,
     ) -> None:
         """Begin a call of a plain text model."""
-        with guard("langgraph: record the start of a model call"):
+        with shield_host("langgraph: record the start of a model call"):
             asked = options.get("invocation_params") or {}
             self.graphs.begin_chat(run_id.int, _int(parent_run_id), serialized, prompts, metadata or {}, asked)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one."""
-        with guard("langgraph: record the end of a model call"):
+        with shield_host("langgraph: record the end of a model call"):
             self.graphs.end_chat(run_id.int, response)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
-        with guard("langgraph: record the failure of a model call"):
+        with shield_host("langgraph: record the failure of a model call"):
             self.graphs.fail_chat(run_id.int, error)
 
     def on_retriever_start(  # type: ignore[override]  # as above
@@ -166,17 +166,17 @@ class GraphCallbacks(BaseTracer):
         **_: Any,
     ) -> None:
         """Begin a retriever: no step, since what it finds is in the state; but it may call models."""
-        with guard(_START):
+        with shield_host(_START):
             self.graphs.begin(StartedRunnable(run_id.int, _int(parent_run_id), "retriever", query, (), {}))
 
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one."""
-        with guard(_END):
+        with shield_host(_END):
             self.graphs.end(run_id.int, documents)
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # type: ignore[override]
         """End one that raised."""
-        with guard("langgraph: record the failure of a runnable"):
+        with shield_host("langgraph: record the failure of a runnable"):
             self.graphs.fail(run_id.int, error)
 
     def on_llm_new_token(self, *_: Any, **__: Any) -> None:  # type: ignore[override]
@@ -187,10 +187,10 @@ class GraphCallbacks(BaseTracer):
 
 
 def report(action: str, error: Exception) -> None:
-    """Do with *error* what a guard does."""
-    if guard.strict:
+    """Do with *error* what a shield does."""
+    if shield_host.strict:
         raise error
-    guard.report(action, error)
+    shield_host.report(action, error)
 
 
 def _int(run_id: UUID | None) -> int | None:

@@ -23,13 +23,13 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.langgraph._callbacks import report
 
 __all__ = ["announce", "lead", "restore", "wrap"]
 
-_FIND = guard("langgraph: find the span of a node")
-_ATTACH = guard("langgraph: make a span current")
+_FIND = shield_host("langgraph: find the span of a node")
+_ATTACH = shield_host("langgraph: make a span current")
 _ContextOf = Callable[[int | None], Context | None]
 
 _replaced: list[tuple[Any, str, Any, Any]] = []
@@ -42,7 +42,7 @@ def wrap(context_of: _ContextOf) -> None:
         ("langgraph._internal._runnable", "_set_config_context", _attach_in_copy),  # called within the copied context
         ("langchain_core.tools.base", "set_config_context", _enter_copy),  # gives the copied context
     ):
-        with guard("langgraph: make node spans current"):
+        with shield_host("langgraph: make node spans current"):
             module = importlib.import_module(name)
             original = getattr(module, function, None)
             if original is not None:
@@ -58,7 +58,7 @@ def lead(is_ours: Callable[[object], bool]) -> None:
         ("get_callback_manager_for_config", _lead_start),
         ("get_async_callback_manager_for_config", _lead_start_async),
     ):
-        with guard("langgraph: begin a run before others do"):
+        with shield_host("langgraph: begin a run before others do"):
             original = vars(module).get(name)
             if original is not None:
                 ours = _with_lead(original, make, is_ours)
@@ -70,7 +70,7 @@ def _with_lead(original: Callable[..., Any], make: Callable[..., Any], is_ours: 
     @functools.wraps(original)
     def get_manager(*args: Any, **kwargs: Any) -> Any:
         manager = original(*args, **kwargs)
-        with guard("langgraph: begin a run before others do"):
+        with shield_host("langgraph: begin a run before others do"):
             if manager.parent_run_id is None and any(map(_follows, manager.handlers)):
                 manager.on_chain_start = make(manager, manager.on_chain_start, is_ours)  # of this manager alone
         return manager
@@ -142,7 +142,7 @@ def _attach_in_copy(original: Callable[..., Any], context_of: _ContextOf) -> Cal
             context = _context(config, context_of)
             if context is not None:
                 otel_context.attach(context)
-        except Exception as error:  # a guard, entered and left twice a node, is four calls more
+        except Exception as error:  # a shield, entered and left twice a node, is four calls more
             report("langgraph: make a span current", error)
         return result
 

@@ -28,7 +28,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from blamespan import conventions as words
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._frames import Definition, OpenToolCall, OutermostRun
@@ -131,12 +131,12 @@ class _LoopHooks:
 
         @functools.wraps(original)
         def wrapper(loop: Any, *args: Any, **kwargs: Any) -> Any:
-            with guard("langgraph: tell which graph runs"):
+            with shield_host("langgraph: tell which graph runs"):
                 if loop.manager is not None:
                     subgraphs = [name for name, node in loop.nodes.items() if isinstance(node.bound, PregelProtocol)]
                     definition = Definition(id(loop.nodes), _is_prebuilt(loop), subgraphs)
                     self._graphs.define(loop.manager.run_id.int, definition)
-            with guard("langgraph: find the run that a run goes on from"):
+            with shield_host("langgraph: find the run that a run goes on from"):
                 self._begin(loop)
             return original(loop, *args, **kwargs)
 
@@ -152,7 +152,7 @@ class _LoopHooks:
             except BaseException:
                 self._unread.pop(loop, None)
                 raise
-            with guard("langgraph: find the run that a run goes on from"):
+            with shield_host("langgraph: find the run that a run goes on from"):
                 config, updates = self._unread.pop(loop, None), 0
                 while config is not None and updates < _MAX_UPDATES:
                     config, updates = self._read_on(loop, await loop.checkpointer.aget_tuple(config)), updates + 1
@@ -165,7 +165,7 @@ class _LoopHooks:
 
         @functools.wraps(original)
         def wrapper(loop: Any, *args: Any) -> Any:
-            with guard("langgraph: note the run in a checkpoint"):
+            with shield_host("langgraph: note the run in a checkpoint"):
                 args = self._note_origin(loop, args)
             return original(loop, *args)
 
@@ -176,7 +176,7 @@ class _LoopHooks:
 
         @functools.wraps(original)
         def wrapper(loop: Any, kind: Any, error: Any, traceback: Any) -> Any:
-            with guard("langgraph: note where a run stopped"):
+            with shield_host("langgraph: note where a run stopped"):
                 self._end(loop, error)
             return original(loop, kind, error, traceback)
 
@@ -190,7 +190,7 @@ class _LoopHooks:
             try:
                 return await original(task, *args, **kwargs)
             except NodeTimeoutError as error:
-                with guard("langgraph: record a node's timeout"):
+                with shield_host("langgraph: record a node's timeout"):
                     self._graphs.fail_task(task.id, error)
                 raise
 
@@ -309,7 +309,7 @@ class _LoopHooks:
 
     def _record_cached(self, loop: Any, tasks: Sequence[Any]) -> None:
         for task in tasks:
-            with guard("langgraph: record a node answered from a cache"):
+            with shield_host("langgraph: record a node answered from a cache"):
                 self._graphs.record_cached(
                     loop.manager.run_id.int, task.name, task.input, task.config["metadata"], list(task.writes)
                 )
@@ -349,7 +349,7 @@ def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
         (f"{_LOOP}:AsyncPregelLoop", "amatch_cached_writes", hooks.amatch_cached),
         ("langgraph.pregel._retry", "_arun_with_timeout", hooks.run_with_timeout),
     ):
-        with guard("langgraph: hear of what has no callback"):
+        with shield_host("langgraph: hear of what has no callback"):
             owner = resolve_name(owner_path)
             original = vars(owner).get(name)
             if original is not None:

@@ -51,7 +51,7 @@ class Cast:
         self.agents = frozenset(self.speakers.values())
 
     def is_step(self, span_id: str) -> bool:
-        """Tell whether a span is a step."""
+        """Check whether a span is a step."""
         return span_id in self.speakers or span_id in self.tools
 
     def _is_node(self, span_id: str) -> bool:
@@ -66,30 +66,30 @@ class Cast:
 
     def _merged(self, agents: Mapping[str, None]) -> dict[str, str]:
         """Find the agents that are told of twice: right below a span of the same agent, no tool between."""
-        found: dict[str, str] = {}
+        speakers: dict[str, str] = {}
         for span_id in agents:
             around = self._tree.nearest(span_id, lambda at: self._role(at) in ("agent", "tool"))
             if around is not None and around in agents and self._readings[around].name == self._readings[span_id].name:
-                found[span_id] = around
-        for span_id, around in found.items():
-            at, seen = around, {span_id}
-            while at in found and at not in seen:
-                seen.add(at)
-                at = found[at]
-            found[span_id] = at
-        return {span_id: at for span_id, at in found.items() if at not in found}
+                speakers[span_id] = around
+        for span_id, around in speakers.items():
+            at, visited = around, {span_id}
+            while at in speakers and at not in visited:
+                visited.add(at)
+                at = speakers[at]
+            speakers[span_id] = at
+        return {span_id: at for span_id, at in speakers.items() if at not in speakers}
 
     def _role(self, span_id: str) -> str | None:
         return self._readings[span_id].role if span_id in self._readings else None
 
     def _above(self, span_ids: Iterable[str]) -> set[str]:
-        found: set[str] = set()
+        ancestors: set[str] = set()
         for span_id in span_ids:
             for at in self._tree.above(span_id):
-                if at in found:
+                if at in ancestors:
                     break  # what is above it is known
-                found.add(at)
-        return found
+                ancestors.add(at)
+        return ancestors
 
     def _node_name(self, span_id: str) -> str:
         """Name the agent that a node is; two nodes of the same name in two graphs get two names."""
@@ -117,20 +117,20 @@ class Cast:
         """Where a run names no agent at all, its model calls are what it said, as one agent: the run itself."""
         if self.speakers:
             return {}
-        found: dict[str, str] = {}
+        speakers: dict[str, str] = {}
         for span_id in self._models(self._readings):
             run = self._tree.nearest(span_id, self.runs.__contains__)
             if run is not None:
-                found[span_id] = self._readings[run].name or self._tree.by_id[run].name
-        return found
+                speakers[span_id] = self._readings[run].name or self._tree.by_id[run].name
+        return speakers
 
     def _outermost_runs(self, nodes: set[str]) -> set[str]:
-        found: set[str] = set()
+        outermost: set[str] = set()
         for span_id, reading in self._readings.items():
             is_run = reading.role in self._run_roles() and span_id not in nodes and span_id in self.holders
             if is_run and not any(self._role(at) in self._run_roles() for at in self._tree.above(span_id)):
-                found.add(span_id)
-        return found
+                outermost.add(span_id)
+        return outermost
 
     def _run_roles(self) -> tuple[str, ...]:
         """A chain may be a run only where agents or tools are seen in it: a lone prompt and its model are none."""

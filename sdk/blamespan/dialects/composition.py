@@ -25,7 +25,7 @@ _NO_ERRORS = ("GraphInterrupt", "GraphBubbleUp", "ParentCommand", "NodeInterrupt
 
 
 def compose(spans: Sequence[Span], readings: Mapping[str, Reading]) -> dict[str, Span]:
-    """Say in our words what *readings* tell of a trace.
+    """Compose a trace in our words from *readings*.
 
     Args:
         spans: The trace.
@@ -51,20 +51,20 @@ class _Composition:
     def spans(self) -> dict[str, Span]:
         """Make the stand-ins."""
         by_id, is_step = self._tree.by_id, self._cast.is_step
-        found = {
+        translated = {
             span_id: self._step(by_id[span_id]) if is_step(span_id) else self._aside(by_id[span_id])
             for span_id in self._readings
         }
         for span_id in self._cast.runs:
-            found[span_id] = self._run(self._tree.by_id[span_id])
+            translated[span_id] = self._run(self._tree.by_id[span_id])
         if self._places and not self._cast.runs:
-            found |= self._trace_roots(found)
-        return found
+            translated |= self._trace_roots(translated)
+        return translated
 
-    def _trace_roots(self, found: Mapping[str, Span]) -> dict[str, Span]:
+    def _trace_roots(self, translated: Mapping[str, Span]) -> dict[str, Span]:
         """Where no span is a run's own, the trace's root stands for it."""
         roots = [span for span in self._tree.spans if span.parent_id is None and words.STEP_KIND not in span.attributes]
-        return {root.span_id: self._with_task(found.get(root.span_id, root), root.span_id) for root in roots}
+        return {root.span_id: self._with_task(translated.get(root.span_id, root), root.span_id) for root in roots}
 
     def _ordered(self) -> dict[tuple[str, bool], int]:
         """Number the steps by the clock: what was said when it was out, a call when it began, an answer when it came.
@@ -79,30 +79,30 @@ class _Composition:
                 ended_ns = max(by_id[span_id].start_ns, by_id[span_id].end_ns)  # a clock may run backwards
                 drafts.append((ended_ns, 0, span_id, True))
         ordered = sorted(drafts, key=lambda draft: (draft[0], draft[1], by_id[draft[2]].start_ns, draft[3]))
-        return {(span_id, is_answer): place for place, (_, _, span_id, is_answer) in enumerate(ordered)}
+        return {(span_id, is_answer): index for index, (_, _, span_id, is_answer) in enumerate(ordered)}
 
     def _taken_up(self) -> dict[str, list[str]]:
         """Name for each message the agents whose spans say that they took it up."""
-        found: dict[str, list[str]] = {}
+        takers: dict[str, list[str]] = {}
         for span_id, agent in self._cast.speakers.items():
             for step in self._predecessors.told(span_id):
-                found.setdefault(step, []).append(agent)
-        return found
+                takers.setdefault(step, []).append(agent)
+        return takers
 
     def _new_to_agents(self) -> dict[str, list[Message]]:
         """Choose of the messages that each step was given those that its agent had not been given before."""
-        found: dict[str, list[Message]] = {}
-        known: dict[str, set[str]] = {}
+        new_messages: dict[str, list[Message]] = {}
+        messages_of_agents: dict[str, set[str]] = {}
         for span_id, is_answer in self._places:
             if is_answer or span_id not in self._cast.speakers:
                 continue
-            seen = known.setdefault(self._cast.speakers[span_id], set())
+            agent_messages = messages_of_agents.setdefault(self._cast.speakers[span_id], set())
             for message in self._content.inputs_of(span_id):
                 key = repr((message.role, message.parts))
-                if key not in seen:
-                    seen.add(key)
-                    found.setdefault(span_id, []).append(message)
-        return found
+                if key not in agent_messages:
+                    agent_messages.add(key)
+                    new_messages.setdefault(span_id, []).append(message)
+        return new_messages
 
     def _aside(self, span: Span) -> Span:
         """A foreign span that is no step: whatever it says, it does not count as one."""
@@ -124,60 +124,60 @@ class _Composition:
 
     def _step(self, span: Span) -> Span:
         is_tool = span.span_id in self._cast.tools
-        said = self._tool(span) if is_tool else self._message(span)
+        attributes = self._tool(span) if is_tool else self._message(span)
         usage = self._content.usage(span.span_id)
         if usage is not None:
-            said |= {words.INPUT_TOKENS: usage.input_tokens, words.OUTPUT_TOKENS: usage.output_tokens}
+            attributes |= {words.INPUT_TOKENS: usage.input_tokens, words.OUTPUT_TOKENS: usage.output_tokens}
         error = _error(span)
         if error is not None:
-            said[words.ERROR_TYPE] = error
-        said[words.STEP_INDEX] = self._places[span.span_id, False]
-        clean = {key: _writable(value) for key, value in said.items()}
+            attributes[words.ERROR_TYPE] = error
+        attributes[words.STEP_INDEX] = self._places[span.span_id, False]
+        clean = {key: _writable(value) for key, value in attributes.items()}
         return replace(span, attributes=_attributes_to_keep(span) | clean, links=self._links(span), **_status(span))  # type: ignore[arg-type]
 
     def _message(self, span: Span) -> dict[str, AttributeValue]:
         reading = self._readings[span.span_id]
         spoken = self._content.spoken(span.span_id)
         agent = self._cast.speakers[span.span_id]
-        said: dict[str, AttributeValue] = {
+        attributes: dict[str, AttributeValue] = {
             words.OPERATION: words.OPERATION_AGENT,
             words.STEP_KIND: reading.kind or spoken.kind,
             words.AGENT_NAME: agent,
             **_content_of(spoken, agent),
         }
-        said |= _given_attributes(self._given.get(span.span_id, ()))
+        attributes |= _given_attributes(self._given.get(span.span_id, ()))
         if recipients := self._recipients(span.span_id, spoken):
-            said[words.MESSAGE_RECIPIENTS] = recipients
+            attributes[words.MESSAGE_RECIPIENTS] = recipients
         if reading.agent_id:
-            said[words.AGENT_ID] = reading.agent_id
+            attributes[words.AGENT_ID] = reading.agent_id
         if reading.description:
-            said[words.AGENT_DESCRIPTION] = reading.description
-        return said
+            attributes[words.AGENT_DESCRIPTION] = reading.description
+        return attributes
 
     def _recipients(self, span_id: str, spoken: Spoken) -> tuple[str, ...]:
         if spoken.recipients:
             return spoken.recipients
         agent = self._cast.speakers[span_id]
-        heard = [*self._content.recipients(span_id), *self._takers.get(span_id, ())]
-        return tuple(name for name in dict.fromkeys(heard) if name in self._cast.agents and name != agent)
+        agents = [*self._content.recipients(span_id), *self._takers.get(span_id, ())]
+        return tuple(name for name in dict.fromkeys(agents) if name in self._cast.agents and name != agent)
 
     def _tool(self, span: Span) -> dict[str, AttributeValue]:
         reading = self._readings[span.span_id]
-        said: dict[str, AttributeValue] = {
+        attributes: dict[str, AttributeValue] = {
             words.OPERATION: words.OPERATION_TOOL,
             words.STEP_KIND: "tool_call",
             words.TOOL_NAME: reading.name or span.name,
             words.TOOL_ARGUMENTS: self._content.arguments(span.span_id),
         }
         if agent := self._caller(span):
-            said[words.AGENT_NAME] = agent
+            attributes[words.AGENT_NAME] = agent
         result = self._content.result(span.span_id)
         if result is not None:
-            said[words.TOOL_RESULT] = result
-            said[words.STEP_RESULT_INDEX] = self._places[span.span_id, True]
+            attributes[words.TOOL_RESULT] = result
+            attributes[words.STEP_RESULT_INDEX] = self._places[span.span_id, True]
         if reading.call_id:
-            said[words.TOOL_CALL_ID] = reading.call_id
-        return said
+            attributes[words.TOOL_CALL_ID] = reading.call_id
+        return attributes
 
     def _caller(self, span: Span) -> str | None:
         """Name who called a tool: who the span says, the agent around it, or who asked for the call before."""
@@ -191,13 +191,13 @@ class _Composition:
         return self._cast.speakers[asked] if asked is not None else reading.agent
 
     def _links(self, span: Span) -> tuple[SpanLink, ...]:
-        found: list[SpanLink] = []
+        span_links: list[SpanLink] = []
         for step in self._predecessors.of(span.span_id):
-            place = self._places.get((step, True), self._places.get((step, False)))
-            if place is not None and place > self._places[span.span_id, False]:
-                place = self._places.get((step, False))  # within a tool: what its answer is made of builds on its call
-            found.append(SpanLink(span.trace_id, step, {words.LINK_STEP: place}))
-        return tuple(found)
+            index = self._places.get((step, True), self._places.get((step, False)))
+            if index is not None and index > self._places[span.span_id, False]:
+                index = self._places.get((step, False))  # within a tool: what its answer is made of builds on its call
+            span_links.append(SpanLink(span.trace_id, step, {words.LINK_STEP: index}))
+        return tuple(span_links)
 
 
 def _attributes_to_keep(span: Span) -> dict[str, AttributeValue]:
@@ -208,12 +208,12 @@ def _given_attributes(messages: Sequence[Message]) -> dict[str, AttributeValue]:
     """Write what an agent was given; instructions apart, as the task of a run may take the place of the messages."""
     instructions = [part for message in messages if message.role == "system" for part in message.parts]
     others = [message for message in messages if message.role != "system"]
-    found: dict[str, AttributeValue] = {}
+    attributes: dict[str, AttributeValue] = {}
     if instructions:
-        found[words.SYSTEM_INSTRUCTIONS] = json.dumps(instructions, ensure_ascii=False, default=str)
+        attributes[words.SYSTEM_INSTRUCTIONS] = json.dumps(instructions, ensure_ascii=False, default=str)
     if others:
-        found[words.INPUT_MESSAGES] = dump_messages(others)
-    return found
+        attributes[words.INPUT_MESSAGES] = dump_messages(others)
+    return attributes
 
 
 def _content_of(spoken: Spoken, agent: str) -> dict[str, AttributeValue]:
@@ -240,8 +240,8 @@ def _status(span: Span) -> dict[str, str]:
 def _error(span: Span) -> str | None:
     if span.status != "error" or _status(span):
         return None
-    said = span.text(words.ERROR_TYPE)
-    return said or _exception(span) or None
+    error_type = span.text(words.ERROR_TYPE)
+    return error_type or _exception(span) or None
 
 
 def _exception(span: Span) -> str:

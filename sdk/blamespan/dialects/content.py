@@ -63,8 +63,10 @@ class Content:
                 self._models[owner].append(reading)
         elif reading.role == "delivery":
             for cause in reading.causes:
-                known = cause in self._tree.by_id
-                owner = self._tree.nearest(cause, self._cast.speakers.__contains__, or_self=True) if known else None
+                is_in_trace = cause in self._tree.by_id
+                owner = (
+                    self._tree.nearest(cause, self._cast.speakers.__contains__, or_self=True) if is_in_trace else None
+                )
                 if owner is not None:
                     self._delivered[owner].append(reading)
         elif reading.role == "tool":
@@ -75,7 +77,7 @@ class Content:
             self._twins[self._cast.merged[span_id]].append(reading)
 
     def spoken(self, span_id: str) -> Spoken:
-        """Tell what an agent said; the calls of tools that stand as steps of their own left out."""
+        """Return what an agent said; the calls of tools that stand as steps of their own left out."""
         if span_id not in self._spoken:
             self._spoken[span_id] = self._find_spoken(span_id)
         return self._spoken[span_id]
@@ -85,15 +87,19 @@ class Content:
         run = self._tools[span_id]
         for outputs in self._tellings(span_id):
             own = [message for message in _unseen(outputs, reading.inputs) if message.role not in ("tool", *_ASKING)]
-            kept = [message for message in own if not _only_calls(message, run)] if run else own
-            if kept or own:
-                return self._handed_over(span_id, _as_spoken(kept or own[-1:], run))
+            spoken = [message for message in own if not _only_calls(message, run)] if run else own
+            if spoken or own:
+                return self._handed_over(span_id, _as_spoken(spoken or own[-1:], run))
         return Spoken(text=reading.text)
 
     def _handed_over(self, span_id: str, spoken: Spoken) -> Spoken:
         """Note where those who received a message say that it is no plain one."""
-        told = next((delivery for delivery in self._delivered[span_id] if delivery.kind), None)
-        return replace(spoken, kind=told.kind, recipients=told.recipients) if told and told.kind else spoken
+        delivery_with_kind = next((delivery for delivery in self._delivered[span_id] if delivery.kind), None)
+        return (
+            replace(spoken, kind=delivery_with_kind.kind, recipients=delivery_with_kind.recipients)
+            if delivery_with_kind and delivery_with_kind.kind
+            else spoken
+        )
 
     def _tellings(self, span_id: str) -> Iterator[Sequence[Message]]:
         """List what tells of a message, nearest first."""
@@ -105,17 +111,17 @@ class Content:
             yield self._recited.get(span_id, ())
 
     def _recite(self) -> dict[str, Sequence[Message]]:
-        """Give each agent's messages of the run's transcript to its steps, in order."""
-        found: dict[str, Sequence[Message]] = {}
-        places: dict[tuple[str | None, str], int] = defaultdict(int)
+        """Assign each agent's messages of the run's transcript to its steps, in order."""
+        messages_of_steps: dict[str, Sequence[Message]] = {}
+        next_indices: dict[tuple[str | None, str], int] = defaultdict(int)
         by_end = sorted(self._cast.speakers.items(), key=lambda item: self._tree.by_id[item[0]].end_ns)
         for span_id, agent in by_end:
             run = self._tree.nearest(span_id, self._cast.runs.__contains__)
             texts = [m for m in self._transcripts.get(run or "", {}).get(agent, ()) if not _only_tool_parts(m)]
-            place = places[run, agent]
-            places[run, agent] += 1
-            found[span_id] = texts[place : place + 1]
-        return found
+            next_index = next_indices[run, agent]
+            next_indices[run, agent] += 1
+            messages_of_steps[span_id] = texts[next_index : next_index + 1]
+        return messages_of_steps
 
     def usage(self, span_id: str) -> Usage | None:
         """Add up the tokens of a step."""
@@ -145,32 +151,32 @@ class Content:
 
     def _asked_below(self) -> dict[str, Sequence[Message]]:
         """Find for each span the last message of the first ones asked below it."""
-        found: dict[str, Sequence[Message]] = {}
+        questions: dict[str, Sequence[Message]] = {}
         for span in sorted(self._tree.spans, key=lambda span: span.start_ns):
             inputs = self._readings[span.span_id].inputs if span.span_id in self._readings else ()
             asked = [message for message in inputs if message.role in _ASKING]
             if asked:
                 for at in self._tree.above(span.span_id):
-                    if at in found:
+                    if at in questions:
                         break  # what is above it has been told of something earlier
-                    found[at] = asked[-1:]
-        return found
+                    questions[at] = asked[-1:]
+        return questions
 
     def arguments(self, span_id: str) -> str:
-        """Tell what a tool was called with: as its span says, or where that is no JSON, as its caller said."""
+        """Return what a tool was called with: as its span says, or where that is no JSON, as its caller said."""
         own = self._readings[span_id].arguments
         if _is_json_object(own):
             return own or ""
-        told = self._told_of_tool(span_id, "tool_call").get("arguments")
-        return _text(told) if isinstance(told, Mapping) or _is_json_object(told) else own or ""
+        arguments = self._told_of_tool(span_id, "tool_call").get("arguments")
+        return _text(arguments) if isinstance(arguments, Mapping) or _is_json_object(arguments) else own or ""
 
     def result(self, span_id: str) -> str | None:
-        """Tell what a tool answered; None where nobody says."""
+        """Return what a tool answered; None where no span says."""
         reading = self._readings[span_id]
         if reading.result is not None:
             return reading.result
-        told = self._told_of_tool(span_id, "tool_call_response")
-        return _text(told["response"]) if "response" in told else None
+        response = self._told_of_tool(span_id, "tool_call_response")
+        return _text(response["response"]) if "response" in response else None
 
     def asked(self, span_id: str) -> str | None:
         """Find the step that asked for a tool's call: by the call's id, else the last before it that named the tool."""
@@ -178,16 +184,16 @@ class Content:
         if reading.call_id in self._calls:
             return self._calls[reading.call_id]
         before = self._named_calls.get(reading.name, [])
-        place = bisect_right(before, start_ns, key=lambda asked: asked[0])
-        return before[place - 1][1] if place else None
+        index = bisect_right(before, start_ns, key=lambda asked: asked[0])
+        return before[index - 1][1] if index else None
 
     def _asked_calls(self) -> tuple[dict[str | None, str], dict[str, list[tuple[int, str]]]]:
         """Find who asked for tools' calls: by the call's id, and by the tool's name with the time, in order."""
         by_id: dict[str | None, str] = {}
         by_name: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for span_id in self._cast.speakers:
-            heard = [self._readings[span_id], *self._models[span_id]]
-            for part in _parts(m for reading in heard for m in reading.outputs):
+            readings = [self._readings[span_id], *self._models[span_id]]
+            for part in _parts(m for reading in readings for m in reading.outputs):
                 if part.get("type") == "tool_call":
                     by_name[str(part.get("name"))].append((self._tree.by_id[span_id].end_ns, span_id))
                     if isinstance(part.get("id"), str):
@@ -202,13 +208,13 @@ class Content:
             return {}
         run = self._tree.nearest(span_id, self._cast.runs.__contains__)
         agent = self._cast.speakers[owner]
-        heard = [m for reading in self._delivered[owner] for m in reading.outputs]
-        heard += [m for reading in self._models[owner] for m in (*reading.inputs, *reading.outputs)]
-        heard += self._readings[owner].outputs
-        heard += self._transcripts.get(run or "", {}).get(agent, ())
+        messages = [m for reading in self._delivered[owner] for m in reading.outputs]
+        messages += [m for reading in self._models[owner] for m in (*reading.inputs, *reading.outputs)]
+        messages += self._readings[owner].outputs
+        messages += self._transcripts.get(run or "", {}).get(agent, ())
         matching = (
             part
-            for part in _parts(heard)
+            for part in _parts(messages)
             if part.get("type") == kind
             and (part.get("id") == reading.call_id if reading.call_id else part.get("name") == reading.name)
         )
@@ -227,14 +233,18 @@ def _as_spoken(messages: Sequence[Message], run: Sequence[Reading]) -> Spoken:
 
 def _unseen(outputs: Sequence[Message], inputs: Sequence[Message]) -> Sequence[Message]:
     """Leave out the messages given, where a node gives back the whole conversation."""
-    given = [(message.role, message.parts) for message in inputs]
-    if given and len(outputs) > len(given) and [(m.role, m.parts) for m in outputs[: len(given)]] == given:
-        return outputs[len(given) :]
+    input_keys = [(message.role, message.parts) for message in inputs]
+    if (
+        input_keys
+        and len(outputs) > len(input_keys)
+        and [(m.role, m.parts) for m in outputs[: len(input_keys)]] == input_keys
+    ):
+        return outputs[len(input_keys) :]
     return outputs
 
 
 def _only_calls(message: Message, run: Sequence[Reading]) -> bool:
-    """Tell whether a message is nothing but calls of tools that ran."""
+    """Check whether a message is nothing but calls of tools that ran."""
     ids, names = {tool.call_id for tool in run if tool.call_id}, {tool.name for tool in run}
     return bool(message.parts) and all(
         part.get("type") == "tool_call" and (part.get("id") in ids or part.get("name") in names)
@@ -250,28 +260,28 @@ def _only_tool_parts(message: Message) -> bool:
 
 def _last_of_each(messages: Sequence[Message]) -> Sequence[Message]:
     """Keep what was said in the end: the last message that is more than a tool's call or answer."""
-    said = [message for message in messages if not _only_tool_parts(message)]
-    return said[-1:] or messages[-1:]
+    texts = [message for message in messages if not _only_tool_parts(message)]
+    return texts[-1:] or messages[-1:]
 
 
 def _first_of_each(readings: Sequence[Reading]) -> list[Reading]:
     """Leave out what was delivered more than once."""
-    found: list[Reading] = []
-    seen: set[str] = set()
+    first_readings: list[Reading] = []
+    texts: set[str] = set()
     for reading in readings:
         key = repr(reading.outputs)
-        if key not in seen:
-            seen.add(key)
-            found.append(reading)
-    return found
+        if key not in texts:
+            texts.add(key)
+            first_readings.append(reading)
+    return first_readings
 
 
 def _by_name(messages: Sequence[Message]) -> dict[str, list[Message]]:
-    found: dict[str, list[Message]] = defaultdict(list)
+    by_name: dict[str, list[Message]] = defaultdict(list)
     for message in messages:
         if message.name:
-            found[message.name].append(message)
-    return found
+            by_name[message.name].append(message)
+    return by_name
 
 
 def _parts(messages: Iterable[Message]) -> Iterator[Part]:

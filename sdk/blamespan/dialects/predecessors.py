@@ -59,14 +59,14 @@ class Predecessors:
 
     def _before_here(self, span_id: str) -> Sequence[str] | None:
         """List what a span, taken for itself, says it took up, or what had ended at its level; None for nothing."""
-        told = self._told(span_id)
-        if told is not None:
-            return told
+        named = self._told(span_id)
+        if named is not None:
+            return named
         before = self._level(self._tree.parent_id(span_id)).before(span_id)
         return [step for child in before for step in self._end(child)] or self._call_around(span_id)
 
     def _call_around(self, span_id: str) -> list[str] | None:
-        """Give the tool's call right around a span: what is first within a tool builds on it."""
+        """Return the tool's call right around a span: what is first within a tool builds on it."""
         around = self._tree.parent_id(span_id)
         is_call = around is not None and self._is_step(around) and self._readings[around].role == "tool"
         return [around] if around is not None and is_call else None
@@ -79,18 +79,18 @@ class Predecessors:
         waiting = list(self._causes(span_id))
         if not waiting:
             return None
-        found: dict[str, None] = {}
-        seen: set[str] = set()
-        while waiting and len(seen) < _MAX_LINKS:
+        predecessors: dict[str, None] = {}
+        visited: set[str] = set()
+        while waiting and len(visited) < _MAX_LINKS:
             cause = waiting.pop()
             sender = self._tree.nearest(cause, self._may_send, or_self=True) if cause in self._tree.by_id else None
-            if sender is None or sender in seen or self._readings[sender].role == "run":
+            if sender is None or sender in visited or self._readings[sender].role == "run":
                 continue
-            seen.add(sender)
+            visited.add(sender)
             steps = self._end(sender)
-            found |= dict.fromkeys(steps)
+            predecessors |= dict.fromkeys(steps)
             waiting += [] if steps else self._causes(sender)
-        return list(found) if seen else None
+        return list(predecessors) if visited else None
 
     def _causes(self, span_id: str) -> Sequence[str]:
         return self._readings[span_id].causes if span_id in self._readings else ()
@@ -116,7 +116,7 @@ class Predecessors:
         return self._levels[parent_id]
 
     def _times(self, members: Sequence[str]) -> list[tuple[int, int, str]]:
-        """Say when each began and ended: by the graph's count where it counts all of them, else by the clock."""
+        """Return when each began and ended: by the graph's count where it counts all of them, else by the clock."""
         counted = [self._readings[m].superstep if m in self._readings else None for m in members]
         if None not in counted:
             return [(2 * step, 2 * step + 1, m) for step, m in zip(counted, members, strict=True) if step is not None]
@@ -144,7 +144,7 @@ class _Level:
         if span_id not in self._start_of:
             return []
         ended = bisect_right(self._ends, self._start_of[span_id])
-        return [found for found in self._unfollowed(ended) if found != span_id]
+        return [other_id for other_id in self._unfollowed(ended) if other_id != span_id]
 
     def last(self) -> list[str]:
         """List what nothing followed."""
@@ -154,9 +154,9 @@ class _Level:
         if not count:
             return []
         latest = self._latest_start[count - 1]
-        found: list[str] = []
-        for place in range(count - 1, max(-1, count - 1 - _MAX_LINKS), -1):
-            if self._ends[place] <= latest and self._starts[place] != latest:
+        open_ends: list[str] = []
+        for index in range(count - 1, max(-1, count - 1 - _MAX_LINKS), -1):
+            if self._ends[index] <= latest and self._starts[index] != latest:
                 break
-            found.append(self._ids[place])
-        return found[::-1]
+            open_ends.append(self._ids[index])
+        return open_ends[::-1]

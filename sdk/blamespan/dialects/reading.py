@@ -75,7 +75,7 @@ class Reading:
 
     @property
     def has_content(self) -> bool:
-        """Tell whether it holds anything that was said."""
+        """Check whether it holds anything that was said."""
         return bool(self.outputs or self.text or self.arguments is not None or self.result is not None)
 
 

@@ -23,7 +23,7 @@ _MAX_SCOPES = 1_024
 
 
 def in_our_words(spans: Sequence[Span]) -> Sequence[Span]:
-    """Say in our words what spans of other instrumentations mean.
+    """Translate spans of other instrumentations to our words.
 
     Args:
         spans: Of one trace, each once.
@@ -39,22 +39,22 @@ def in_our_words(spans: Sequence[Span]) -> Sequence[Span]:
     if not read:
         return spans
     try:
-        seen = compose(spans, _chosen(spans, read))
+        translated = compose(spans, _chosen(spans, read))
     except Exception:  # what is made of others' spans must never cost a trace
         _logger.exception("trace %s is read as it stands, not in its dialect", spans[0].trace_id)
         return spans
-    return [seen.get(span.span_id, span) for span in spans]
+    return [translated.get(span.span_id, span) for span in spans]
 
 
 def is_foreign(span: Span) -> bool:
-    """Tell whether a span is of a dialect that may hold a run's steps."""
+    """Check whether a span is of a dialect that may hold a run's steps."""
     dialect = _dialect_of(span)
     return dialect is not None and words.STEP_KIND not in span.attributes
 
 
 def _readings(spans: Sequence[Span], spoken: set[str]) -> dict[str, tuple[str, Reading]]:
     """Read every foreign span; keyed by span id, with the dialect's name."""
-    found: dict[str, tuple[str, Reading]] = {}
+    readings: dict[str, tuple[str, Reading]] = {}
     for span in spans:
         dialect = _dialect_of(span) if span.scope.name in spoken else None
         if dialect is None or words.STEP_KIND in span.attributes:
@@ -65,8 +65,8 @@ def _readings(spans: Sequence[Span], spoken: set[str]) -> dict[str, tuple[str, R
             _logger.debug("span %s cannot be read as %s", span.span_id, dialect.name, exc_info=True)
             continue
         if reading is not None:
-            found[span.span_id] = (dialect.name, reading)
-    return found
+            readings[span.span_id] = (dialect.name, reading)
+    return readings
 
 
 def _chosen(spans: Sequence[Span], read: Mapping[str, tuple[str, Reading]]) -> dict[str, Reading]:
@@ -77,24 +77,24 @@ def _chosen(spans: Sequence[Span], read: Mapping[str, tuple[str, Reading]]) -> d
     chosen: dict[str, Reading] = {}
     for members in of_process.values():
         ours = any(words.STEP_KIND in span.attributes for span in members)
-        told: dict[str, dict[str, Reading]] = defaultdict(dict)
+        by_dialect: dict[str, dict[str, Reading]] = defaultdict(dict)
         for span in members:
             if span.span_id in read:
                 dialect, reading = read[span.span_id]
-                told[dialect][span.span_id] = reading
-        chosen |= _told_once(told, ours=ours)
+                by_dialect[dialect][span.span_id] = reading
+        chosen |= _told_once(by_dialect, ours=ours)
     return chosen
 
 
-def _told_once(told: Mapping[str, Mapping[str, Reading]], *, ours: bool) -> dict[str, Reading]:
+def _told_once(by_dialect: Mapping[str, Mapping[str, Reading]], *, ours: bool) -> dict[str, Reading]:
     """Keep the steps of one dialect, and of the others what it leaves out: model calls, the run itself."""
-    ranked = sorted(told.values(), key=_weight, reverse=True)
+    ranked = sorted(by_dialect.values(), key=_weight, reverse=True)
     chosen: dict[str, Reading] = {}
     left_out = {"model", "run"} if not ours else set()
-    for place, readings in enumerate(ranked):
+    for rank, readings in enumerate(ranked):
         roles = {reading.role for reading in readings.values()}
         for span_id, reading in readings.items():
-            is_heard = (place == 0 and not ours) or reading.role in left_out
+            is_heard = (rank == 0 and not ours) or reading.role in left_out
             chosen[span_id] = reading if is_heard else reading.as_other()
         left_out -= roles
     return chosen
@@ -138,23 +138,23 @@ def _of_scope(name: str) -> Dialect | _Ours | None:
 @cache
 def _scopes() -> Sequence[tuple[str, Dialect]]:
     """List the beginnings of scope names, longest first: the closest match counts."""
-    found = [(scope, dialect) for dialect in _dialects() for scope in dialect.scopes]
-    return sorted(found, key=lambda pair: -len(pair[0]))
+    scopes = [(scope, dialect) for dialect in _dialects() for scope in dialect.scopes]
+    return sorted(scopes, key=lambda pair: -len(pair[0]))
 
 
 @cache
 def _marks() -> Sequence[tuple[str, Dialect]]:
     """List the marks; one's own before those that are everybody's."""
-    found = [(mark, dialect) for dialect in _dialects() for mark in dialect.marks]
-    return sorted(found, key=lambda pair: pair[0].startswith("gen_ai."))
+    marks = [(mark, dialect) for dialect in _dialects() for mark in dialect.marks]
+    return sorted(marks, key=lambda pair: pair[0].startswith("gen_ai."))
 
 
 @cache
 def _dialects() -> Sequence[Dialect]:
-    found: list[Dialect] = []
+    dialects: list[Dialect] = []
     for name, entry in plugins("blamespan.dialects").items():
         try:
-            found.append(load_entry(entry)())
+            dialects.append(load_entry(entry)())
         except Exception:  # a third party's; the others still work
             _logger.warning("the dialect %r cannot be loaded", name, exc_info=True)
-    return found
+    return dialects

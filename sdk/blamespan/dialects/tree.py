@@ -32,7 +32,7 @@ class Tree:
             self.children[self._parents[span.span_id]].append(span.span_id)
 
     def parent_id(self, span_id: str) -> str | None:
-        """Give the parent's id; None where it is not in the trace."""
+        """Return the parent's id; None where it is not in the trace."""
         return self._parents[span_id]
 
     def above(self, span_id: str) -> Iterator[str]:
@@ -44,25 +44,27 @@ class Tree:
             yield at
             at = self._parents[at]
 
-    def first_said(self, span_id: str, say: Callable[[str], Said | None], known: dict[str, Said | None]) -> Said | None:
+    def first_said(
+        self, span_id: str, say: Callable[[str], Said | None], answers: dict[str, Said | None]
+    ) -> Said | None:
         """Return what *say* answers of a span, or of the nearest span above it that it answers anything of.
 
         Args:
             span_id: Where to begin.
             say: Answers for one span; None where there is nothing to say of it.
-            known: What was found from each span: a deep chain is walked once, not once for each of its spans.
+            answers: What was found from each span: a deep chain is walked once, not once for each of its spans.
         """
         path: list[str] = []
-        said: Said | None = None
+        answer: Said | None = None
         for at in chain((span_id,), self.above(span_id)):
-            if at in known:
-                said = known[at]
+            if at in answers:
+                answer = answers[at]
                 break
             path.append(at)
-            if (said := say(at)) is not None:
+            if (answer := say(at)) is not None:
                 break
-        known.update(dict.fromkeys(path, said))
-        return said
+        answers.update(dict.fromkeys(path, answer))
+        return answer
 
     def nearest(self, span_id: str, is_wanted: Callable[[str], bool], *, or_self: bool = False) -> str | None:
         """Find the nearest span above one that is wanted."""

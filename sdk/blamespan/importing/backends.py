@@ -133,7 +133,7 @@ class Backend(Protocol):
 
 
 def is_backend(source: str) -> bool:
-    """Tell whether *source* is the URL of a back end that somebody offers."""
+    """Check whether *source* is the URL of a back end that somebody offers."""
     scheme, separator, _ = source.partition("://")
     return bool(separator) and scheme.lower().removesuffix(_SECURE) in _names()
 

@@ -114,13 +114,13 @@ def read_bytes(path: Path) -> bytes:
         UnreadableInput: if it cannot be opened, is longer than `MAX_LINE_BYTES`, or its compression is broken.
     """
     with open_bytes(path) as file, read_errors(path):
-        found = file.read(MAX_LINE_BYTES + 1)
-    if len(found) > MAX_LINE_BYTES:
+        data = file.read(MAX_LINE_BYTES + 1)
+    if len(data) > MAX_LINE_BYTES:
         raise UnreadableInput(
             f"{path}: expected a document of at most {MAX_LINE_BYTES} bytes, got more. Export fewer runs at a time, "
             "or one per line."
         )
-    return found
+    return data
 
 
 def read_lines(path: Path, *, refused: list[UnreadableInput] | None = None) -> Iterator[tuple[int, bytes]]:
@@ -157,16 +157,16 @@ def head_of(path: Path) -> bytes:
     Raises:
         UnreadableInput: if it cannot be opened, or nothing of it can be decompressed.
     """
-    found = b""
+    head = b""
     with open_bytes(path) as file:
         try:
             with read_errors(path):
-                while len(found) < _HEAD_BYTES and (more := file.read(min(1_024, _HEAD_BYTES - len(found)))):
-                    found += more
+                while len(head) < _HEAD_BYTES and (more := file.read(min(1_024, _HEAD_BYTES - len(head)))):
+                    head += more
         except UnreadableInput:
-            if not found:
+            if not head:
                 raise
-    return found
+    return head
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def _decompressed(path: Path, magic: bytes) -> io.BufferedIOBase:
 
 
 def _as_utf8(file: io.BufferedIOBase) -> io.BufferedIOBase:
-    """Give *file* as UTF-8 where its first bytes say that it is text in another Unicode encoding."""
+    """Return *file* as UTF-8 where its first bytes say that it is text in another Unicode encoding."""
     try:
         start = file.read(4)
     except _READ_ERRORS:
@@ -233,7 +233,7 @@ def _as_utf8(file: io.BufferedIOBase) -> io.BufferedIOBase:
 
 
 def _unmarked(start: bytes) -> str | None:
-    """Tell UTF-16 without a mark: JSON begins with two characters below 128."""
+    """Detect UTF-16 without a mark: JSON begins with two characters below 128."""
     if len(start) == 4 and start[0:1] in b"{[" and start[1] == start[3] == 0 and start[2]:
         return "utf-16-le"
     return "utf-16-be" if len(start) == 4 and start[1:2] in b"{[" and start[0] == start[2] == 0 and start[3] else None

@@ -22,32 +22,32 @@ Told: TypeAlias = Callable[[Path, int], None]
 """Told of a file, and how many of its bytes, as stored, have been read."""
 
 _readers = 1
-_told: Told | None = None
+_listener: Told | None = None
 
 
 def share_memory(readers: int) -> None:
-    """Say that this process is one of so many that read at the same time on this machine."""
+    """Set that this process is one of so many that read at the same time on this machine."""
     global _readers  # a fact of the process
     _readers = max(1, readers)
 
 
 def held_share() -> int:
-    """Say how many characters of text this process may hold in memory before it writes them to disk."""
+    """Return how many characters of text this process may hold in memory before it writes them to disk."""
     return min(_MOST_SHARE, max(_LEAST_SHARE, HELD_CHARACTERS // _readers))
 
 
 @contextmanager
-def watched_reading(told: Told) -> Iterator[None]:
-    """Have *told* hear of every file that this process reads while the block runs."""
-    global _told
-    before, _told = _told, told
+def watched_reading(listener: Told) -> Iterator[None]:
+    """Have *listener* hear of every file that this process reads while the block runs."""
+    global _listener
+    before, _listener = _listener, listener
     try:
         yield
     finally:
-        _told = before
+        _listener = before
 
 
 def has_read(path: Path, size_bytes: int) -> None:
-    """Tell whoever watches that so many bytes of *path* have been read."""
-    if _told is not None:
-        _told(path, size_bytes)
+    """Report to whoever watches that so many bytes of *path* have been read."""
+    if _listener is not None:
+        _listener(path, size_bytes)

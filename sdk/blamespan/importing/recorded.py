@@ -95,7 +95,7 @@ class Importer(Protocol):
     """One line: what it reads and what the source loses."""
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Tell from the file's first bytes (decompressed) whether this importer can read it."""
+        """Check from the file's first bytes (decompressed) whether this importer can read it."""
         ...
 
     def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:

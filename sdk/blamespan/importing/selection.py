@@ -51,7 +51,7 @@ class Selection:
             raise ConfigError(f"expected a limit of 1 or more, got {self.limit!r}. Leave it out to read all")
 
     def takes(self, run: RecordedRun) -> bool:
-        """Tell whether *run* is wanted; one that does not know when it began is, whatever the range."""
+        """Check whether *run* is wanted; one that does not know when it began is, whatever the range."""
         start_ns = min((step.start_ns for step in run.trace.steps if step.start_ns), default=0)
         if start_ns and self.since and start_ns < nanoseconds_of(self.since):
             return False
@@ -74,16 +74,16 @@ def time_of(text: str, now: datetime) -> datetime:
     try:
         if ago:
             return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        found = datetime.fromisoformat(text.strip())
+        time = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError) as error:
         raise ConfigError(
             f"expected a time, got {text!r}. Write it like 2026-11-21, 2026-11-21T08:00:00Z, or 7d for seven days ago"
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def nanoseconds_of(time: datetime) -> int:
-    """Give a point in time as Unix nanoseconds; UTC where it names no zone."""
+    """Return a point in time as Unix nanoseconds; UTC where it names no zone."""
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
 

@@ -152,7 +152,7 @@ class RunScope:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def decided(self, agent: str) -> int:
-        """Tell how many decisions *agent* has made."""
+        """Return how many decisions *agent* has made."""
         return self._own[agent]
 
     def decide(self, agent: str) -> tuple[int, int]:
@@ -249,7 +249,7 @@ class Hooks(Protocol):
         ...
 
     def remove(self) -> None:
-        """Give every original back."""
+        """Put every original back."""
         ...
 
 
@@ -324,14 +324,14 @@ class Applied:
         return self.where.place() if self.where is not None else None
 
     def label(self) -> dict[str, object]:
-        """Give the label, ready for JSON."""
+        """Return the label, ready for JSON."""
         own = {key: getattr(self, key) for key in ("agent", "decision", "kind", "mechanism", "operator")}
-        place: dict[str, object] = {"trace_id": None, "span_id": None}
+        location: dict[str, object] = {"trace_id": None, "span_id": None}
         if self.where is not None:
             span = self.where.span
-            place = {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
+            location = {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
         texts = {"modes": list(self.modes), "before": self.before, "after": self.after, "seed": self.seed}
-        return {**place, "step": self.step, **own, **texts}
+        return {**location, "step": self.step, **own, **texts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import Applied
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 
 __all__ = ["FaultLabels"]
 
@@ -49,7 +49,7 @@ class FaultLabels:
 
     def add(self, fault: Applied) -> None:
         """Write the label of *fault* now; those before it whose step has ended are completed."""
-        with guard("injection: write a label"):
+        with shield_host("injection: write a label"):
             self.settle()
             text = _text(fault)
             is_done = fault.where is None or fault.step is not None
@@ -64,7 +64,7 @@ class FaultLabels:
         """Complete every label whose step is known by now."""
         for line in [line for line in self._open if line.fault.step is not None]:
             self._open.remove(line)
-            with guard("injection: complete a label"):
+            with shield_host("injection: complete a label"):
                 self._complete(line)
 
     def _complete(self, line: _Line) -> None:

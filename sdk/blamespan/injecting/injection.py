@@ -154,7 +154,7 @@ class Injection:
             _everywhere.remove(self)
         else:
             # not by the token: blocks of one context need not end in the order in which they began
-            _here.set(tuple(one for one in _here.get() if one is not self))
+            _here.set(tuple(injection for injection in _here.get() if injection is not self))
         _installed.discard(self)
         if self._labels is not None:
             with self._lock:
@@ -164,9 +164,9 @@ class Injection:
     def missed(self) -> list[Missed]:
         """List the faults that were not written so far, and why."""
         return [
-            Missed(fault.kind, _why(fault, interceptor, self._seen[place]))
-            for place, (fault, interceptor) in enumerate(self._faults)
-            if not self._seen[place]["written"]
+            Missed(fault.kind, _why(fault, interceptor, self._seen[number]))
+            for number, (fault, interceptor) in enumerate(self._faults)
+            if not self._seen[number]["written"]
         ]
 
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
@@ -187,10 +187,10 @@ class Injection:
     def _is_due(
         self, number: int, fault: PlannedFault, interceptor: Interceptor, at: Opportunity, content: Content
     ) -> bool:
-        seen = self._seen[number]
-        seen[f"agent {at.agent!r}"] += 1
+        count = self._seen[number]
+        count[f"agent {at.agent!r}"] += 1
         if at.tool:
-            seen[f"tool {at.tool!r}"] += 1
+            count[f"tool {at.tool!r}"] += 1
         if not _is_addressed(fault, at, content):
             return False
         if fault.probability is not None:
@@ -237,7 +237,7 @@ class Injection:
         return None
 
     def is_spared(self, number: int, applied: Applied) -> bool:
-        """Tell whether a fault counts as written but leaves things as they are: none does; a replay spares one.
+        """Check whether a fault counts as written but leaves things as they are: none does; a replay spares one.
 
         Args:
             number: Which of the planned faults it is.
@@ -303,16 +303,16 @@ class _FromFile(Injection):
 
 
 def _planned(row: Mapping[str, Any], path: str) -> PlannedFault:
-    _known_keys(row, tuple(each.name for each in fields(PlannedFault)), path)
+    _known_keys(row, tuple(field.name for field in fields(PlannedFault)), path)
     if not isinstance(row.get("kind"), str):
         raise ConfigError(f"expected kind = 'aegis:FM-3.2' or another name in each [[fault]] of {path!r}, got {row!r}")
     return PlannedFault(**row)
 
 
-def _known_keys(found: Mapping[str, object], known: Sequence[str], path: str) -> None:
-    for key in found:
-        if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.0)[0]
+def _known_keys(table: Mapping[str, object], names: Sequence[str], path: str) -> None:
+    for key in table:
+        if key not in names:
+            near = get_close_matches(key, names, n=1, cutoff=0.0)[0]
             raise ConfigError(f"{path!r} has the unknown key {key!r}. Nearest known: {near!r}")
 
 
@@ -339,13 +339,13 @@ def _is_addressed(fault: PlannedFault, at: Opportunity, content: Content) -> boo
     return fault.tool == at.tool or (isinstance(content, Said) and fault.tool in {call.name for call in content.calls})
 
 
-def _why(fault: PlannedFault, interceptor: Interceptor, seen: Counter[str]) -> str:
+def _why(fault: PlannedFault, interceptor: Interceptor, opportunities: Counter[str]) -> str:
     if trouble := getattr(interceptor, "trouble", ""):
         return f"the endpoint gave nothing to write: {trouble}"
-    if tried := seen["tried"]:
+    if tried := opportunities["tried"]:
         return f"none of its operators could be written at {tried} of the places it was planned for"
-    reached = ", ".join(sorted(seen)) or "none at all"
-    if not seen:
+    reached = ", ".join(sorted(opportunities)) or "none at all"
+    if not opportunities:
         return (
             f"no {interceptor.mechanism} boundary was reached: nothing of a known framework ran, or no model was asked"
         )

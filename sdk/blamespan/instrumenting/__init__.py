@@ -1,1 +1,1 @@
-"""`instrument()` and what it sets up: settings, exporters, the guard that keeps the host unharmed, forks."""
+"""`instrument()` and what it sets up: settings, exporters, the shield that keeps the host unharmed, forks."""

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 
 __all__ = ["AllExporters", "PresentExporter", "refuses"]
 
@@ -139,7 +139,7 @@ class AllExporters(SpanExporter):
 
     @staticmethod
     def _attempt(call: Callable[[], object]) -> object:
-        with guard("export spans"):
+        with shield_host("export spans"):
             return call()
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 
 __all__ = ["renewed_after_fork"]
 
@@ -22,7 +22,7 @@ def renewed_after_fork(holder: object, renew: Callable[[Any], None]) -> None:
 
 def _renew_all() -> None:
     for holder, renew in list(_renewals.items()):
-        with guard("renew locks after a fork"):
+        with shield_host("renew locks after a fork"):
             renew(holder)
 
 

@@ -57,7 +57,7 @@ _DESTINATION = ("tracer_provider", "embedded", "exporter", "tracer", "page", "qu
 _PLAIN = (bool, int, str, list, tuple, set, frozenset)
 """Of arguments; exporters, providers and functions of the program's may compare and show as they like."""
 
-_held: dict[str, object] = {}
+_arguments_in_force: dict[str, object] = {}
 """The arguments that recording goes on with while it is on, but for those left out."""
 _held_provider: trace.TracerProvider | None = None
 _own: ExchangeableProvider | None = None
@@ -154,15 +154,19 @@ def uninstrument() -> None:
         _switch_off()
 
 
-def _switch_on(given: Mapping[str, object]) -> list[str]:
-    global _held, _held_provider
+def _switch_on(requested: Mapping[str, object]) -> list[str]:
+    global _arguments_in_force, _held_provider
     instrumentors = dict(_instrumentors())
     is_on = any(instrumentor.is_instrumented_by_opentelemetry for instrumentor in instrumentors.values())
-    kept = _kept(given) if is_on else {}
-    arguments = {**kept, **given}
-    if is_on and _are_same(arguments, _held):
+    retained = _kept(requested) if is_on else {}
+    arguments = {**retained, **requested}
+    if is_on and _are_same(arguments, _arguments_in_force):
         provider = _held_provider or trace.get_tracer_provider()  # of whoever has switched it on
-    elif is_on and _held_provider is not None and _are_same(_destination_of(arguments), _destination_of(_held)):
+    elif (
+        is_on
+        and _held_provider is not None
+        and _are_same(_destination_of(arguments), _destination_of(_arguments_in_force))
+    ):
         provider = _held_provider
         _give_back()
     else:
@@ -170,21 +174,21 @@ def _switch_on(given: Mapping[str, object]) -> list[str]:
         provider, use = _destination(*wanted)  # type: ignore[arg-type]  # as `instrument` has typed them
         _switch_off()
         use()
-    _held, _held_provider = arguments, provider
-    if kept:
+    _arguments_in_force, _held_provider = arguments, provider
+    if retained:
         _logger.warning(
             "recording was on when instrument() was called again: %s of the call before holds, since this one does not "
             "name it. Call uninstrument() first to begin anew",
-            ", ".join(f"{name}={_shown(value)}" for name, value in kept.items()),
+            ", ".join(f"{name}={_shown(value)}" for name, value in retained.items()),
         )
     settings = {name: value for name, value in arguments.items() if name not in _DESTINATION}
     return [name for name, one in instrumentors.items() if _switched_on(one, provider, settings)]
 
 
 def _switch_off() -> None:
-    global _held, _held_provider, _end_embedded
+    global _arguments_in_force, _held_provider, _end_embedded
     _give_back()
-    _held, _held_provider = {}, None
+    _arguments_in_force, _held_provider = {}, None
     end, _end_embedded = _end_embedded, None
     if end is not None:
         end()
@@ -200,10 +204,10 @@ def _destination_of(arguments: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if name in _DESTINATION}
 
 
-def _kept(given: Mapping[str, object]) -> dict[str, object]:
-    """Return those of the arguments that hold which *given* does not replace."""
-    replaced = {*given, *(_DESTINATION if any(name in given for name in _DESTINATION) else ())}
-    return {name: value for name, value in _held.items() if name not in replaced}
+def _kept(requested: Mapping[str, object]) -> dict[str, object]:
+    """Return those of the arguments that hold which *requested* does not replace."""
+    replaced = {*requested, *(_DESTINATION if any(name in requested for name in _DESTINATION) else ())}
+    return {name: value for name, value in _arguments_in_force.items() if name not in replaced}
 
 
 def _are_same(arguments: Mapping[str, object], others: Mapping[str, object]) -> bool:

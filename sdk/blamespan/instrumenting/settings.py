@@ -96,25 +96,25 @@ def links_checkpoints(argument: bool | None) -> bool:
 def _max_bytes(argument: int | None) -> int:
     name = "BLAMESPAN_MAX_CONTENT_BYTES"
     variable = os.environ.get(name, "").strip()
-    said = argument if argument is not None else variable or conventions.DEFAULT_MAX_CONTENT_BYTES
+    limit = argument if argument is not None else variable or conventions.DEFAULT_MAX_CONTENT_BYTES
     try:
-        value = int(said)
+        value = int(limit)
     except (TypeError, ValueError):
         value = 0
     if value < 64:
-        raise ConfigError(f"{name} must be a whole number of at least 64, got {said!r}. Set it like {name}=32768")
+        raise ConfigError(f"{name} must be a whole number of at least 64, got {limit!r}. Set it like {name}=32768")
     return value
 
 
 def _capture(argument: bool | None) -> bool:
     if argument is not None:
         return _switch("capture_content", argument, CAPTURE_CONTENT)
-    said = os.environ.get(CAPTURE_CONTENT, "").strip()
-    if not said:
+    text = os.environ.get(CAPTURE_CONTENT, "").strip()
+    if not text:
         return True
-    if said.lower() not in _MODES:  # shared with other instrumentations, so no error: but nothing may leak
-        _logger.warning("%s must be one of %s, got %r: no contents are recorded", CAPTURE_CONTENT, sorted(_MODES), said)
-    return _MODES.get(said.lower(), False)
+    if text.lower() not in _MODES:  # shared with other instrumentations, so no error: but nothing may leak
+        _logger.warning("%s must be one of %s, got %r: no contents are recorded", CAPTURE_CONTENT, sorted(_MODES), text)
+    return _MODES.get(text.lower(), False)
 
 
 def _switch(name: str, argument: bool | None, variable: str, *, default: bool = True) -> bool:
@@ -122,17 +122,17 @@ def _switch(name: str, argument: bool | None, variable: str, *, default: bool = 
         if not isinstance(argument, bool):
             raise ConfigError(f"{name} must be True or False, got {argument!r}. Leave it out to have {variable} decide")
         return argument
-    said = os.environ.get(variable, "").strip()
-    if said and said.lower() not in _SWITCH:
-        raise ConfigError(f"{variable} must be true or false, got {said!r}. Set it like {variable}=false")
-    return _SWITCH.get(said.lower(), default)
+    text = os.environ.get(variable, "").strip()
+    if text and text.lower() not in _SWITCH:
+        raise ConfigError(f"{variable} must be true or false, got {text!r}. Set it like {variable}=false")
+    return _SWITCH.get(text.lower(), default)
 
 
 def _names(argument: Collection[str] | None, variable: str) -> tuple[str, ...]:
-    found = os.environ.get(variable, "").split(",") if argument is None else argument
-    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
+    names = os.environ.get(variable, "").split(",") if argument is None else argument
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"mask_keys must be a list of names, got {argument!r}. Write it like mask_keys=['ssn']")
-    return tuple(name.strip() for name in found if name.strip())
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def _callable(mask: Mask | None) -> Mask | None:

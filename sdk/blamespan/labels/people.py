@@ -157,13 +157,13 @@ class PersonLabel:
         return "success" if self.answer == "no_failure" else "failure"
 
     def concerns(self, trace: MessageActionTrace) -> bool:
-        """Tell whether this label is about *trace*, also where its trace holds several runs."""
+        """Check whether this label is about *trace*, also where its trace holds several runs."""
         if self.trace_id != trace.trace_id:
             return False
         return not self.first_span_id or any(step.span_id == self.first_span_id for step in trace.steps)
 
     def as_json(self) -> dict[str, Any]:
-        """Give the label as it stands in a labels file, ready for `json.dumps`."""
+        """Return the label as it stands in a labels file, ready for `json.dumps`."""
         decisive, shown = self.decisive, self.shown
         return {
             "trace_id": self.trace_id,
@@ -196,29 +196,32 @@ class PersonLabel:
         }
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> PersonLabel:
+    def from_json(cls, record: Mapping[str, Any]) -> PersonLabel:
         """Read what `as_json` gave, or the label of a generated run; keys that are not known are left alone.
 
         Raises:
             ConfigError: if a field is missing or not what it must be; the message names it.
         """
-        _require(isinstance(given, Mapping), "a label", "a JSON object", given)
-        decisive = given.get("decisive")
-        if "by" not in given:
+        _require(isinstance(record, Mapping), "a label", "a JSON object", record)
+        decisive = record.get("decisive")
+        if "by" not in record:
             return cls(
-                _text(given, "trace_id"), _answer_of(given), REPLAY, decisive=_decisive(decisive) if decisive else None
+                _text(record, "trace_id"),
+                _answer_of(record),
+                REPLAY,
+                decisive=_decisive(decisive) if decisive else None,
             )
-        answer = given.get("answer")
+        answer = record.get("answer")
         _require(isinstance(answer, str), "answer", f"one of {get_args(Answer)}", answer)
         return cls(
-            _text(given, "trace_id"),
-            given["answer"],
-            _text(given, "by"),
-            _text(given, "at", ""),
+            _text(record, "trace_id"),
+            record["answer"],
+            _text(record, "by"),
+            _text(record, "at", ""),
             None if decisive is None else _decisive(decisive),
-            _text(given, "comment", ""),
-            _text(given, "first_span_id", ""),
-            None if given.get("shown") is None else _said(given["shown"]),
+            _text(record, "comment", ""),
+            _text(record, "first_span_id", ""),
+            None if record.get("shown") is None else _said(record["shown"]),
         )
 
 
@@ -246,41 +249,41 @@ def step_of(label: PersonLabel, trace: MessageActionTrace) -> Step | None:
     return next(iter(found), None)
 
 
-def _answer_of(given: Mapping[str, Any]) -> Answer:
-    """Say what the label of a generated run says, in a person's words."""
-    if given.get("decisive") is not None:
+def _answer_of(record: Mapping[str, Any]) -> Answer:
+    """Translate the label of a generated run to a person's words."""
+    if record.get("decisive") is not None:
         return "corrects"
-    outcome = given.get("outcome")
+    outcome = record.get("outcome")
     _require(outcome in ("success", "failure"), "outcome", "'success' or 'failure'", outcome)
     return "no_failure" if outcome == "success" else "unsure"
 
 
-def _decisive(given: Any) -> DecisiveStep:
-    _require(isinstance(given, Mapping), "decisive", "a JSON object or null", given)
-    step, modes = given.get("step"), given.get("modes", [])
+def _decisive(record: Any) -> DecisiveStep:
+    _require(isinstance(record, Mapping), "decisive", "a JSON object or null", record)
+    step, modes = record.get("step"), record.get("modes", [])
     _require(type(step) is int and step >= 0, "decisive.step", "the index of a step, from 0", step)
     _require(isinstance(modes, list), "decisive.modes", "a list of taxonomy:code", modes)
     return DecisiveStep(
-        _text(given, "agent"), step, _text(given, "span_id", ""), tuple(str(mode(str(one))) for one in modes)
+        _text(record, "agent"), step, _text(record, "span_id", ""), tuple(str(mode(str(name))) for name in modes)
     )
 
 
-def _said(given: Any) -> Said:
-    _require(isinstance(given, Mapping) and isinstance(given.get("tracer"), Mapping), "shown", "a verdict", given)
-    tracer, step = given["tracer"], given.get("step")
+def _said(record: Any) -> Said:
+    _require(isinstance(record, Mapping) and isinstance(record.get("tracer"), Mapping), "shown", "a verdict", record)
+    tracer, step = record["tracer"], record.get("step")
     _require(step is None or type(step) is int, "shown.step", "the index of a step, or null", step)
     return Said(
         TracerIdentity(_text(tracer, "name"), _text(tracer, "version", ""), _text(tracer, "weights", "")),
-        _text(given, "agent", ""),
+        _text(record, "agent", ""),
         step,
-        _text(given, "mode", ""),
+        _text(record, "mode", ""),
     )
 
 
-def _text(given: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    found = given.get(key, default)
-    _require(isinstance(found, str), key, "a text", found)
-    return str(found)
+def _text(record: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    text = record.get(key, default)
+    _require(isinstance(text, str), key, "a text", text)
+    return str(text)
 
 
 def _one_line(text: str) -> str:

@@ -59,8 +59,8 @@ def request_from_document(document: Any) -> ExportTraceServiceRequest:
         MalformedSpan: if it is no object with `resourceSpans`, or a field has the wrong type.
     """
     if not isinstance(document, dict) or not any(key in document for key in _GROUPS):
-        found = sorted(document)[:5] if isinstance(document, dict) else type(document).__name__
-        raise MalformedSpan(f"expected an OTLP-JSON object with 'resourceSpans', got {found!r}")
+        description = sorted(document)[:5] if isinstance(document, dict) else type(document).__name__
+        raise MalformedSpan(f"expected an OTLP-JSON object with 'resourceSpans', got {description!r}")
     plain = plain_request(document)
     if plain is not None:
         return plain
@@ -111,40 +111,40 @@ def _base64_of_hex(text: str) -> str:
 
 
 def _resource_spans(group: trace_pb2.ResourceSpans) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if group.HasField("resource"):
-        found["resource"] = _some(
+        fields["resource"] = _some(
             attributes=_attributes(group.resource.attributes),
             droppedAttributesCount=group.resource.dropped_attributes_count,
             entityRefs=[_entity(one) for one in group.resource.entity_refs],
         )
-    return {**found, **_some(scopeSpans=[_scope_spans(one) for one in group.scope_spans], schemaUrl=group.schema_url)}
+    return {**fields, **_some(scopeSpans=[_scope_spans(one) for one in group.scope_spans], schemaUrl=group.schema_url)}
 
 
-def _entity(one: EntityRef) -> dict[str, Any]:
+def _entity(entity: EntityRef) -> dict[str, Any]:
     return _some(
-        schemaUrl=one.schema_url,
-        type=one.type,
-        idKeys=list(one.id_keys),
-        descriptionKeys=list(one.description_keys),
+        schemaUrl=entity.schema_url,
+        type=entity.type,
+        idKeys=list(entity.id_keys),
+        descriptionKeys=list(entity.description_keys),
     )
 
 
 def _scope_spans(group: trace_pb2.ScopeSpans) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if group.HasField("scope"):
         scope = group.scope
-        found["scope"] = _some(
+        fields["scope"] = _some(
             name=scope.name,
             version=scope.version,
             attributes=_attributes(scope.attributes),
             droppedAttributesCount=scope.dropped_attributes_count,
         )
-    return {**found, **_some(spans=[_span(span) for span in group.spans], schemaUrl=group.schema_url)}
+    return {**fields, **_some(spans=[_span(span) for span in group.spans], schemaUrl=group.schema_url)}
 
 
 def _span(span: trace_pb2.Span) -> dict[str, Any]:
-    found = _some(
+    fields = _some(
         traceId=span.trace_id.hex(),
         spanId=span.span_id.hex(),
         traceState=span.trace_state,
@@ -162,8 +162,8 @@ def _span(span: trace_pb2.Span) -> dict[str, Any]:
         droppedLinksCount=span.dropped_links_count,
     )
     if span.HasField("status"):
-        found["status"] = _some(message=span.status.message, code=span.status.code)
-    return found
+        fields["status"] = _some(message=span.status.message, code=span.status.code)
+    return fields
 
 
 def _event(event: trace_pb2.Span.Event) -> dict[str, Any]:

@@ -28,7 +28,7 @@ EventsOfSpans = Mapping[tuple[str, str], Sequence[SpanEvent]]
 
 
 def are_logs(document: bytes | str) -> bool:
-    """Tell whether an OTLP-JSON document begins as one of log records does."""
+    """Check whether an OTLP-JSON document begins as one of log records does."""
     head = document[:4_096]
     return (b'"resourceLogs"' if isinstance(head, bytes) else '"resourceLogs"') in head  # type: ignore[operator]
 
@@ -64,14 +64,14 @@ def logs_from_document(document: Any) -> ExportLogsServiceRequest:
 
 def message_events(groups: Iterable[ResourceLogs]) -> EventsOfSpans:
     """Read the log records that hold messages of a span; all others are left out."""
-    found: dict[tuple[str, str], list[SpanEvent]] = defaultdict(list)
+    events: dict[tuple[str, str], list[SpanEvent]] = defaultdict(list)
     for group in groups:
         for scoped in group.scope_logs:
             for record in scoped.log_records:
                 event = _event(record)
                 if event is not None:
-                    found[record.trace_id.hex(), record.span_id.hex()].append(event)
-    return found
+                    events[record.trace_id.hex(), record.span_id.hex()].append(event)
+    return events
 
 
 def with_events(spans: Iterable[Span], events: EventsOfSpans) -> list[Span]:

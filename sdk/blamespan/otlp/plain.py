@@ -74,20 +74,20 @@ def _list_of(read: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return read_list
 
 
-def _message(made: Callable[..., Any], /, **fields: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _message(message_type: Callable[..., Any], /, **fields: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Make a reader of objects whose members are *fields*, by their names in protobuf; in JSON they are camelCase."""
     readers = {_camel(name): (name, read) for name, read in fields.items()}
 
     def read_message(value: Any) -> Any:
         if type(value) is not dict:
             _unusual()
-        found = {}
+        values = {}
         for key, item in value.items():
-            known = readers.get(key)
-            if known is None:
+            reader = readers.get(key)
+            if reader is None:
                 _unusual()
-            found[known[0]] = known[1](item)
-        return made(**found)
+            values[reader[0]] = reader[1](item)
+        return message_type(**values)
 
     return read_message
 
@@ -100,12 +100,12 @@ def _camel(name: str) -> str:
 def _attributes(value: Any, depth: int = 0) -> list[KeyValue]:
     if type(value) is not list or depth > _MAX_DEPTH:
         _unusual()
-    found = []
+    attributes = []
     for item in value:
         if type(item) is not dict or len(item) != 2 or "key" not in item or "value" not in item:
             _unusual()
-        found.append(KeyValue(key=_text(item["key"]), value=_value(item["value"], depth)))
-    return found
+        attributes.append(KeyValue(key=_text(item["key"]), value=_value(item["value"], depth)))
+    return attributes
 
 
 def _value(value: Any, depth: int) -> AnyValue:
@@ -134,8 +134,8 @@ def _values(value: Any, depth: int) -> list[Any]:
         _unusual()
     if not value:
         return []
-    found = value.get("values")
-    return found if type(found) is list and len(value) == 1 else _unusual()
+    values = value.get("values")
+    return values if type(values) is list and len(value) == 1 else _unusual()
 
 
 _EVENT = _message(

@@ -213,9 +213,9 @@ def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
         return origin.span
     copy = trace_pb2.Span()
     copy.CopyFrom(origin.span)
-    kept = [item for item in copy.attributes if item.key not in changed and item.key not in gone]
+    unchanged = [item for item in copy.attributes if item.key not in changed and item.key not in gone]
     del copy.attributes[:]
-    copy.attributes.extend(kept)
+    copy.attributes.extend(unchanged)
     copy.attributes.extend(write_attributes(changed))
     return copy
 

@@ -68,13 +68,13 @@ def _waiting_for(start: Any) -> tuple[list[asyncio.Task[Any]], bool]:
     """Return the tasks that wait for a future, itself included, and whether its loop runs for it alone."""
     tasks: list[asyncio.Task[Any]] = []
     is_alone = False
-    seen: set[int] = set()
+    visited: set[int] = set()
     futures = deque([start])
-    while futures and len(seen) < _MOST_FUTURES:
+    while futures and len(visited) < _MOST_FUTURES:
         future = futures.popleft()
-        if id(future) in seen:
+        if id(future) in visited:
             continue
-        seen.add(id(future))
+        visited.add(id(future))
         if isinstance(future, asyncio.Task):
             tasks.append(future)
         for callback in _callbacks(future):

@@ -202,24 +202,24 @@ class RecentRuns:
         """
         task, direct = current_task(), self._latest.get()
         runs = self._all()
-        known = [run for run in runs if run.ended is not None and run.is_known_to(task)]
-        newest = max([*known, *([direct] if direct is not None else [])], key=lambda run: run.latest, default=None)
+        candidates = [run for run in runs if run.ended is not None and run.is_known_to(task)]
+        newest = max([*candidates, *([direct] if direct is not None else [])], key=lambda run: run.latest, default=None)
         orphans = [
             run
             for run in runs
             if run.ended is not None
             and not run.is_told
-            and run not in known
+            and run not in candidates
             and (newest is None or run.ended > newest.latest)
             and (run.is_orphan() or _is_interactive())
         ]
         if orphans and _goes_one_way(task):
-            return _last_alone(orphans[-1], [*known, *orphans])
+            return _last_alone(orphans[-1], [*candidates, *orphans])
         if newest is None:
             return orphans
         if orphans and newest.is_told:
             return [newest, *orphans]
-        return [newest] if newest is direct or newest.is_of(task) else _last_alone(newest, known)
+        return [newest] if newest is direct or newest.is_of(task) else _last_alone(newest, candidates)
 
     def latest(self, most: int) -> Sequence[RecentRun]:
         """Return the latest runs, the last one last."""

@@ -17,7 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.environment_variables import OTEL_SDK_DISABLED
 
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.guard import guard
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.outcomes.recent_runs import MOST_RUNS, OutcomeTaker, RecentRun, RecentRuns
 
 __all__ = ["OutcomeTaker", "record_outcome", "run_begins", "run_ends"]
@@ -69,7 +69,7 @@ def record_outcome(
             f"expected a trace id of 32 hex digits, got {trace_id!r}. "
             "Write it like format(span.get_span_context().trace_id, '032x')"
         )
-    with guard("record an outcome"):
+    with shield_host("record an outcome"):
         runs = _meant(result, trace_id)
         if len(runs) != 1:
             _warn(runs, result, trace_id)
@@ -117,7 +117,7 @@ def run_ends(taker: OutcomeTaker, context: Context, *, agents: Iterable[str] = (
     """
     run = context.get(_RUN_KEY)
     if isinstance(run, RecentRun) and run.taker is taker:
-        with guard("note the end of a run"):
+        with shield_host("note the end of a run"):
             _runs.end(run, agents=agents, result=result)
 
 

@@ -79,7 +79,7 @@ def _value_of(result: object) -> object:
     """Return the state within a LangGraph state snapshot or output record, else *result*."""
     if isinstance(result, tuple) and {"values", "config"} <= set(getattr(result, "_fields", ())):
         return cast(Any, result).values
-    if is_dataclass(result) and {"value", "interrupts"} <= {each.name for each in fields(result)}:
+    if is_dataclass(result) and {"value", "interrupts"} <= {field.name for field in fields(result)}:
         return cast(Any, result).value
     return result
 
@@ -135,5 +135,5 @@ def _fields(value: object) -> Mapping[Any, Any]:
     if isinstance(value, Mapping):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name, None) for each in fields(value)}
+        return {field.name: getattr(value, field.name, None) for field in fields(value)}
     return vars(value) if hasattr(type(value), "model_fields") else {}  # pydantic's

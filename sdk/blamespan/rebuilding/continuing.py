@@ -86,10 +86,10 @@ def _earlier_parts(run: Run, spans_of: Callable[[str], Sequence[Span]]) -> list[
         spans_of: Returns the spans of a trace by its id; nothing where they are gone.
     """
     parts: list[Run] = []
-    seen = {run.root.span_id} if run.root is not None else set()
+    root_ids = {run.root.span_id} if run.root is not None else set()
     link = link_to_earlier(run)
-    while link is not None and link.span_id not in seen and len(parts) < _MOST_PARTS:
-        seen.add(link.span_id)
+    while link is not None and link.span_id not in root_ids and len(parts) < _MOST_PARTS:
+        root_ids.add(link.span_id)
         try:
             candidates = split_runs(spans_of(link.trace_id))
         except BlamespanError:
@@ -141,7 +141,7 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
         return replace(Attribution.abstain(part, reason, verdict.tracer), revision=verdict.revision)
     names = {agent.name for agent in part.agents}
     own = range(offset, offset + len(part.steps))
-    made = Attribution.of(
+    own_verdict = Attribution.of(
         part,
         [verdict.steps[index].score for index in own],
         failure_score=verdict.failure_score,
@@ -151,7 +151,7 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
         coverage=verdict.coverage,
         unaided_score=verdict.unaided_score,
     )
-    return replace(made, decisive_step=decisive - offset, revision=verdict.revision)
+    return replace(own_verdict, decisive_step=decisive - offset, revision=verdict.revision)
 
 
 def _elsewhere(verdict: Attribution, parts: Sequence[MessageActionTrace], decisive: int) -> str:

@@ -108,23 +108,23 @@ def _step_span(trace: MessageActionTrace, step: Step, answer: Step | None, run_i
 
 
 def _step_attributes(step: Step, answer: Step | None) -> dict[str, AttributeValue]:
-    found: dict[str, AttributeValue] = {
+    attributes: dict[str, AttributeValue] = {
         words.STEP_INDEX: step.index,
         words.STEP_KIND: step.kind,
         words.AGENT_NAME: step.agent,
         **_content_attributes(step),
     }
     if step.recipients:
-        found[words.MESSAGE_RECIPIENTS] = step.recipients
+        attributes[words.MESSAGE_RECIPIENTS] = step.recipients
     if step.error is not None:
-        found[words.ERROR_TYPE] = step.error
+        attributes[words.ERROR_TYPE] = step.error
     if step.usage is not None:
-        found[words.INPUT_TOKENS] = step.usage.input_tokens
-        found[words.OUTPUT_TOKENS] = step.usage.output_tokens
+        attributes[words.INPUT_TOKENS] = step.usage.input_tokens
+        attributes[words.OUTPUT_TOKENS] = step.usage.output_tokens
     if answer is not None:
-        found[words.STEP_RESULT_INDEX] = answer.index
-        found[words.TOOL_RESULT] = answer.content
-    return found
+        attributes[words.STEP_RESULT_INDEX] = answer.index
+        attributes[words.TOOL_RESULT] = answer.content
+    return attributes
 
 
 def _content_attributes(step: Step) -> Mapping[str, AttributeValue]:

@@ -46,8 +46,8 @@ def load_messages(value: AttributeValue) -> tuple[Message, ...] | None:
     Returns:
         The messages, or None where the value is not what the schema says (cut off, another dialect).
     """
-    found = _objects(value)
-    return None if found is None else tuple([_from_object(item) for item in found])
+    objects = _objects(value)
+    return None if objects is None else tuple([_from_object(item) for item in objects])
 
 
 def text_of(value: AttributeValue) -> str:
@@ -55,10 +55,10 @@ def text_of(value: AttributeValue) -> str:
 
     A value that is not message JSON is read as plain text, so that nothing a program said is lost.
     """
-    found = _objects(value)
-    if found is None:
+    objects = _objects(value)
+    if objects is None:
         return value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str)
-    texts = [text for message in found for part in message["parts"] if (text := _part_text(part))]
+    texts = [text for message in objects for part in message["parts"] if (text := _part_text(part))]
     return "\n".join(texts)
 
 
@@ -67,9 +67,9 @@ def texts_of(value: AttributeValue) -> list[list[str]]:
 
     A value that is neither is one message of one plain text, as in `text_of`.
     """
-    found = _objects(value)
-    if found is not None:
-        messages = [message["parts"] for message in found]
+    objects = _objects(value)
+    if objects is not None:
+        messages = [message["parts"] for message in objects]
     else:
         parts = _parts_alone(value)
         if parts is None:
@@ -131,13 +131,13 @@ def _as_text(value: Any) -> str:
 
 
 def _as_object(message: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": message.role}
+    json_object: dict[str, Any] = {"role": message.role}
     if message.name is not None:
-        found["name"] = message.name
-    found["parts"] = [dict(part) for part in message.parts]
+        json_object["name"] = message.name
+    json_object["parts"] = [dict(part) for part in message.parts]
     if message.finish_reason is not None:
-        found["finish_reason"] = message.finish_reason
-    return found
+        json_object["finish_reason"] = message.finish_reason
+    return json_object
 
 
 def _from_object(item: Mapping[str, Any]) -> Message:

@@ -80,15 +80,15 @@ def rebuild_run(run: Run) -> MessageActionTrace:
     root = next((span for span in spans if span.span_id == root_id), None)
     drafts = _ordered([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
     own_clock = all(draft.place is not None for draft in drafts)
-    places = _Places(drafts, spans)
+    predecessors = _Places(drafts, spans)
     usage = {} if own_clock else _model_usage(spans)
     steps = tuple(
-        _step(draft, index, places.inputs(draft, index, own_clock), usage) for index, draft in enumerate(drafts)
+        _step(draft, index, predecessors.inputs(draft, index, own_clock), usage) for index, draft in enumerate(drafts)
     )
     task = _task(run, root)
-    given = input_texts(spans, _of_own_span(drafts, steps), [task, *_task_parts(root)] if task else [])
-    if given:
-        steps = tuple([replace(s, input_text=given[s.index]) if s.index in given else s for s in steps])
+    texts = input_texts(spans, _of_own_span(drafts, steps), [task, *_task_parts(root)] if task else [])
+    if texts:
+        steps = tuple([replace(s, input_text=texts[s.index]) if s.index in texts else s for s in steps])
     return MessageActionTrace(
         trace_id=spans[0].trace_id,
         task=task,
@@ -121,9 +121,9 @@ def outcome_of(root: Span | None, spans: Iterable[Span]) -> Outcome:
     """
     later = [span for span in spans if words.RUN_OUTCOME in span.attributes and words.OPERATION not in span.attributes]
     for span in [*sorted(later, key=lambda one: one.start_ns, reverse=True), *([root] if root else [])]:
-        said = span.text(words.RUN_OUTCOME)
-        if said in ("succeeded", "failed"):
-            return cast(Outcome, said)
+        outcome = span.text(words.RUN_OUTCOME)
+        if outcome in ("succeeded", "failed"):
+            return cast(Outcome, outcome)
     return "failed" if root and root.status == "error" else "unknown"
 
 
@@ -142,15 +142,15 @@ class _Draft:
 
 
 def _drafts(span: Span) -> list[_Draft]:
-    said = span.text(words.STEP_KIND)
+    named_kind = span.text(words.STEP_KIND)
     is_tool = span.text(words.OPERATION) == words.OPERATION_TOOL
-    kind = cast(StepKind, said) if said in _KINDS else "tool_call" if is_tool else "message"
-    place = span.integer(words.STEP_INDEX)
+    kind = cast(StepKind, named_kind) if named_kind in _KINDS else "tool_call" if is_tool else "message"
+    number = span.integer(words.STEP_INDEX)
     if kind != "tool_call":
-        return [_Draft(span, kind, place, span.end_ns)]
-    call = _Draft(span, kind, place, span.start_ns)
+        return [_Draft(span, kind, number, span.end_ns)]
+    call = _Draft(span, kind, number, span.start_ns)
     answered = span.integer(words.STEP_RESULT_INDEX)
-    if answered is None and (place is not None or words.TOOL_RESULT not in span.attributes):
+    if answered is None and (number is not None or words.TOOL_RESULT not in span.attributes):
         return [call]
     return [call, _Draft(span, "tool_result", answered, max(span.start_ns, span.end_ns))]  # clocks may run backwards
 
@@ -160,8 +160,8 @@ def _is_pair_result(span: Span, kind: StepKind) -> bool:
 
 
 def _ordered(drafts: list[_Draft]) -> list[_Draft]:
-    places = [draft.place for draft in drafts]
-    if None not in places and len(set(places)) == len(places):
+    numbers = [draft.place for draft in drafts]
+    if None not in numbers and len(set(numbers)) == len(numbers):
         return sorted(drafts, key=lambda draft: cast(int, draft.place))
     return sorted(drafts, key=lambda draft: draft.time_ns)  # stable: a call stays before its result
 
@@ -184,18 +184,18 @@ class _Places:
         """List the earlier steps *draft* builds on: what it links to, and what its own tools answered."""
         if _is_pair_result(draft.span, draft.kind):
             return (self._of_span[draft.span.span_id][0],)
-        found: set[int] = set()
+        indices: set[int] = set()
         for link in draft.span.links:
-            found.update(self._linked(link.span_id, link.attributes))
+            indices.update(self._linked(link.span_id, link.attributes))
         if not own_clock and draft.kind != "tool_call":
-            found.update(self._results_below[draft.span.span_id])
-        return tuple(sorted([place for place in found if place < index]))
+            indices.update(self._results_below[draft.span.span_id])
+        return tuple(sorted([input_index for input_index in indices if input_index < index]))
 
     def _linked(self, span_id: str, attributes: Mapping[str, Any]) -> list[int]:
-        places = self._of_span.get(span_id, [])
+        indices = self._of_span.get(span_id, [])
         named = attributes.get(words.LINK_STEP)
-        exact = [place for place in places if self._drafts[place].place == named] if named is not None else None
-        return exact or places[-1:]  # a link to a tool's span means its answer
+        exact = [index for index in indices if self._drafts[index].place == named] if named is not None else None
+        return exact or indices[-1:]  # a link to a tool's span means its answer
 
 
 def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mapping[str, Usage]) -> Step:
@@ -219,10 +219,10 @@ def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mappi
 
 
 def _recipients(span: Span) -> tuple[str, ...]:
-    said = span.attributes.get(words.MESSAGE_RECIPIENTS)
-    if said is None or not isinstance(said, Sequence) or isinstance(said, str | bytes):
+    recipients = span.attributes.get(words.MESSAGE_RECIPIENTS)
+    if recipients is None or not isinstance(recipients, Sequence) or isinstance(recipients, str | bytes):
         return ()
-    return tuple([str(name) for name in cast(Sequence[object], said)])
+    return tuple([str(name) for name in cast(Sequence[object], recipients)])
 
 
 def _usage(span: Span) -> Usage | None:
@@ -269,13 +269,13 @@ def _of_own_span(drafts: Sequence[_Draft], steps: Sequence[Step]) -> list[tuple[
 
 
 def _agents(root: Span | None, steps: Sequence[Step], drafts: Sequence[_Draft]) -> tuple[Agent, ...]:
-    found = {agent.name: agent for agent in _announced(root)}
+    by_name = {agent.name: agent for agent in _announced(root)}
     for step, draft in zip(steps, drafts, strict=True):
-        if step.agent not in found:
+        if step.agent not in by_name:
             id_ = draft.span.text(words.AGENT_ID) or draft.span.text(words.HOSTED_AGENT_ID)
             description = draft.span.text(words.AGENT_DESCRIPTION)
-            found[step.agent] = Agent(step.agent, "agent", id_, description)
-    return tuple(found.values())
+            by_name[step.agent] = Agent(step.agent, "agent", id_, description)
+    return tuple(by_name.values())
 
 
 def _announced(root: Span | None) -> list[Agent]:

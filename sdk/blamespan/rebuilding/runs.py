@@ -38,7 +38,7 @@ class Run:
 
 
 def is_step(span: Span) -> bool:
-    """Tell whether a span, as it came, may be something an agent, tool or user did, rather than a run or a model call.
+    """Check whether a span, as it came, may be something an agent, tool or user did, rather than a run or a model call.
 
     Of another instrumentation's span only the rest of its trace tells for sure: `is_told_step` of its meaning.
     """
@@ -46,7 +46,7 @@ def is_step(span: Span) -> bool:
 
 
 def is_told_step(span: Span) -> bool:
-    """Tell whether a span says in our words that it is a step."""
+    """Check whether a span says in our words that it is a step."""
     return conventions.STEP_KIND in span.attributes or span.text(conventions.OPERATION) in _STEP_OPERATIONS
 
 
@@ -60,17 +60,17 @@ def split_runs(spans: Iterable[Span]) -> list[Run]:
     Raises:
         MalformedSpan: if the spans are of several traces.
     """
-    given = {span.span_id: span for span in reversed(list(spans))}  # the first to come wins
-    unique: Sequence[Span] = list(reversed(given.values()))
+    by_id = {span.span_id: span for span in reversed(list(spans))}  # the first to come wins
+    unique: Sequence[Span] = list(reversed(by_id.values()))
     if len({span.trace_id for span in unique}) > 1:
         raise MalformedSpan(f"expected spans of one trace, got {sorted({s.trace_id for s in unique})!r}. Group them")
     meant = in_our_words(unique)
     if meant is unique:
-        return _split(unique, given)
+        return _split(unique, by_id)
     return [
         Run(
-            root=given[run.root.span_id] if run.root else None,
-            spans=tuple(given[span.span_id] for span in run.spans),
+            root=by_id[run.root.span_id] if run.root else None,
+            spans=tuple(by_id[span.span_id] for span in run.spans),
             meanings=run.spans,
         )
         for run in _split(meant, {span.span_id: span for span in meant})
@@ -94,24 +94,24 @@ def _split(unique: Sequence[Span], by_id: Mapping[str, Span]) -> list[Run]:
 
 def _outermost_workflows(spans: Iterable[Span], by_id: Mapping[str, Span]) -> dict[str, Span | None]:
     """Find the outermost workflow above each span or the span itself, looking at every span once."""
-    found: dict[str, Span | None] = {}
+    outermost: dict[str, Span | None] = {}
     for span in spans:
         path: list[Span] = []
         at: Span | None = span
-        while at is not None and at.span_id not in found:
-            found[at.span_id] = None  # a hostile trace may hold a cycle: it ends here
+        while at is not None and at.span_id not in outermost:
+            outermost[at.span_id] = None  # a hostile trace may hold a cycle: it ends here
             path.append(at)
             at = by_id.get(at.parent_id) if at.parent_id else None
-        top = found[at.span_id] if at is not None else None
+        top = outermost[at.span_id] if at is not None else None
         for below in reversed(path):
             if top is None and below.text(conventions.OPERATION) == conventions.OPERATION_WORKFLOW:
                 top = below
-            found[below.span_id] = top
-    return found
+            outermost[below.span_id] = top
+    return outermost
 
 
 def _adopt(outside: list[Span], roots: list[Span], members: dict[str | None, list[Span]]) -> list[Span]:
-    """Give the steps outside every workflow to a run of *roots*; return the spans that fit none."""
+    """Assign the steps outside every workflow to a run of *roots*; return the spans that fit none."""
     left: list[Span] = []
     for span in outside:
         fits = [root for root in roots if root.start_ns <= span.start_ns <= root.end_ns]

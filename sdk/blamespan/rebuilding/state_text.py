@@ -51,13 +51,13 @@ def task_lines(state: Mapping[str, Any]) -> list[str]:
 
 def task_entries(state: Mapping[str, Any]) -> list[tuple[str, Any, bool]]:
     """List the values of a state that a run was given as `task_lines` writes them: key, value, whether without key."""
-    given = {key: value for key, value in state.items() if value not in (None, "", [], {})} or dict(state)
-    texts = [key for key, value in given.items() if isinstance(value, str)]
-    task = next((key for known in _TASK_KEYS for key in texts if key.lower() == known), None)
-    if task is None and len(given) == 1 and texts:
+    entries = {key: value for key, value in state.items() if value not in (None, "", [], {})} or dict(state)
+    texts = [key for key, value in entries.items() if isinstance(value, str)]
+    task = next((key for task_key in _TASK_KEYS for key in texts if key.lower() == task_key), None)
+    if task is None and len(entries) == 1 and texts:
         task = texts[0]
-    first = [] if task is None else [(task, given.pop(task), True)]
-    return [*first, *((key, value, False) for key, value in given.items())]
+    first = [] if task is None else [(task, entries.pop(task), True)]
+    return [*first, *((key, value, False) for key, value in entries.items())]
 
 
 def unwrapped(text: str) -> list[str] | None:
@@ -102,8 +102,12 @@ def _text(value: Any, depth: int) -> str:
     if depth > _MAX_DEPTH or not value:
         return _compact(value)
     if isinstance(value, Mapping):
-        said = _message(value)
-        return said if said is not None else "\n".join([_entry(str(key), item, depth) for key, item in value.items()])
+        message_text = _message(value)
+        return (
+            message_text
+            if message_text is not None
+            else "\n".join([_entry(str(key), item, depth) for key, item in value.items()])
+        )
     if isinstance(value, Sequence):
         return _list(value, depth)
     return _compact(value)

@@ -45,12 +45,12 @@ class StepTexts:
             self._items.setdefault(item, index)
 
     def is_new(self, text: str, agent: str, index: int) -> bool:
-        """Tell whether *text* is new to the run at step *index*, and to *agent*, which knows it from now on."""
+        """Check whether *text* is new to the run at step *index*, and to *agent*, which knows it from now on."""
         text = text.strip()
-        given = self._given.setdefault(agent, set())
-        if not text or text in given:
+        agent_texts = self._given.setdefault(agent, set())
+        if not text or text in agent_texts:
             return False
-        given.add(text)
+        agent_texts.add(text)
         return not self._was_said(text, index)
 
     def _was_said(self, text: str, index: int) -> bool:
@@ -78,26 +78,30 @@ def input_texts(
         By index, for the steps that were given anything new: the messages' texts, a blank line between two.
     """
     models = _model_spans(spans, {span.span_id for span, *_ in steps})
-    given = {
-        index: [message for one in (span, *models.get(span.span_id, ())) for message in _messages(one)]
+    messages_of_steps = {
+        index: [message for source in (span, *models.get(span.span_id, ())) for message in _messages(source)]
         for span, index, *_ in steps
     }
     texts = StepTexts()
-    if any(given.values()):
+    if any(messages_of_steps.values()):
         for text in task:
             texts.is_said(text, _TASK_INDEX)
         for span, index, _, content in steps:
             for text in (content, *_said_parts(span)):
                 texts.is_said(text, index)
             texts.is_said(_answer(span), max(index, span.integer(words.STEP_RESULT_INDEX) or index))
-    found: dict[int, str] = {}
+    input_text_of: dict[int, str] = {}
     for span, index, agent, _ in steps:
         explicit = span.text(words.STEP_INPUT)
-        kept = [[text for text in message if texts.is_new(text, agent, index)] for message in given[index]]
-        text = "\n\n".join(["\n".join(message) for message in kept if message]) if explicit is None else explicit
+        new_messages = [
+            [text for text in message if texts.is_new(text, agent, index)] for message in messages_of_steps[index]
+        ]
+        text = (
+            "\n\n".join(["\n".join(message) for message in new_messages if message]) if explicit is None else explicit
+        )
         if text:
-            found[index] = text
-    return found
+            input_text_of[index] = text
+    return input_text_of
 
 
 def _answer(span: Span) -> str:
@@ -121,7 +125,7 @@ def _messages(span: Span) -> Iterator[Sequence[str]]:
 def _model_spans(spans: Sequence[Span], step_ids: set[str]) -> dict[str, list[Span]]:
     """List the spans of model calls by the step that they lie below; those below a tool are the tool's own affair."""
     by_id = {span.span_id: span for span in spans}
-    found: dict[str, list[Span]] = {}
+    spans_of_steps: dict[str, list[Span]] = {}
     for span in sorted(spans, key=lambda span: span.start_ns):
         if span.text(words.OPERATION) not in words.MODEL_OPERATIONS or span.span_id in step_ids:
             continue
@@ -132,8 +136,8 @@ def _model_spans(spans: Sequence[Span], step_ids: set[str]) -> dict[str, list[Sp
             parent = by_id.get(parent_id)
             parent_id = parent.parent_id if parent is not None else None
         if parent_id in step_ids and by_id[parent_id].text(words.OPERATION) != words.OPERATION_TOOL:
-            found.setdefault(parent_id, []).append(span)
-    return found
+            spans_of_steps.setdefault(parent_id, []).append(span)
+    return spans_of_steps
 
 
 def _items(text: str) -> list[str]:

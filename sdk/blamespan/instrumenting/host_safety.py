@@ -1,24 +1,24 @@
-"""Never break the host: all recording code runs inside one guard; the user's own calls stay outside it."""
+"""Never break the host: all recording code runs inside one shield; the user's own calls stay outside it."""
 
 from __future__ import annotations
 
 import logging
 from types import TracebackType
 
-__all__ = ["guard"]
+__all__ = ["shield_host"]
 
 _logger = logging.getLogger("blamespan")
 
 
-class _Guard:
-    """Makes guards. `guard.strict = True` lets errors through: for our own tests."""
+class _HostShield:
+    """Shields blocks of code. `shield_host.strict = True` lets errors through: for our own tests."""
 
     def __init__(self) -> None:
         self.strict = False
         self._reported: set[str] = set()
 
-    def __call__(self, action: str) -> _Guarded:
-        """Guard a block that records something.
+    def __call__(self, action: str) -> _ShieldedBlock:
+        """Keep errors of a block that records something from the user's program.
 
         An error inside ends the block, is logged once per *action* on the logger `blamespan` (later
         ones at DEBUG) and goes no further. `KeyboardInterrupt`, `SystemExit`, cancellation and other
@@ -27,7 +27,7 @@ class _Guard:
         Args:
             action: What is being done, for the log: `"autogen: record message"`. A constant, not data.
         """
-        return _Guarded(self, action)
+        return _ShieldedBlock(self, action)
 
     def report(self, action: str, error: BaseException) -> None:
         """Log that *action* failed."""
@@ -43,11 +43,11 @@ class _Guard:
         )
 
 
-class _Guarded:
-    __slots__ = ("_action", "_guard")
+class _ShieldedBlock:
+    __slots__ = ("_action", "_shield")
 
-    def __init__(self, of: _Guard, action: str) -> None:
-        self._guard = of
+    def __init__(self, shield: _HostShield, action: str) -> None:
+        self._shield = shield
         self._action = action
 
     def __enter__(self) -> None:
@@ -56,11 +56,11 @@ class _Guarded:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if error is None or not isinstance(error, Exception) or self._guard.strict:
+        if error is None or not isinstance(error, Exception) or self._shield.strict:
             return False
-        self._guard.report(self._action, error)
+        self._shield.report(self._action, error)
         return True
 
 
-guard = _Guard()
-"""The one guard of the process."""
+shield_host = _HostShield()
+"""The one shield of the process."""
