@@ -18,35 +18,29 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from opentelemetry.context import Context
-from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.util import types
+from opentelemetry.sdk.trace.export import SpanExporter
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
 from blamespan.instrumenting.host_safety import shield_host
-from blamespan.otlp.sdk import span_from_sdk, span_to_sdk
-from blamespan.pipeline import AttributedTrace
+from blamespan.otlp.sdk import span_from_sdk
 from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
-from blamespan_collector.exported_runs import ExportedRuns
+from blamespan_collector.embedded_delivery import EmbeddedDelivery, call_exporter, is_absent
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
-from blamespan_collector.judging.annotator import Annotator
-from blamespan_collector.local_runs import LocalRuns, embedded_store, stored_spans
+from blamespan_collector.local_runs import LocalRuns, embedded_store
 from blamespan_collector.run_notices import RunNotices, is_quiet, shown_id
 from blamespan_collector.settings import Limits
-from blamespan_collector.wire.raw_spans import encode, pieces
 
 __all__ = ["EmbeddedProcessor", "embedded_processor"]
 
@@ -62,9 +56,6 @@ _IMPORTING_S = 5.0
 """How long a fork waits at most for a thread of ours that imports."""
 _FIRST_BATCHES = 4
 """By then what verdicts need is imported: tracer, dialects, store."""
-_BATCH_SPANS = 512
-_BATCH_BYTES = 3 * 1024 * 1024
-"""Spans and their bytes per export call: as the SDK's own processor, and below gRPC's 4 MiB."""
 _BATCH_TRACES = 32
 _MAX_TRACES = 10_000
 _MAX_BYTES = 80 * 1024 * 1024
@@ -93,7 +84,6 @@ class _Flush:
     is_last: bool = False
 
 
-_Result = TypeVar("_Result")
 _Outbox: TypeAlias = "queue.SimpleQueue[Part[OurSpan] | _Flush | None]"
 
 
@@ -264,15 +254,15 @@ class EmbeddedProcessor(SpanProcessor):
                 self._is_shut_down = True
             give_up = getattr(self._exporter, "give_up", None)
             if give_up is not None:
-                _attempt("end", self._exporter, give_up)
+                call_exporter("end", self._exporter, give_up)
             is_done = self._flush(self._exit_s, is_last=True)
             if not is_done:
                 _logger.error("spans were held for more than %g s at shutdown and are lost", self._exit_s)
-            _attempt("shut down", self._exporter, self._exporter.shutdown)
+            call_exporter("shut down", self._exporter, self._exporter.shutdown)
             if is_done and self._local_runs is not None:
                 self._local_runs.close()
             if self._notices is not None:
-                self._notices.sum_up(is_alone=_is_absent(self._exporter))
+                self._notices.sum_up(is_alone=is_absent(self._exporter))
 
     def _put(self, item: _Started | _Ended) -> None:
         if self._worker is None:
@@ -291,8 +281,8 @@ class EmbeddedProcessor(SpanProcessor):
             return  # another thread is at it; the item waits in the queue
         try:
             if self._worker is None:
-                going_out = _GoingOut(self._exporter, self._load, self._local_runs, self._notices)
-                self._worker = _Worker(self._inbox, self._outbox, going_out, self._limits)
+                delivery = EmbeddedDelivery(self._exporter, self._load, self._local_runs, self._notices)
+                self._worker = _Worker(self._inbox, self._outbox, delivery, self._limits)
         finally:
             self._lock.release()
 
@@ -307,16 +297,16 @@ class EmbeddedProcessor(SpanProcessor):
 class _Worker:
     """The two threads and what they hold."""
 
-    def __init__(self, inbox: _Inbox, outbox: _Outbox, going_out: _GoingOut, limits: Limits) -> None:
+    def __init__(self, inbox: _Inbox, outbox: _Outbox, delivery: EmbeddedDelivery, limits: Limits) -> None:
         self._inbox = inbox
         self._outbox = outbox
-        self._going_out = going_out
+        self._delivery = delivery
         self._limits = limits
         self._assembler: Assembler[OurSpan] = Assembler(limits, RecentTraces(), sees_starts=True)
         self._waiting_lock = threading.Lock()
         self._waiting_bytes = 0
         self._saw_step = False
-        self._batches = 0
+        self._batch_count = 0
         self._dropped = 0
         self._tell_after_s = 0.0
         for name, run in (("blamespan-assemble", self._assemble), ("blamespan-annotate", self._annotate)):
@@ -377,20 +367,20 @@ class _Worker:
         while not is_last:
             parts, other = self._next_parts()
             with shield_host("embedded: annotate and export"), self._may_import():
-                self._going_out.send(parts)
-            self._batches += bool(parts)
+                self._delivery.send(parts)
+            self._batch_count += bool(parts)
             with self._waiting_lock:
                 self._waiting_bytes -= sum(part.size_bytes for part in parts)
             if other is None:
                 with self._may_import():
-                    self._going_out.warm_up()
+                    self._delivery.warm_up()
             if isinstance(other, _Flush):
-                self._going_out.flush()
+                self._delivery.flush()
                 is_last = other.is_last
                 other.done.set()
 
     def _may_import(self) -> AbstractContextManager[None]:
-        return _importing if self._batches < _FIRST_BATCHES else nullcontext()
+        return _importing if self._batch_count < _FIRST_BATCHES else nullcontext()
 
     def _next_parts(self) -> tuple[list[Part[OurSpan]], Part[OurSpan] | _Flush | None]:
         """Take parts until one batch is full, none is left, or something else comes; give that, too."""
@@ -407,194 +397,9 @@ class _Worker:
         return parts, item
 
 
-class _GoingOut:
-    """What becomes of spans that are let go: judged, kept on this machine, exported. For one thread.
-
-    Spans that come after their run went out go out as they are. Where one of them says how the run ended, or ends it,
-    the run is judged again, and a verdict that is news is a span of its own.
-    """
-
-    def __init__(
-        self,
-        exporter: SpanExporter,
-        load: Callable[[], Tracer],
-        local_runs: LocalRuns | None,
-        notices: RunNotices | None,
-    ) -> None:
-        self._exporter = exporter
-        self._annotator = Annotator(load, self._spans_of)
-        self._local_runs = local_runs
-        self._notices = notices
-        self._exported = ExportedRuns()
-
-    def warm_up(self) -> None:
-        """Load the tracer."""
-        self._annotator.warm_up()
-
-    def flush(self) -> None:
-        """Have the exporter send what it holds."""
-        _attempt("flush", self._exporter, self._exporter.force_flush)
-
-    def send(self, parts: Sequence[Part[OurSpan]]) -> None:
-        """Judge, keep and export *parts*."""
-        parts, late = _joined(parts)
-        # Here nothing is kept to be judged later: what grew too old is judged as far as it came
-        chosen = [part for part in parts if part.is_worth_a_verdict or part.reason == "aged"]
-        verdicts = dict(zip(map(id, chosen), self._annotator.attribute([part.items for part in chosen]), strict=True))
-        spans: list[OurSpan] = []
-        for part in parts:
-            verdict = verdicts.get(id(part), AttributedTrace())
-            spans += self._kept_as_judged(part, verdict)
-        for part in late:
-            spans += self._judged_again(part)
-        self._export(spans)
-
-    def _kept_as_judged(self, part: Part[OurSpan], verdict: AttributedTrace) -> Sequence[OurSpan]:
-        """Write a verdict on the spans of a part, and remember them if agents took part."""
-        is_complete = part.reason == "complete"
-        spans = verdict.on(part.items, is_complete=is_complete)
-        if verdict.runs or verdict.has_failed:
-            self._keep(part.trace_id, spans, digests=verdict.digests(), revision=0, is_complete=is_complete)
-            self._tell(verdict)
-        return [*spans, *self._on_earlier_parts(verdict)]
-
-    def _on_earlier_parts(self, verdict: AttributedTrace) -> Sequence[OurSpan]:
-        """Return what the verdict on a run that went on says in the traces of its earlier parts, kept there, too."""
-        spans = verdict.on_earlier_parts()
-        for span in spans:
-            trace_id = bytes.fromhex(span.trace_id)
-            before = self._exported.get(trace_id)
-            if before is not None:
-                self._keep(trace_id, [span], digests=before.digests, revision=before.revision + 1, is_complete=True)
-        return spans
-
-    def _spans_of(self, trace_id: str) -> Sequence[OurSpan]:
-        """Return the spans of a trace that went out of late, or is kept on this machine."""
-        exported = self._exported.get(bytes.fromhex(trace_id))
-        if exported is not None:
-            return exported.spans()
-        return stored_spans(self._local_runs.path, trace_id) if self._local_runs is not None else ()
-
-    def _judged_again(self, part: Part[OurSpan]) -> Sequence[OurSpan]:
-        """Return late spans, and beside them a verdict on the whole run if they change it."""
-        before = self._exported.get(part.trace_id)
-        if before is None:
-            return part.items
-        is_complete = before.is_complete or part.is_complete
-        if not any(_changes_verdict(span) for span in part.items):
-            self._keep(
-                *(part.trace_id, part.items),
-                digests=before.digests,
-                revision=before.revision,
-                is_complete=is_complete,
-            )
-            return part.items
-        revision = before.revision + 1
-        [verdict] = self._annotator.attribute([[*before.spans(), *part.items]], revision=revision)
-        news = verdict.news(before.digests)
-        verdict_spans = news.beside(is_complete=is_complete)
-        self._keep(
-            *(part.trace_id, [*part.items, *verdict_spans]),
-            digests=verdict.digests() or before.digests,
-            revision=revision if verdict_spans else before.revision,
-            is_complete=is_complete,
-        )
-        self._tell(verdict)
-        return [*part.items, *verdict_spans, *self._on_earlier_parts(news)]
-
-    def _keep(
-        self, trace_id: bytes, spans: Sequence[OurSpan], *, digests: frozenset[bytes], revision: int, is_complete: bool
-    ) -> None:
-        payloads = [payload for _, payload in pieces(encode(spans), _BATCH_BYTES)]
-        self._exported.put(trace_id, payloads, digests=digests, revision=revision, is_complete=is_complete)
-        if self._local_runs is not None:
-            self._local_runs.keep(payloads)
-
-    def _tell(self, verdict: AttributedTrace) -> None:
-        if self._notices is not None:
-            with shield_host("embedded: write about a run"):
-                for item in verdict.runs:
-                    self._notices.note_run(item)
-
-    def _export(self, spans: Sequence[OurSpan]) -> None:
-        for batch in _batches(spans):
-            with suppress_instrumentation():
-                result = _attempt("export to", self._exporter, partial(self._exporter.export, batch))
-            if result is not SpanExportResult.SUCCESS and not _is_absent(self._exporter):
-                _logger.error("%d spans were not taken by %s", len(batch), type(self._exporter).__name__)
-
-
-def _joined(parts: Sequence[Part[OurSpan]]) -> tuple[list[Part[OurSpan]], list[Part[OurSpan]]]:
-    """Put late spans to the run that goes out with them; return what goes out, and what is late nevertheless."""
-    joined: dict[bytes, Part[OurSpan]] = {}
-    others: list[Part[OurSpan]] = []
-    late: list[Part[OurSpan]] = []
-    for part in parts:
-        before = joined.get(part.trace_id)
-        if part.reason != "late":
-            if before is not None:
-                others.append(before)  # another run of the same trace
-            joined[part.trace_id] = part
-        elif before is not None:
-            joined[part.trace_id] = replace(before, items=(*before.items, *part.items))
-        else:
-            late.append(part)
-    return [*others, *joined.values()], late
-
-
-def _changes_verdict(span: OurSpan) -> bool:
-    """Check whether a late span says how its run ended, or that it has."""
-    return words.RUN_OUTCOME in span.attributes or span.attributes.get(words.RUN_COMPLETE) is True
-
-
-def _is_absent(exporter: SpanExporter) -> bool:
-    return bool(getattr(exporter, "is_absent", False))
-
-
-def _attempt(what: str, exporter: SpanExporter, call: Callable[[], _Result]) -> _Result | None:
-    """Call the exporter, which is other people's code: an error is logged and None given back."""
-    try:
-        return call()
-    except Exception:
-        _logger.exception("could not %s %s", what, type(exporter).__name__)
-        return None
-
-
-def _batches(spans: Sequence[OurSpan]) -> Iterator[list[ReadableSpan]]:
-    batch: list[ReadableSpan] = []
-    size_bytes = 0
-    for span in map(span_to_sdk, spans):
-        grown_bytes = size_bytes + _size_bytes(span)
-        if batch and (len(batch) == _BATCH_SPANS or grown_bytes > _BATCH_BYTES):
-            yield batch
-            batch, grown_bytes = [], _size_bytes(span)
-        batch.append(span)
-        size_bytes = grown_bytes
-    if batch:
-        yield batch
-
-
 def _key(span: OurSpan) -> SpanKey:
     flags = STEP * is_step(span) + RUN_COMPLETE * (span.attributes.get(words.RUN_COMPLETE) is True)
     return SpanKey(bytes.fromhex(span.span_id), bytes.fromhex(span.parent_id or "0" * 16), flags)
-
-
-def _size_bytes(span: ReadableSpan) -> int:
-    """Estimate what a span takes on the wire."""
-    owners = (span.attributes, *(event.attributes for event in span.events), *(link.attributes for link in span.links))
-    return 300 + sum(map(_attributes_bytes, owners))
-
-
-def _attributes_bytes(attributes: types.Attributes) -> int:
-    return 50 + sum(20 + len(key) + _value_bytes(value) for key, value in (attributes or {}).items())
-
-
-def _value_bytes(value: object) -> int:
-    if isinstance(value, str | bytes):
-        return len(value)
-    if isinstance(value, Sequence):
-        return sum(map(_value_bytes, value))
-    return 8
 
 
 _SPAN_BYTES = 3_000
