@@ -8,6 +8,7 @@ BlamespanError
   NoAgentSteps      spans hold nothing an agent did                   (also ValueError)
   UnreadableInput   a file cannot be read as what it should be        (also ValueError)
   NotWritten        a verdict could not be written back
+  HttpError         a back end gave no answer that can be used        (in `blamespan.http_client`)
   TracerUnavailable a tracer or its weights cannot be loaded
 
 Each message says what was expected, what came, and what to do next.

@@ -13,7 +13,8 @@ from autogen_core import CancellationToken
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import Echo, assistant, calls
-from tests.integrations.langgraph_programs import chain, drawn, literal, recorded, says, tree
+from tests.integrations.drawing import literal
+from tests.integrations.langgraph_programs import chain, drawn, recorded, says, tree
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def _common(text: str, other: str) -> int:
     return low
 
 
-_MOST_CONVERSATIONS = 256
+_MOST_TRACES = 256
 """Traces whose state is kept."""
 
 _MOST_SAID = 4_096
@@ -196,7 +196,7 @@ class TraceMemories:
         """Find what is known of a trace; nothing is, of a new one."""
         memory = self._by_trace_id.setdefault(trace_id, TraceMemory())
         self._by_trace_id.move_to_end(trace_id)
-        while len(self._by_trace_id) > _MOST_CONVERSATIONS:
+        while len(self._by_trace_id) > _MOST_TRACES:
             self._by_trace_id.popitem(last=False)
         while len(memory.state.steps_by_message) > _MOST_SAID:
             memory.state.steps_by_message.pop(next(iter(memory.state.steps_by_message)))

@@ -59,7 +59,7 @@ _MOST_SENT = 1_024
 _MOST_GROUNDS = 8
 """A value of `tracestate` has at most 256 characters."""
 
-_GROUND = re.compile(r"([0-9a-f]{16})-([0-9]{1,9})")
+_STEP = re.compile(r"([0-9a-f]{16})-([0-9]{1,9})")
 _ARRIVAL = otel_context.create_key("blamespan-autogen-arrival")
 _PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -92,7 +92,7 @@ class RemoteArrival:
 
     message_key: str
     predecessors: tuple[StepRef, ...]
-    conversation: TraceMemory
+    trace_memory: TraceMemory
     answer: StepRef | None = None
 
 
@@ -104,14 +104,14 @@ class SentMessages:
     """The messages on their way, by id; those of a runtime that is gone are gone with it.
 
     Args:
-        conversations: What came of those from other processes.
+        trace_memories: What came of those from other processes.
     """
 
-    def __init__(self, conversations: TraceMemories | None = None) -> None:
+    def __init__(self, trace_memories: TraceMemories | None = None) -> None:
         self._by_runtime: WeakKeyDictionary[object, _RuntimeMessages] = WeakKeyDictionary()
         self._unhashable = _RuntimeMessages()
         self._runtime_by_key: OrderedDict[str, ref[_RuntimeMessages]] = OrderedDict()
-        self._conversations = conversations or TraceMemories()
+        self._trace_memories = trace_memories or TraceMemories()
 
     def post(self, sent: SentMessage, runtime: object) -> None:
         """Keep a message, which *runtime* carries, for its receivers."""
@@ -146,12 +146,12 @@ class SentMessages:
         if not span.is_valid:
             return None
         message_key, *steps = (span.trace_state.get(STATE_KEY) or "").split(".")
-        predecessors = tuple(_predecessor(span, step) for text in steps if (step := _GROUND.fullmatch(text)))
-        conversation = self._conversations.of(span.trace_id)
+        predecessors = tuple(_predecessor(span, step) for text in steps if (step := _STEP.fullmatch(text)))
+        trace_memory = self._trace_memories.of(span.trace_id)
         own = _with_state(span, span.trace_state.delete(STATE_KEY))  # else every span below would repeat it
         context = trace.set_span_in_context(NonRecordingSpan(own), context)
-        context = otel_context.set_value(RUN_KEY, conversation.state, context)
-        return otel_context.set_value(_ARRIVAL, RemoteArrival(message_key, predecessors, conversation), context)
+        context = otel_context.set_value(RUN_KEY, trace_memory.state, context)
+        return otel_context.set_value(_ARRIVAL, RemoteArrival(message_key, predecessors, trace_memory), context)
 
 
 def with_origin(context: Context, message_key: str, predecessors: tuple[StepRef, ...]) -> Context | None:
@@ -209,7 +209,7 @@ class DeliveryFrame(Frame):
         self._remote = remote
         self._caller = caller
         if remote is not None:
-            self.memory = remote.conversation.memory
+            self.memory = remote.trace_memory.memory
         if otel_context.get_value(RUN_KEY, context) is None:
             context = otel_context.set_value(RUN_KEY, RunState(), context)
         self.enter(context)

@@ -85,7 +85,7 @@ class OpenToolCall:
 
 @dataclass(slots=True, weakref_slot=True)
 class OutermostRun:
-    """The run of an outermost graph, and what its places share.
+    """The run of an outermost graph, and what its frames share.
 
     Nodes of one superstep run in parallel threads. Every access here is a single operation on a dict,
     list or set, or belongs to one node.
@@ -110,7 +110,7 @@ class OutermostRun:
     attempts: dict[str, int] = field(default_factory=dict)
     """How often each node's task was begun, by checkpoint namespace: equal across retries."""
     open: dict[int, Frame] = field(default_factory=dict)
-    """Its places by LangChain's run id, in the order they started."""
+    """Its frames by LangChain's run id, in the order they started."""
     errors: dict[int, BaseException] = field(default_factory=dict)
     """What its steps raised and may meet again, by identity: an exception that several spans see is one step's failure.
 

@@ -315,7 +315,7 @@ class GraphRecorder:
         run.span.end(output=answer, agents=agents, error=error, is_complete=is_complete, result=output)
 
     def _abandon(self, frame: Frame) -> None:
-        """End the span of a place that its run has outlived."""
+        """End the span of a frame that its run has outlived."""
         if isinstance(frame, NodeFrame):
             self._nodes.cancel(frame)
         elif isinstance(frame, ToolFrame):
