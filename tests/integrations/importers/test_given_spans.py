@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.engines.outcomes import annotated_spans, attributed
+from blamespan.analysis.engines.outcomes import annotated_spans, attribute_recorded
 from blamespan.analysis.sources import pieces
 from blamespan.importing.recorded import RecordedRun, SpanImporter
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
@@ -32,7 +32,7 @@ def test_annotated_spans_tell_the_run_that_was_read(kind: str) -> None:
         runs = with_spans(path)
         lines = [
             request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(annotated_spans(result))))
-            for result in attributed(runs, LongestStepTracer())
+            for result in attribute_recorded(runs, LongestStepTracer())
         ]
 
         again = [split_runs(spans_from_proto(request_from_json(line).resource_spans)) for line in lines]
