@@ -135,7 +135,7 @@ def predict(
 ) -> list[Scores]:
     """Score runs; one entry per example, cut to its own steps."""
     predictions: list[Scores | None] = [None] * len(examples)
-    sizes = [len(each.inputs) for each in examples]
+    sizes = [len(example.inputs) for example in examples]
     for rows in split_by_size(sorted(range(len(examples)), key=sizes.__getitem__), sizes, 32):
         padded = pad([examples[row].inputs for row in rows], device)
         scores = forward(weights, shape, padded.steps(weights))
