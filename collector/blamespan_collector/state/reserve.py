@@ -73,7 +73,7 @@ class Reserve:
 
     def is_short(self) -> bool:
         """Check whether the disk is short of room."""
-        return shutil.disk_usage(self._path.parent).free < self._short_bytes
+        return self._free_bytes() < self._short_bytes
 
     def keep(self, oldest_segment: int) -> None:
         """See to it that the room is there, as long as the disk has some; a part of it at a time.
@@ -87,6 +87,9 @@ class Reserve:
         self._oldest_segment = oldest_segment
         if not self.is_short():  # else somebody else would take what is given back
             self._state.shrink(_MOST_BYTES // PAGE_BYTES)
+        missing_bytes = self.size_bytes - self._pages("freelist_count") * PAGE_BYTES
+        if missing_bytes > _AT_ONCE_BYTES and self._free_bytes() - 3 * missing_bytes > self._short_bytes:
+            self._grow(missing_bytes)  # not in steps: each of them writes all free pages once more
         while self._pages("freelist_count") * PAGE_BYTES < self.size_bytes and self._grow():
             pass
         with suppress(OSError):
@@ -113,19 +116,22 @@ class Reserve:
         with self._state.commit():
             return self._state.forget(0, self._oldest_segment, _FORGOTTEN_AT_ONCE) > 0
 
+    def _free_bytes(self) -> int:
+        return shutil.disk_usage(self._path.parent).free
+
     def _bound(self, pages: int | None = None) -> None:
         """Keep commits from making the file larger than it is, or than so many pages."""
         most = self._pages("page_count") if pages is None else pages
         self._database.execute(f"PRAGMA max_page_count = {max(1, most)}").fetchall()
 
-    def _grow(self, *, is_urgent: bool = False) -> bool:
+    def _grow(self, size_bytes: int | None = None, *, is_urgent: bool = False) -> bool:
         """Add free pages to the file, if urgent also where the disk is short; return whether there are more now.
 
         The file gets its new length first: what is then committed to it has its place, whoever writes meanwhile.
         """
         if self.is_short() and not is_urgent:
             return False
-        size_bytes = min(_AT_ONCE_BYTES, self.size_bytes // 2)
+        size_bytes = size_bytes or min(_AT_ONCE_BYTES, self.size_bytes // 2)
         before = self._pages("page_count")
         try:
             with GROWING, self._state.commit():
