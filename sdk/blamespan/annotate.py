@@ -219,7 +219,7 @@ def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> di
             continue  # the result on its call's span
         attributes: dict[str, AttributeValue] = {
             words.STEP_INDEX: numbers.get(step.span_id, step.index),
-            words.BLAME_SCORE: _rounded(step.score),
+            words.BLAME_SCORE: _round_score(step.score),
         }
         if step.index in ranks:
             attributes[words.BLAME_RANK] = ranks[step.index]
@@ -239,9 +239,9 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
         attributes[words.TRACER_WEIGHTS] = attribution.tracer.weights
     if attribution.abstained is not None:
         return attributes | {words.ABSTAINED: cut(attribution.abstained)}
-    attributes[words.FAILURE_SCORE] = _rounded(attribution.failure_score)
+    attributes[words.FAILURE_SCORE] = _round_score(attribution.failure_score)
     if attribution.unaided_score is not None:
-        attributes[words.FAILURE_UNAIDED_SCORE] = _rounded(attribution.unaided_score)
+        attributes[words.FAILURE_UNAIDED_SCORE] = _round_score(attribution.unaided_score)
     if attribution.decisive_step is not None:
         decisive = attribution.steps[attribution.decisive_step]
         attributes |= {
@@ -272,7 +272,7 @@ def _error(blame: ModeBlame | None) -> Mapping[str, AttributeValue]:
         words.ERROR_MODE: blame.mode.code,
         words.ERROR_NAME: blame.mode.name,
         words.ERROR_TAXONOMY: blame.mode.taxonomy,
-        words.ERROR_SCORE: _rounded(blame.score),
+        words.ERROR_SCORE: _round_score(blame.score),
     }
 
 
@@ -304,6 +304,6 @@ def _number(span: Span, key: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _rounded(score: float) -> float:
+def _round_score(score: float) -> float:
     """Six decimals: enough to rank by, and the same digits on every machine."""
     return round(score, 6) if math.isfinite(score) else 0.0

@@ -61,7 +61,7 @@ _EXTRA_OF_PACKAGE = {package: extra for extra, packages in _PACKAGES_OF_EXTRA.it
 def plugins(group: str) -> dict[str, EntryPoint]:
     """List the entry points of *group* by name, ours before a third party's of the same name."""
     found: dict[str, EntryPoint] = {}
-    for entry in _installed(_search_path()).get(group, ()):
+    for entry in _list_installed(_search_path()).get(group, ()):
         ours = entry.value.startswith("blamespan")
         if entry.name not in found or ours:
             found[entry.name] = entry
@@ -106,7 +106,7 @@ def load_entry(entry: EntryPoint) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _installed(search_path: tuple[object, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+def _list_installed(search_path: tuple[object, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """Read the metadata of every installed package: 20 ms and more, so only when the path to search is another."""
     del search_path
     installed = entry_points()

@@ -92,11 +92,11 @@ class Span:
 
     def __post_init__(self) -> None:
         if not _TRACE_ID(self.trace_id):
-            raise _malformed("trace id", self.trace_id, 32)
+            raise _make_malformed_error("trace id", self.trace_id, 32)
         if not _SPAN_ID(self.span_id):
-            raise _malformed("span id", self.span_id, 16)
+            raise _make_malformed_error("span id", self.span_id, 16)
         if self.parent_id is not None and not _SPAN_ID(self.parent_id):
-            raise _malformed("parent id", self.parent_id, 16)
+            raise _make_malformed_error("parent id", self.parent_id, 16)
 
     def with_attributes(self, added: Attributes) -> Span:
         """Copy this span with *added* attributes, which win over those of the same key."""
@@ -113,5 +113,5 @@ class Span:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _malformed(what: str, value: str, digits: int) -> MalformedSpan:
+def _make_malformed_error(what: str, value: str, digits: int) -> MalformedSpan:
     return MalformedSpan(f"a {what} must be {digits} lower-case hex digits, not all zero; got {value!r}")

@@ -177,25 +177,25 @@ class Scorer:
         verdicts = self.annotator.attribute([own_spans or () for own_spans in asked])
         self.in_flight.write(())  # not where something ends the process: the next one is to know what
         verdicts = [
-            verdict if task.attempts < MAX_ATTEMPTS else self._given_up(task)
+            verdict if task.attempts < MAX_ATTEMPTS else self._give_up(task)
             for task, verdict in zip(tasks, verdicts, strict=True)
         ]
         took_s = (time.perf_counter() - began_s) / len(tasks)
         self.at_once = max(1, min(_BATCH_TRACES, int(_BATCH_S / took_s)))
         return [
-            self._settled(task, own_spans, verdict, took_s)
+            self._settle(task, own_spans, verdict, took_s)
             for task, own_spans, verdict in zip(tasks, spans, verdicts, strict=True)
         ]
 
-    def _settled(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
-        """Do as `_scored`; a trace on which that breaks goes on as it came."""
+    def _settle(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
+        """Do as `_make_scored`; a trace on which that breaks goes on as it came."""
         try:
-            return self._scored(task, spans, verdict, took_s)
+            return self._make_scored(task, spans, verdict, took_s)
         except Exception:
             _logger.exception("the verdict on trace %s cannot be written", task.part.trace_id.hex())
-            return self._scored(task, None, verdict, took_s)
+            return self._make_scored(task, None, verdict, took_s)
 
-    def _given_up(self, task: Task) -> AttributedTrace:
+    def _give_up(self, task: Task) -> AttributedTrace:
         reason = f"the process ended {task.attempts} times while this was attributed"
         _logger.error("trace %s goes on without a verdict: %s", task.part.trace_id.hex(), reason)
         return self.annotator.refuse(reason)
@@ -219,7 +219,7 @@ class Scorer:
         groups = [group for request in requests.values() for group in request.resource_logs]
         return {span: sorted(events, key=_time_ns) for span, events in message_events(groups).items()}
 
-    def _scored(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
+    def _make_scored(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
         if spans is None:
             return Scored(task, None, (), [], frozenset(), took_s)
         revision = task.part.released.revision + (task.part.reason == "revised")
@@ -233,9 +233,9 @@ class Scorer:
         annotated = encode(spans, verdict.annotations(spans, is_complete=part.reason == "complete"))
         written = [*annotated, *encode(verdict.on_earlier_parts())]
         outgoing = [Outgoing("traces", count, data) for count, data in pieces(written, self.max_bytes)]
-        return outgoing + self.told(verdict)
+        return outgoing + self.encode_evaluations(verdict)
 
-    def told(self, verdict: AttributedTrace) -> list[Outgoing]:
+    def encode_evaluations(self, verdict: AttributedTrace) -> list[Outgoing]:
         """Write a verdict for the sinks beside those of spans."""
         if "verdicts" not in self.kinds or not verdict.runs:
             return []
@@ -255,7 +255,7 @@ class Scorer:
         news = scored.verdict.at_revision(revision).news(known_digests)
         encoded = encode([*news.beside(is_complete=scored.task.part.is_complete), *news.on_earlier_parts()])
         outgoing = [Outgoing("traces", count, data) for count, data in pieces(encoded, self.max_bytes)]
-        return outgoing + self.told(news)
+        return outgoing + self.encode_evaluations(news)
 
 
 def first_batch(tasks: Iterable[Task], most: int) -> list[Task]:

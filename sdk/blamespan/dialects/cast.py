@@ -31,7 +31,7 @@ class Cast:
         self._readings = readings
         nodes = [span_id for span_id in readings if self._is_node(span_id)]
         agents = {span_id: None for span_id, reading in readings.items() if reading.role == "agent"}  # in order
-        self.merged = self._merged(agents)
+        self.merged = self._merge_speakers(agents)
         holding_nodes = self._above(nodes)
         holding_any = holding_nodes | self._above(agents.keys() - self.merged.keys())
         self.tools = {span_id: None for span_id, reading in readings.items() if reading.role == "tool"}
@@ -64,7 +64,7 @@ class Cast:
     def _has_place(self, span_id: str) -> bool:
         return span_id in self._readings and self._readings[span_id].place is not None
 
-    def _merged(self, agents: Mapping[str, None]) -> dict[str, str]:
+    def _merge_speakers(self, agents: Mapping[str, None]) -> dict[str, str]:
         """Find the agents that are told of twice: right below a span of the same agent, no tool between."""
         speakers: dict[str, str] = {}
         for span_id in agents:

@@ -44,7 +44,7 @@ class _Composition:
         self._cast = Cast(self._tree, readings)
         self._content = Content(self._tree, readings, self._cast)
         self._predecessors = Predecessors(self._tree, readings, self._cast.is_step, self._cast.holders)
-        self._places = self._ordered()
+        self._places = self._order_steps()
         self._takers = self._taken_up()
         self._given = self._new_to_agents()
 
@@ -66,7 +66,7 @@ class _Composition:
         roots = [span for span in self._tree.spans if span.parent_id is None and words.STEP_KIND not in span.attributes]
         return {root.span_id: self._with_task(translated.get(root.span_id, root), root.span_id) for root in roots}
 
-    def _ordered(self) -> dict[tuple[str, bool], int]:
+    def _order_steps(self) -> dict[tuple[str, bool], int]:
         """Number the steps by the clock: what was said when it was out, a call when it began, an answer when it came.
 
         Keys are the span's id and whether the place is an answer's.
@@ -85,7 +85,7 @@ class _Composition:
         """Name for each message the agents whose spans say that they took it up."""
         takers: dict[str, list[str]] = {}
         for span_id, agent in self._cast.speakers.items():
-            for step in self._predecessors.told(span_id):
+            for step in self._predecessors.of_step(span_id):
                 takers.setdefault(step, []).append(agent)
         return takers
 

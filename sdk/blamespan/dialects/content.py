@@ -167,7 +167,7 @@ class Content:
         own = self._readings[span_id].arguments
         if _is_json_object(own):
             return own or ""
-        arguments = self._told_of_tool(span_id, "tool_call").get("arguments")
+        arguments = self._find_tool_part(span_id, "tool_call").get("arguments")
         return _text(arguments) if isinstance(arguments, Mapping) or _is_json_object(arguments) else own or ""
 
     def result(self, span_id: str) -> str | None:
@@ -175,7 +175,7 @@ class Content:
         reading = self._readings[span_id]
         if reading.result is not None:
             return reading.result
-        response = self._told_of_tool(span_id, "tool_call_response")
+        response = self._find_tool_part(span_id, "tool_call_response")
         return _text(response["response"]) if "response" in response else None
 
     def asked(self, span_id: str) -> str | None:
@@ -200,7 +200,7 @@ class Content:
                         by_id.setdefault(part["id"], span_id)
         return by_id, {name: sorted(asked) for name, asked in by_name.items()}
 
-    def _told_of_tool(self, span_id: str, kind: str) -> Part:
+    def _find_tool_part(self, span_id: str, kind: str) -> Part:
         """Find the part of a message that tells of a tool's call or answer, by its id or, without one, its name."""
         reading = self._readings[span_id]
         owner = self._tree.nearest(span_id, self._cast.speakers.__contains__) or self.asked(span_id)

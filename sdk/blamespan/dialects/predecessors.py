@@ -50,16 +50,16 @@ class Predecessors:
         within = self._last_of(span_id) if span_id in self._holders else ()
         return tuple(dict.fromkeys([*before, *within]))[:_MAX_LINKS]
 
-    def told(self, span_id: str) -> Sequence[str]:
+    def of_step(self, span_id: str) -> Sequence[str]:
         """List the ids of the steps whose outcome a step's span, or one around it, says it took up."""
-        return self._tree.first_said(span_id, self._told, self._taken_up) or ()
+        return self._tree.find_first(span_id, self._find_named, self._taken_up) or ()
 
     def _before(self, span_id: str) -> Sequence[str]:
-        return self._tree.first_said(span_id, self._before_here, self._earlier) or ()
+        return self._tree.find_first(span_id, self._before_here, self._earlier) or ()
 
     def _before_here(self, span_id: str) -> Sequence[str] | None:
         """List what a span, taken for itself, says it took up, or what had ended at its level; None for nothing."""
-        named = self._told(span_id)
+        named = self._find_named(span_id)
         if named is not None:
             return named
         before = self._level(self._tree.parent_id(span_id)).before(span_id)
@@ -71,7 +71,7 @@ class Predecessors:
         is_call = around is not None and self._is_step(around) and self._readings[around].role == "tool"
         return [around] if around is not None and is_call else None
 
-    def _told(self, span_id: str) -> Sequence[str] | None:
+    def _find_named(self, span_id: str) -> Sequence[str] | None:
         """List the steps whose outcome a span says it took up, looking through spans without a step.
 
         None where it does not say so.
@@ -144,13 +144,13 @@ class _Level:
         if span_id not in self._start_of:
             return []
         ended = bisect_right(self._ends, self._start_of[span_id])
-        return [other_id for other_id in self._unfollowed(ended) if other_id != span_id]
+        return [other_id for other_id in self._find_open_ends(ended) if other_id != span_id]
 
     def last(self) -> list[str]:
         """List what nothing followed."""
-        return self._unfollowed(len(self._ids))
+        return self._find_open_ends(len(self._ids))
 
-    def _unfollowed(self, count: int) -> list[str]:
+    def _find_open_ends(self, count: int) -> list[str]:
         if not count:
             return []
         latest = self._latest_start[count - 1]

@@ -82,11 +82,11 @@ def _chosen(spans: Sequence[Span], read: Mapping[str, tuple[str, Reading]]) -> d
             if span.span_id in read:
                 dialect, reading = read[span.span_id]
                 by_dialect[dialect][span.span_id] = reading
-        chosen |= _told_once(by_dialect, ours=ours)
+        chosen |= _choose_once(by_dialect, ours=ours)
     return chosen
 
 
-def _told_once(by_dialect: Mapping[str, Mapping[str, Reading]], *, ours: bool) -> dict[str, Reading]:
+def _choose_once(by_dialect: Mapping[str, Mapping[str, Reading]], *, ours: bool) -> dict[str, Reading]:
     """Keep the steps of one dialect, and of the others what it leaves out: model calls, the run itself."""
     ranked = sorted(by_dialect.values(), key=_weight, reverse=True)
     chosen: dict[str, Reading] = {}

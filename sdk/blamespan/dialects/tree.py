@@ -44,7 +44,7 @@ class Tree:
             yield at
             at = self._parents[at]
 
-    def first_said(
+    def find_first(
         self, span_id: str, say: Callable[[str], Said | None], answers: dict[str, Said | None]
     ) -> Said | None:
         """Return what *say* answers of a span, or of the nearest span above it that it answers anything of.

@@ -149,7 +149,7 @@ def open_reader(url: str, selection: Selection) -> Reader:
         MissingExtra: if it needs a package that is not installed.
     """
     parts = _parts(url)
-    return _load(parts.scheme).reader(_address(parts), _selected(parts, selection))
+    return _load(parts.scheme).reader(_address(parts), _select(parts, selection))
 
 
 def open_writer(url: str, *, on_failure: Callable[[NotWritten], None] = lambda failure: None) -> Writer:
@@ -205,7 +205,7 @@ def _address(parts: SplitResult) -> Address:
     return Address(f"{scheme}://{parts.netloc}", parts.path, name)
 
 
-def _selected(parts: SplitResult, selection: Selection) -> Selection:
+def _select(parts: SplitResult, selection: Selection) -> Selection:
     options: Mapping[str, str] = dict(parse_qsl(parts.query, keep_blank_values=True))
     if _KEY_OPTIONS & {name.lower() for name in options}:
         raise ConfigError(

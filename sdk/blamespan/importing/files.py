@@ -98,7 +98,7 @@ def open_bytes(path: Path) -> io.BufferedIOBase:
         check_is_file(path)
         with path.open("rb") as raw:
             magic = raw.read(len(_XZ_MAGIC))
-        return _as_utf8(_decompressed(path, magic))
+        return _as_utf8(_open_decompressed(path, magic))
     except MissingExtra as error:
         raise UnreadableInput(f"{path}: {error}") from error
     except OSError as error:
@@ -209,14 +209,14 @@ def _skip_line(file: io.BufferedIOBase, piece: bytes) -> int:
     return skipped
 
 
-def _decompressed(path: Path, magic: bytes) -> io.BufferedIOBase:
+def _open_decompressed(path: Path, magic: bytes) -> io.BufferedIOBase:
     if magic.startswith(_GZIP_MAGIC):
-        return _Gzip(_buffered(_File(path)))
+        return _Gzip(_buffer(_File(path)))
     if magic == _XZ_MAGIC:
-        return _Xz(_buffered(_File(path)))
+        return _Xz(_buffer(_File(path)))
     if magic.startswith(ZSTD_MAGIC):
-        return _buffered(_Zstd(_buffered(_File(path))))
-    return _buffered(_File(path))
+        return _buffer(_Zstd(_buffer(_File(path))))
+    return _buffer(_File(path))
 
 
 def _as_utf8(file: io.BufferedIOBase) -> io.BufferedIOBase:
@@ -226,20 +226,20 @@ def _as_utf8(file: io.BufferedIOBase) -> io.BufferedIOBase:
     except _READ_ERRORS:
         start = b""  # whoever reads it meets the error, and names the file
     file.seek(0)
-    mark, encoding = next((pair for pair in _MARKS if start.startswith(pair[0])), (b"", _unmarked(start)))
+    mark, encoding = next((pair for pair in _MARKS if start.startswith(pair[0])), (b"", _detect_encoding(start)))
     if mark:
         file.read(len(mark))
-    return file if encoding is None or encoding == "utf-8" else _buffered(_Recoded(file, encoding))
+    return file if encoding is None or encoding == "utf-8" else _buffer(_Recoded(file, encoding))
 
 
-def _unmarked(start: bytes) -> str | None:
+def _detect_encoding(start: bytes) -> str | None:
     """Detect UTF-16 without a mark: JSON begins with two characters below 128."""
     if len(start) == 4 and start[0:1] in b"{[" and start[1] == start[3] == 0 and start[2]:
         return "utf-16-le"
     return "utf-16-be" if len(start) == 4 and start[1:2] in b"{[" and start[0] == start[2] == 0 and start[3] else None
 
 
-def _buffered(raw: io.RawIOBase) -> io.BufferedReader:
+def _buffer(raw: io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(raw, 1 << 18)
 
 

@@ -112,7 +112,7 @@ class Injection:
         everywhere: bool = False,
     ) -> None:
         make = _writers()
-        self._faults = [(_checked(fault), make(fault)) for fault in faults]
+        self._faults = [(_check_fault(fault), make(fault)) for fault in faults]
         self._seed = seed
         self._labels_path = Path(labels) if labels is not None else None
         self._labels: FaultLabels | None = None
@@ -181,7 +181,7 @@ class Injection:
             return content
         for number, (fault, interceptor) in enumerate(self._faults):
             if interceptor.mechanism == at.mechanism and self._is_due(number, fault, interceptor, at, content):
-                content = self._changed(number, interceptor, at, content, where)
+                content = self._change(number, interceptor, at, content, where)
         return content
 
     def _is_due(
@@ -202,7 +202,7 @@ class Injection:
             counts[number] += 1  # at once: branches may come here side by side
         return True
 
-    def _changed(
+    def _change(
         self,
         number: int,
         interceptor: Interceptor,
@@ -299,10 +299,10 @@ class _FromFile(Injection):
             raise ConfigError(f"expected at least one [[fault]] table in {str(path)!r}, got {rows!r}. Write one")
         if type(seed) is not int or not isinstance(labels, str | None):
             raise ConfigError(f"expected seed = a whole number and labels = a path in {str(path)!r}, got {plan!r}")
-        return cls([_planned(row, str(path)) for row in rows], seed=seed, labels=labels, everywhere=True)
+        return cls([_read_planned(row, str(path)) for row in rows], seed=seed, labels=labels, everywhere=True)
 
 
-def _planned(row: Mapping[str, Any], path: str) -> PlannedFault:
+def _read_planned(row: Mapping[str, Any], path: str) -> PlannedFault:
     _known_keys(row, tuple(field.name for field in fields(PlannedFault)), path)
     if not isinstance(row.get("kind"), str):
         raise ConfigError(f"expected kind = 'aegis:FM-3.2' or another name in each [[fault]] of {path!r}, got {row!r}")
@@ -316,7 +316,7 @@ def _known_keys(table: Mapping[str, object], names: Sequence[str], path: str) ->
             raise ConfigError(f"{path!r} has the unknown key {key!r}. Nearest known: {near!r}")
 
 
-def _checked(fault: PlannedFault) -> PlannedFault:
+def _check_fault(fault: PlannedFault) -> PlannedFault:
     """Refuse what can never be meant; kinds, mechanisms and operators are the catalogue's to check."""
     if fault.step is not None and (type(fault.step) is not int or fault.step < 0):
         raise ConfigError(f"step must be a whole number from 0, got {fault.step!r}. It counts the run's answers")

@@ -158,7 +158,7 @@ def _switch_on(requested: Mapping[str, object]) -> list[str]:
     global _arguments_in_force, _held_provider
     instrumentors = dict(_instrumentors())
     is_on = any(instrumentor.is_instrumented_by_opentelemetry for instrumentor in instrumentors.values())
-    retained = _kept(requested) if is_on else {}
+    retained = _retain_arguments(requested) if is_on else {}
     arguments = {**retained, **requested}
     if is_on and _are_same(arguments, _arguments_in_force):
         provider = _held_provider or trace.get_tracer_provider()  # of whoever has switched it on
@@ -179,7 +179,7 @@ def _switch_on(requested: Mapping[str, object]) -> list[str]:
         _logger.warning(
             "recording was on when instrument() was called again: %s of the call before holds, since this one does not "
             "name it. Call uninstrument() first to begin anew",
-            ", ".join(f"{name}={_shown(value)}" for name, value in retained.items()),
+            ", ".join(f"{name}={_format_argument(value)}" for name, value in retained.items()),
         )
     settings = {name: value for name, value in arguments.items() if name not in _DESTINATION}
     return [name for name, one in instrumentors.items() if _switched_on(one, provider, settings)]
@@ -204,7 +204,7 @@ def _destination_of(arguments: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if name in _DESTINATION}
 
 
-def _kept(requested: Mapping[str, object]) -> dict[str, object]:
+def _retain_arguments(requested: Mapping[str, object]) -> dict[str, object]:
     """Return those of the arguments that hold which *requested* does not replace."""
     replaced = {*requested, *(_DESTINATION if any(name in requested for name in _DESTINATION) else ())}
     return {name: value for name, value in _arguments_in_force.items() if name not in replaced}
@@ -220,7 +220,7 @@ def _is_same(value: object, other: object) -> bool:
     return value is other or (type(value) in _PLAIN and type(value) is type(other) and value == other)
 
 
-def _shown(value: object) -> str:
+def _format_argument(value: object) -> str:
     return repr(value) if type(value) in _PLAIN else type(value).__name__
 
 
@@ -269,7 +269,7 @@ def _destination(
 ) -> tuple[trace.TracerProvider, Callable[[], None]]:
     """Return where spans are to go, and what makes them go there; nothing is changed yet."""
     global _own
-    make = partial(_embedded, tracer, page, quiet)
+    make = partial(_make_embedded_processor, tracer, page, quiet)
     existing = trace.get_tracer_provider()
     if tracer_provider is not None:
         return tracer_provider, _do_nothing
@@ -318,7 +318,9 @@ def _processors(
     return [make(exporters[0] if len(exporters) == 1 else AllExporters(exporters))]
 
 
-def _embedded(tracer: str | None, page: bool | None, quiet: bool | None, exporter: SpanExporter) -> SpanProcessor:
+def _make_embedded_processor(
+    tracer: str | None, page: bool | None, quiet: bool | None, exporter: SpanExporter
+) -> SpanProcessor:
     name = tracer if tracer is not None else DEFAULT_TRACER
     load_plugin("blamespan.tracers", name)  # a wrong name or a missing package shows now, not in the background
     make = cast(Callable[..., SpanProcessor], load_part("embedded_processor"))

@@ -45,7 +45,7 @@ class LabelsFile:
         try:
             is_new = not self.path.exists()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b", buffering=0) as file, _locked(file.fileno()):
+            with self.path.open("a+b", buffering=0) as file, _lock(file.fileno()):
                 size = file.seek(0, os.SEEK_END)
                 if size:
                     file.seek(0)
@@ -132,7 +132,7 @@ def read_labels(path: Path, refused: list[UnreadableInput] | None = None) -> lis
 
 
 @contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
+def _lock(descriptor: int) -> Iterator[None]:
     """Hold the file for one writer; where the system has no such lock, adding in one go must do."""
     try:
         import fcntl

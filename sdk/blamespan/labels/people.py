@@ -221,7 +221,7 @@ class PersonLabel:
             None if decisive is None else _decisive(decisive),
             _text(record, "comment", ""),
             _text(record, "first_span_id", ""),
-            None if record.get("shown") is None else _said(record["shown"]),
+            None if record.get("shown") is None else _read_shown_verdict(record["shown"]),
         )
 
 
@@ -268,7 +268,7 @@ def _decisive(record: Any) -> DecisiveStep:
     )
 
 
-def _said(record: Any) -> Said:
+def _read_shown_verdict(record: Any) -> Said:
     _require(isinstance(record, Mapping) and isinstance(record.get("tracer"), Mapping), "shown", "a verdict", record)
     tracer, step = record["tracer"], record.get("step")
     _require(step is None or type(step) is int, "shown.step", "the index of a step, or null", step)

@@ -92,7 +92,7 @@ def spans_to_proto(spans: Iterable[Span]) -> list[trace_pb2.ResourceSpans]:
             header = _scope_header(span, origin)
             scopes[scope_key] = resources[resource_key].scope_spans.add()
             scopes[scope_key].CopyFrom(header)
-        scopes[scope_key].spans.append(_patched(span, origin) if origin else _write(span))
+        scopes[scope_key].spans.append(_patch(span, origin) if origin else _write(span))
     return list(resources.values())
 
 
@@ -202,7 +202,7 @@ def _plain(value: AnyValue) -> AttributeValue:
     return plain
 
 
-def _patched(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
+def _patch(span: Span, origin: ProtoOrigin) -> trace_pb2.Span:
     """Copy the span's own message with the attributes that changed since it was read."""
     before = origin.attributes
     if span.attributes is before:

@@ -68,7 +68,7 @@ def span_to_sdk(span: Span) -> ReadableSpan:
         return origin
     attributes = cast(types.Attributes, span.attributes)
     if origin is None:
-        return _written(span, attributes)
+        return _write_attributes(span, attributes)
     return ReadableSpan(
         name=origin.name,
         context=origin.get_span_context(),
@@ -85,7 +85,7 @@ def span_to_sdk(span: Span) -> ReadableSpan:
     )
 
 
-def _written(span: Span, attributes: types.Attributes) -> ReadableSpan:
+def _write_attributes(span: Span, attributes: types.Attributes) -> ReadableSpan:
     return ReadableSpan(
         name=span.name,
         context=_context(span.trace_id, span.span_id),

@@ -82,7 +82,7 @@ def texts_of(value: AttributeValue) -> list[list[str]]:
 
 def _parts_alone(value: AttributeValue) -> Sequence[Part] | None:
     """Read a list of parts without a message around them, as `gen_ai.system_instructions` holds it."""
-    document = _listed(value)
+    document = _as_list(value)
     if document is None:
         return None
     return document if all(isinstance(part, _OBJECT) and "type" in part for part in document) else None
@@ -94,7 +94,7 @@ _OBJECT, _LIST, _TEXT = (dict, Mapping), (list, tuple, Sequence), (str, bytes)
 
 def _objects(value: AttributeValue) -> Sequence[Mapping[str, Any]] | None:
     """Read an attribute as a list of objects that each have a list of objects as `parts`; None where it is none."""
-    document = _listed(value)
+    document = _as_list(value)
     if document is None:
         return None
     for item in document:
@@ -107,7 +107,7 @@ def _objects(value: AttributeValue) -> Sequence[Mapping[str, Any]] | None:
     return cast("Sequence[Mapping[str, Any]]", document)
 
 
-def _listed(value: AttributeValue) -> Sequence[Any] | None:
+def _as_list(value: AttributeValue) -> Sequence[Any] | None:
     document: Any = value
     if isinstance(value, str):
         try:

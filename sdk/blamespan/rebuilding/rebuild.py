@@ -78,9 +78,9 @@ def rebuild_run(run: Run) -> MessageActionTrace:
     spans = in_current_form(run.spans if run.meanings is None else run.meanings)
     root_id = run.root.span_id if run.root else None
     root = next((span for span in spans if span.span_id == root_id), None)
-    drafts = _ordered([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
+    drafts = _order_drafts([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
     own_clock = all(draft.place is not None for draft in drafts)
-    predecessors = _Places(drafts, spans)
+    predecessors = _StepsOfSpans(drafts, spans)
     usage = {} if own_clock else _model_usage(spans)
     steps = tuple(
         _step(draft, index, predecessors.inputs(draft, index, own_clock), usage) for index, draft in enumerate(drafts)
@@ -159,14 +159,14 @@ def _is_pair_result(span: Span, kind: StepKind) -> bool:
     return kind == "tool_result" and span.text(words.STEP_KIND) != "tool_result"
 
 
-def _ordered(drafts: list[_Draft]) -> list[_Draft]:
+def _order_drafts(drafts: list[_Draft]) -> list[_Draft]:
     numbers = [draft.place for draft in drafts]
     if None not in numbers and len(set(numbers)) == len(numbers):
         return sorted(drafts, key=lambda draft: cast(int, draft.place))
     return sorted(drafts, key=lambda draft: draft.time_ns)  # stable: a call stays before its result
 
 
-class _Places:
+class _StepsOfSpans:
     """Finds the steps that a step builds on."""
 
     def __init__(self, drafts: Sequence[_Draft], spans: Iterable[Span]) -> None:
@@ -186,12 +186,12 @@ class _Places:
             return (self._of_span[draft.span.span_id][0],)
         indices: set[int] = set()
         for link in draft.span.links:
-            indices.update(self._linked(link.span_id, link.attributes))
+            indices.update(self._find_linked(link.span_id, link.attributes))
         if not own_clock and draft.kind != "tool_call":
             indices.update(self._results_below[draft.span.span_id])
         return tuple(sorted([input_index for input_index in indices if input_index < index]))
 
-    def _linked(self, span_id: str, attributes: Mapping[str, Any]) -> list[int]:
+    def _find_linked(self, span_id: str, attributes: Mapping[str, Any]) -> list[int]:
         indices = self._of_span.get(span_id, [])
         named = attributes.get(words.LINK_STEP)
         exact = [index for index in indices if self._drafts[index].place == named] if named is not None else None
@@ -269,7 +269,7 @@ def _of_own_span(drafts: Sequence[_Draft], steps: Sequence[Step]) -> list[tuple[
 
 
 def _agents(root: Span | None, steps: Sequence[Step], drafts: Sequence[_Draft]) -> tuple[Agent, ...]:
-    by_name = {agent.name: agent for agent in _announced(root)}
+    by_name = {agent.name: agent for agent in _read_announced_agents(root)}
     for step, draft in zip(steps, drafts, strict=True):
         if step.agent not in by_name:
             id_ = draft.span.text(words.AGENT_ID) or draft.span.text(words.HOSTED_AGENT_ID)
@@ -278,7 +278,7 @@ def _agents(root: Span | None, steps: Sequence[Step], drafts: Sequence[_Draft]) 
     return tuple(by_name.values())
 
 
-def _announced(root: Span | None) -> list[Agent]:
+def _read_announced_agents(root: Span | None) -> list[Agent]:
     """Read the participants that the run's span lists; what is not well-formed there is left out."""
     try:
         listed = parse_json(root.text(words.RUN_AGENTS) or "[]") if root else []

@@ -92,7 +92,7 @@ def _entry(key: str, value: Any, depth: int) -> str:
     if key == _MESSAGE_KEY and isinstance(value, list) and all(_message(item) is not None for item in value):
         return text
     if isinstance(value, Mapping) and "\n" in text:
-        text = f"  {_indented(text)}"
+        text = f"  {_indent(text)}"
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
@@ -124,11 +124,11 @@ def _list(items: Sequence[Any], depth: int) -> str:
     if are_messages:
         return "\n".join(texts)
     return "\n".join(
-        [f"- {_indented(text) if isinstance(item, Mapping) else text}" for item, text in zip(items, texts, strict=True)]
+        [f"- {_indent(text) if isinstance(item, Mapping) else text}" for item, text in zip(items, texts, strict=True)]
     )
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 

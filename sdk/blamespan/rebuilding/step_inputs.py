@@ -51,9 +51,9 @@ class StepTexts:
         if not text or text in agent_texts:
             return False
         agent_texts.add(text)
-        return not self._was_said(text, index)
+        return not self._is_in_earlier_step(text, index)
 
-    def _was_said(self, text: str, index: int) -> bool:
+    def _is_in_earlier_step(self, text: str, index: int) -> bool:
         def is_before(texts: Mapping[str, int], text: str) -> bool:
             return texts.get(text, index + 1) <= index
 
