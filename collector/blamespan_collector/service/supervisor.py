@@ -68,7 +68,7 @@ class Supervisor:
         self._settings = settings
         self._on_message = on_message
         self._work = work
-        self._worker: _WorkerProcess | None = None
+        self._worker: _SupervisedWorker | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()
@@ -156,7 +156,7 @@ class Supervisor:
         delay_s = _FIRST_DELAY_S
         while not self._stop.is_set() and self.failed is None:
             self._began_s = time.monotonic()
-            self._worker = _WorkerProcess(self._settings, self._hear, self._work)
+            self._worker = _SupervisedWorker(self._settings, self._hear, self._work)
             await self._watch(self._worker)
             self.last = {}
             if self._stop.is_set() or self.failed is not None:
@@ -170,7 +170,7 @@ class Supervisor:
             _logger.error("the worker ended with code %s; another starts in %g s", self._worker.exit_code, delay_s)
             await asyncio.sleep(delay_s)
 
-    def _note_death(self, worker: _WorkerProcess, lived_s: float) -> None:
+    def _note_death(self, worker: _SupervisedWorker, lived_s: float) -> None:
         if worker.exit_code == NO_ROOM:
             return  # it is told by itself, and ends when there is room
         if lived_s > _STEADY_S:
@@ -193,7 +193,7 @@ class Supervisor:
                 break
         self.waits_for_room = False
 
-    async def _watch(self, worker: _WorkerProcess) -> None:
+    async def _watch(self, worker: _SupervisedWorker) -> None:
         while not await worker.wait_for_end(_SILENCE_S / 10):
             if time.monotonic() - worker.heard_s > _SILENCE_S:
                 _logger.error("the worker said nothing for %g s and is ended", _SILENCE_S)
@@ -208,7 +208,7 @@ class Supervisor:
         self._on_message(message)
 
 
-class _WorkerProcess:
+class _SupervisedWorker:
     """One process, and the two threads that talk with it: neither a full nor an empty pipe may stop the loop."""
 
     def __init__(
