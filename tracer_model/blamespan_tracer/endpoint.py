@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint: where it is, what it was asked and did not answer, and when to ask again."""
+"""An OpenAI-compatible endpoint: its address, one request to it, and why there is no answer."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import json
 import os
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Self
 
-import httpx
-
 from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
+from blamespan.http_client import HttpClient, HttpError, HttpLimits, ResponseTimeout, ResponseTooLarge, RetryPolicy
 
-__all__ = ["ATTEMPTS", "JUDGE", "MANIPULATOR", "SUITE", "Endpoint", "Refused"]
+__all__ = ["ATTEMPTS", "JUDGE", "MANIPULATOR", "SUITE", "Endpoint", "EndpointError"]
 
 MANIPULATOR = "BLAMESPAN_MANIPULATOR"
 """Names the variables of the endpoint that writes faults: `_URL` (`http://localhost:8000/v1`, up to and without
@@ -32,11 +29,14 @@ JUDGE = "BLAMESPAN_JUDGE"
 
 ATTEMPTS = 3
 """How often an endpoint is asked for one answer."""
-_MOST_WAIT_S = 20.0
+_LONGEST_ASKED_S = 20.0
 """However long a `Retry-After` asks for."""
-_MOST_ANSWER_BYTES = 1_000_000
-_MOST_REFUSAL_BYTES = 4_000
-_MOST_TOLD_CHARS = 160
+_MAX_ANSWER_BYTES = 1_000_000
+_MAX_ERROR_BYTES = 4_000
+_MAX_MESSAGE_CHARS = 160
+_OK = 200
+_TRANSIENT_STATUSES = (408, 409, 425, 429)
+"""Beside those of 500 and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,158 +59,132 @@ class Endpoint:
         return f"Endpoint({self.url!r}, {self.model!r})"
 
     @classmethod
-    def from_environment(cls, named: str) -> Self:
-        """Read the variables that begin with *named*.
+    def from_environment(cls, prefix: str) -> Self:
+        """Read the variables that begin with *prefix*.
 
         Raises:
             ConfigError: if one is missing or wrong.
         """
-        url, model = os.environ.get(f"{named}_URL", "").strip(), os.environ.get(f"{named}_MODEL", "").strip()
+        url, model = os.environ.get(f"{prefix}_URL", "").strip(), os.environ.get(f"{prefix}_MODEL", "").strip()
         if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
             raise ConfigError(
-                f"{named}_URL must be an http(s) URL, got {url!r}. Set it like {named}_URL=http://localhost:8000/v1"
+                f"{prefix}_URL must be an http(s) URL, got {url!r}. Set it like {prefix}_URL=http://localhost:8000/v1"
             )
         if not model:
-            raise ConfigError(f"{named}_MODEL must name a model, got nothing. Set it to one the endpoint serves")
-        said = os.environ.get(f"{named}_TIMEOUT_S", "60")
+            raise ConfigError(f"{prefix}_MODEL must name a model, got nothing. Set it to one the endpoint serves")
+        timeout = os.environ.get(f"{prefix}_TIMEOUT_S", "60")
         try:
-            timeout_s = float(said)
+            timeout_s = float(timeout)
         except ValueError:
             timeout_s = 0.0
         if not 0 < timeout_s < float("inf"):
-            raise ConfigError(f"{named}_TIMEOUT_S must be seconds above 0, got {said!r}. Leave it out for 60")
-        key = os.environ.get(f"{named}_KEY", "").strip()
+            raise ConfigError(f"{prefix}_TIMEOUT_S must be seconds above 0, got {timeout!r}. Leave it out for 60")
+        key = os.environ.get(f"{prefix}_KEY", "").strip()
         if not re.fullmatch(r"[!-~]*", key):  # it goes into a header; never shown
-            raise ConfigError(f"{named}_KEY must be ASCII without blanks, got something else. Copy it again")
+            raise ConfigError(f"{prefix}_KEY must be ASCII without blanks, got something else. Copy it again")
         return cls(url.rstrip("/"), model, key, timeout_s)
 
-    def ask(self, asked: Mapping[str, object]) -> bytes:
-        """Ask once, and wait; gives the body of the answer.
+    def ask(self, request: Mapping[str, object]) -> bytes:
+        """Send a request once, wait, and return the body of the answer.
 
         Raises:
-            Refused: if there is none before the timeout, however slowly headers and body drip.
+            EndpointError: if there is no answer before the timeout, however slowly headers and body drip.
         """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.ask_async(asked))
+            return asyncio.run(self.ask_async(request))
         with ThreadPoolExecutor(1) as thread:  # this one has a loop, which waits as its owner wants
-            return thread.submit(asyncio.run, self.ask_async(asked)).result()
+            return thread.submit(asyncio.run, self.ask_async(request)).result()
 
-    async def ask_async(self, asked: Mapping[str, object]) -> bytes:
-        """Ask as `ask` does, without keeping the event loop."""
-        found, sent = bytearray(), _Sent()
+    async def ask_async(self, request: Mapping[str, object]) -> bytes:
+        """Send a request as `ask` does, without keeping the event loop."""
+        limits = HttpLimits(
+            total_s=self.timeout_s,
+            silence_s=self.timeout_s,
+            connect_s=self.timeout_s,
+            max_bytes=_MAX_ANSWER_BYTES,
+            max_error_bytes=_MAX_ERROR_BYTES,
+        )
+        client = HttpClient(
+            headers={"Content-Type": "application/json"},
+            secrets={"Authorization": f"Bearer {self.key}"} if self.key else None,
+            limits=limits,
+            make_ssl_context=_make_ssl_context,
+        )
+        content = json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         try:
-            async with (
-                asyncio.timeout(self.timeout_s),
-                httpx.AsyncClient(timeout=self.timeout_s, headers=self._headers(), verify=_tls()) as client,
-                client.stream("POST", self._target, json=asked, extensions={"trace": sent.note}) as response,
-            ):
-                if response.status_code != httpx.codes.OK:
-                    raise _refused(response, await _beginning(response))
-                async for part in response.aiter_bytes():
-                    found += part
-                    if len(found) > _MOST_ANSWER_BYTES:
-                        raise Refused("answer too long", was_sent=True)
-        except (httpx.TimeoutException, TimeoutError) as error:
-            raise Refused("timeout", was_sent=sent.is_all) from error
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            raise Refused(type(error).__name__, was_sent=sent.is_all) from error
-        return bytes(found)
-
-    @property
-    def _target(self) -> str:
-        return f"{self.url}/chat/completions"
-
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+            response = await client.request("POST", f"{self.url}/chat/completions", content=content)
+        except ResponseTimeout as error:
+            raise EndpointError("timeout", was_sent=error.was_sent) from error
+        except ResponseTooLarge as error:
+            raise EndpointError("answer too long", was_sent=True) from error
+        except HttpError as error:
+            raise EndpointError(type(error.__cause__ or error).__name__, was_sent=error.was_sent) from error
+        except ConfigError as error:
+            raise EndpointError("InvalidURL") from error
+        finally:
+            await client.aclose()
+        if response.status != _OK:
+            raise EndpointError(
+                f"HTTP {response.status}",
+                retry_after_s=response.retry_after_s(),
+                is_transient=response.status in _TRANSIENT_STATUSES or response.status >= 500,
+                status=response.status,
+                body=response.text,
+            )
+        return response.content
 
 
-class Refused(Exception):
-    """An attempt came to nothing.
+class EndpointError(Exception):
+    """An attempt had no answer that can be used.
 
     Attributes:
         reason: In a word or two.
-        is_passing: Whether asking again can help.
+        is_transient: Whether another attempt can succeed.
         status: The HTTP status, 0 where there was none.
-        said: What the server says of it, its beginning; empty where there was no answer. Untrusted.
-        was_sent: Whether the server had the whole question and did not turn it down: it may have been paid for.
+        body: The beginning of what the server answered; empty where there was no answer. Untrusted.
+        was_sent: Whether the server had the whole request and did not refuse it: it may have been paid for.
     """
 
     def __init__(
         self,
         reason: str,
         *,
-        wait_s: float = 0.0,
-        is_passing: bool = True,
+        retry_after_s: float | None = None,
+        is_transient: bool = True,
         status: int = 0,
-        said: str = "",
+        body: str = "",
         was_sent: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.is_passing = is_passing
+        self.is_transient = is_transient
         self.status = status
-        self.said = said
+        self.body = body
         self.was_sent = was_sent
-        self._wait_s = wait_s
+        self._retry_after_s = retry_after_s
 
-    def pause_s(self, attempt: int, first_s: float) -> float:
-        """Give the seconds to wait after attempt number *attempt*, from 0: twice as many each time, or as asked for."""
-        return max(first_s * float(1 << attempt), min(self._wait_s, _MOST_WAIT_S))
+    def wait_s(self, attempt: int, first_wait_s: float) -> float:
+        """Return the seconds to wait after attempt *attempt*, from 0: twice as many each time, or `Retry-After`."""
+        policy = RetryPolicy(first_wait_s=first_wait_s, longest_asked_s=_LONGEST_ASKED_S)
+        return policy.wait_s(attempt + 1, self._retry_after_s)
 
     @property
     def message(self) -> str:
-        """Give the server's message of the protocol, short and on one line; empty where there is none. Untrusted."""
+        """Return the server's message of the protocol, short and on one line; empty without one. Untrusted."""
         try:
-            found = json.loads(self.said)["error"]
-            told = found["message"] if isinstance(found, dict) else found
+            error = json.loads(self.body)["error"]
+            message = error["message"] if isinstance(error, dict) else error
         except (ValueError, LookupError, TypeError, RecursionError):
             return ""
-        plain = printable(told) if isinstance(told, str) else ""
-        return plain if len(plain) <= _MOST_TOLD_CHARS else f"{plain[:_MOST_TOLD_CHARS]}..."
-
-
-class _Sent:
-    """Notes whether a whole question went out."""
-
-    def __init__(self) -> None:
-        self.is_all = False
-
-    async def note(self, event: str, _: object) -> None:
-        """Hear of what the connection does."""
-        self.is_all = self.is_all or event.endswith("send_request_body.complete")
+        text = printable(message) if isinstance(message, str) else ""
+        return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}..."
 
 
 @cache
-def _tls() -> ssl.SSLContext:
-    """Read the machine's certificates once, not for every question."""
+def _make_ssl_context() -> ssl.SSLContext:
+    """Read the machine's certificates once, not for every request."""
+    import httpx
+
     return httpx.create_ssl_context()
-
-
-def _refused(response: httpx.Response, said: str) -> Refused:
-    status = response.status_code
-    asked_for = response.headers.get("retry-after", "")
-    is_passing = status in (408, 409, 425, 429) or status >= 500
-    wait_s = _seconds(asked_for)
-    return Refused(f"HTTP {status}", wait_s=wait_s, is_passing=is_passing, status=status, said=said)
-
-
-def _seconds(asked_for: str) -> float:
-    """Read a `Retry-After`: seconds, or a date; 0 where it is neither."""
-    if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", asked_for):
-        return float(asked_for)
-    try:
-        return max(parsedate_to_datetime(asked_for).timestamp() - time.time(), 0.0)
-    except (ValueError, OverflowError, OSError):
-        return 0.0
-
-
-async def _beginning(response: httpx.Response) -> str:
-    """Read the beginning of what a server says beside a status that is no answer."""
-    found = bytearray()
-    async for part in response.aiter_bytes():
-        found += part
-        if len(found) >= _MOST_REFUSAL_BYTES:
-            break
-    return found[:_MOST_REFUSAL_BYTES].decode("utf-8", "replace")

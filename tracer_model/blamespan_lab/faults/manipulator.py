@@ -21,7 +21,7 @@ from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan_lab.faults.catalogue import FaultKind
-from blamespan_tracer.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, Refused
+from blamespan_tracer.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, EndpointError
 
 __all__ = ["Manipulator", "ModelInterceptor"]
 
@@ -73,16 +73,16 @@ class Manipulator:
         for attempt in range(ATTEMPTS):
             try:
                 rewrite = _read_rewrite(self._endpoint.ask(request), text)
-                refused = Refused("nonsense")
-            except Refused as error:
+                refused = EndpointError("nonsense")
+            except EndpointError as error:
                 rewrite, refused = None, error
             if rewrite is not None:
                 return rewrite
             self._count(refused.reason)
-            if not refused.is_passing:
+            if not refused.is_transient:
                 return None
             if attempt + 1 < ATTEMPTS:
-                time.sleep(refused.pause_s(attempt, self._pause_s))
+                time.sleep(refused.wait_s(attempt, self._pause_s))
         return None
 
     def _count(self, reason: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from blamespan_tracer.endpoint import Endpoint, Refused
+from blamespan_tracer.endpoint import Endpoint, EndpointError
 from blamespan_tracer.llm_judge.features import Features
 from blamespan_tracer.llm_judge.kept_answers import KeptAnswers, question_key
 from blamespan_tracer.llm_judge.prompts import AGAIN, Form, instructions
@@ -147,21 +147,21 @@ class Asker:
         raise Unanswered(f"the judge's answer does not count: {trouble}") from trouble
 
     def _answer(self, question: Question, told: str, deadline: Deadline) -> Answer:
-        refused = Refused("nothing")
+        refused = EndpointError("nothing")
         for attempt in range(_ATTEMPTS):
             self._silence.check()
             try:
                 found = self._asked_once(question, told, deadline)
-            except Refused as error:
+            except EndpointError as error:
                 refused = error
                 self.purse.count("refused")
-                if not error.is_passing:
+                if not error.is_transient:
                     break
             else:
                 self._silence.over()
                 return found
             if attempt + 1 < _ATTEMPTS:
-                pause_s = refused.pause_s(attempt, self._pause_s)
+                pause_s = refused.wait_s(attempt, self._pause_s)
                 if pause_s >= deadline.left_s():
                     break
                 time.sleep(pause_s)
@@ -178,7 +178,7 @@ class Asker:
             timeout_s = min(self._endpoint.timeout_s, deadline.left_s())
             try:
                 body = self._paid(asked, estimated_tokens(told + question.document), timeout_s)
-            except Refused as error:
+            except EndpointError as error:
                 if not self._features.can_do_without(optional, error):
                     raise
                 continue
@@ -189,7 +189,7 @@ class Asker:
         with self.purse.reserved(input_tokens, self._settings.answer_tokens) as held:
             try:
                 body = replace(self._endpoint, timeout_s=timeout_s).ask(asked)
-            except Refused as error:
+            except EndpointError as error:
                 held.is_lost = error.was_sent
                 raise
             held.is_answered = True
@@ -199,7 +199,7 @@ class Asker:
                 held.output_tokens = min(held.output_tokens, len(body) // 3 + 1)
             return body
 
-    def _told(self, refused: Refused) -> str:
+    def _told(self, refused: EndpointError) -> str:
         """Say what came of a question, what the server says of that, and what to do."""
         said = "" if refused.status in _KEY_STATUSES else refused.message
         if len(self._endpoint.key) >= _LEAST_KEY_CHARS:

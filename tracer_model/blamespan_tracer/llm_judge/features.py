@@ -6,7 +6,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from blamespan_tracer.endpoint import Refused
+from blamespan_tracer.endpoint import EndpointError
 from blamespan_tracer.llm_judge.prompts import Form
 
 __all__ = ["Features", "Wanted"]
@@ -87,13 +87,13 @@ class Features:
         for name in lost:
             _log.warning("the judge is asked without %s from now on, as its server refused it: %s", name, _LOST[name])
 
-    def can_do_without(self, wanted: Wanted, refused: Refused) -> bool:
+    def can_do_without(self, wanted: Wanted, refused: EndpointError) -> bool:
         """Tell whether to ask again with less: without what the server names in its refusal, or is needed least."""
         if refused.status in _OTHER:
             return False
         with self._lock:
             open_ones = [name for name in wanted.names if name not in self._taken]
-            named = [name for name in open_ones if any(word in refused.said for word in _WORDS[name])]
+            named = [name for name in open_ones if any(word in refused.body for word in _WORDS[name])]
             if not named and not (open_ones and refused.status in _REFUSALS):
                 if not wanted.names:
                     self._dropped &= self._said

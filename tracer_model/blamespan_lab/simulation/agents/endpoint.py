@@ -76,23 +76,23 @@ class EndpointPolicy:
         Raises:
             NoAnswer: if no attempt gave one.
         """
-        from blamespan_tracer.endpoint import ATTEMPTS, Refused
+        from blamespan_tracer.endpoint import ATTEMPTS, EndpointError
 
         request = self._request(messages, tools)
         self._asked += 1
         for attempt in range(ATTEMPTS):
             try:
                 reply = _read_reply(await self.endpoint.ask_async(request))
-                refused = Refused("nonsense")
-            except Refused as error:
+                refused = EndpointError("nonsense")
+            except EndpointError as error:
                 reply, refused = None, error
             if reply is not None:
                 return reply
             self.failures[refused.reason] += 1
-            if not refused.is_passing:
+            if not refused.is_transient:
                 break
             if attempt + 1 < ATTEMPTS:
-                await asyncio.sleep(refused.pause_s(attempt, self.pause_s))
+                await asyncio.sleep(refused.wait_s(attempt, self.pause_s))
         reasons = ", ".join(f"{reason} {count} times" for reason, count in sorted(self.failures.items()))
         raise NoAnswer(f"the endpoint {self.endpoint!r} gave {self.profile.member.name!r} no answer: {reasons}")
 
