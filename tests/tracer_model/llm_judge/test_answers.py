@@ -9,9 +9,8 @@ import pytest
 
 from blamespan.taxonomy import mode
 from blamespan_tracer.llm_judge.answers import chance, fields, modes, suspects, truth
+from blamespan_tracer.llm_judge.completions import Completion, TokenUsage, Unreadable, read_completion, read_usage
 from blamespan_tracer.llm_judge.prompts import offered_modes
-from blamespan_tracer.llm_judge.protocol import Answer, Unreadable, answer_of, usage_of
-from blamespan_tracer.llm_judge.spending import Usage
 from blamespan_tracer.rendering import Case
 from tests.tracer_model.llm_judge.serving import SUM, run, verdict
 
@@ -161,14 +160,14 @@ def test_thoughts_and_a_fence_are_taken_off(text: str) -> None:
 def test_body_that_is_no_answer_says_why(body: bytes, reason: str) -> None:
     """Whatever a server sends, it is an answer or a reason."""
     with pytest.raises(Unreadable, match=reason):
-        answer_of(body)
+        read_completion(body)
 
 
 @pytest.mark.parametrize("said", [None, {}, {"prompt_tokens": "5"}, {"prompt_tokens": -1, "completion_tokens": 2}, []])
 def test_usage_is_the_servers_or_none(said: object) -> None:
     """Figures that cannot be right are as good as none."""
-    assert usage_of(json.dumps({"choices": [], "usage": said}).encode()) is None
-    assert usage_of(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 2}}') == Usage(7, 2)
+    assert read_usage(json.dumps({"choices": [], "usage": said}).encode()) is None
+    assert read_usage(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 2}}') == TokenUsage(7, 2)
 
 
 def test_content_in_parts_is_their_text() -> None:
@@ -177,7 +176,7 @@ def test_content_in_parts_is_their_text() -> None:
     parts = [{"type": "thinking", "thinking": "So 2."}, *texts]
     body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}).encode()
 
-    assert answer_of(body) == Answer('{"a": 1}')
+    assert read_completion(body) == Completion('{"a": 1}')
 
 
 def test_stream_is_read_as_one_answer() -> None:
@@ -186,4 +185,4 @@ def test_stream_is_read_as_one_answer() -> None:
     events.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     lines = "".join(f"event: x\ndata: {json.dumps(each, ensure_ascii=False)}\n\n" for each in events)
 
-    assert answer_of(f": hello\n{lines}data: [DONE]\n".encode()) == Answer("a\u2028b")
+    assert read_completion(f": hello\n{lines}data: [DONE]\n".encode()) == Completion("a\u2028b")

@@ -22,8 +22,8 @@ from blamespan.otlp import request_from_json
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.endpoint import Endpoint
+from blamespan_tracer.llm_judge.budget import ACCOUNT, BudgetSpent, TokenBudget, shared_account
 from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.llm_judge.spending import ACCOUNT, BudgetSpent, Purse, shared_account
 from blamespan_tracer.llm_judge.tracer import JudgeTracer
 from tests.tracer_model.llm_judge.serving import SUM, judge, runs, served, verdict
 
@@ -106,14 +106,14 @@ def test_tracers_of_one_process_begin_new_accounts(monkeypatch: pytest.MonkeyPat
 
 def test_account_outlives_its_process(tmp_path: Path) -> None:
     """What was held back by a process that is gone stays held back: it may have been paid for."""
-    before = Purse(100, account=tmp_path / "account")
-    gone = before.reserved(30, 20)
+    before = TokenBudget(100, account=tmp_path / "account")
+    gone = before.reserve(30, 20)
     gone.__enter__()
-    after = Purse(100, account=tmp_path / "account")
+    after = TokenBudget(100, account=tmp_path / "account")
 
     with pytest.raises(BudgetSpent, match="the budget of 100 tokens is spent"):
-        after.reserved(40, 20).__enter__()
-    with after.reserved(30, 20) as held:
+        after.reserve(40, 20).__enter__()
+    with after.reserve(30, 20) as held:
         held.output_tokens, held.is_answered = 5, True  # estimated anew, as the server does not say
     assert (after.counts["output"], after.counts["held_output"]) == (5, 20)
 

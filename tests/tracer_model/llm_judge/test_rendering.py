@@ -12,8 +12,8 @@ import pytest
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.measuring.who_and_when import SUBSETS, read_subset
 from blamespan_tracer.llm_judge import prompts
+from blamespan_tracer.llm_judge.budget import BudgetSpent, TokenBudget
 from blamespan_tracer.llm_judge.settings import METHODS
-from blamespan_tracer.llm_judge.spending import BudgetSpent, Purse
 from blamespan_tracer.rendering import Case, as_data, estimated_tokens
 from tests.tracer_model.llm_judge.serving import WRONG, judge, run, served, verdict
 
@@ -257,10 +257,10 @@ def test_estimate_of_tokens_is_from_above() -> None:
 
 def test_purse_holds_back_what_is_under_way() -> None:
     """Two questions that would fit one by one do not both fit at once; what came to nothing is free again."""
-    purse = Purse(budget_tokens=100)
-    with purse.reserved(40, 20), pytest.raises(BudgetSpent, match="the budget of 100 tokens is spent"):
-        purse.reserved(40, 20).__enter__()
-    with purse.reserved(60, 40) as held:
+    purse = TokenBudget(budget_tokens=100)
+    with purse.reserve(40, 20), pytest.raises(BudgetSpent, match="the budget of 100 tokens is spent"):
+        purse.reserve(40, 20).__enter__()
+    with purse.reserve(60, 40) as held:
         held.is_answered = True
 
     assert (purse.counts["input"], purse.counts["output"], purse.counts["estimated"]) == (60, 40, 100)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from blamespan_tracer.llm_judge.budget import TokenBudget
+from blamespan_tracer.llm_judge.completions import TokenUsage
 from blamespan_tracer.llm_judge.settings import METHODS
-from blamespan_tracer.llm_judge.spending import Purse, Usage
 from tests.tracer_model.llm_judge.serving import SUM, WRONG, Fixed, judge, runs, served, verdict
 
 GOOD = {"say": verdict()}
@@ -47,13 +48,13 @@ def test_question_that_never_got_there_is_free() -> None:
 
 def test_what_questions_cost_is_foreseen_by_what_they_did_cost() -> None:
     """Estimates are from above; answers whose cost the server tells put them right."""
-    purse = Purse()
-    before = purse.expected(1_000, 2)
-    for used in (Usage(50, 10), Usage(150, 50)):
-        with purse.reserved(400, 4_000) as held:
+    purse = TokenBudget()
+    before = purse.predict_usage(1_000, 2)
+    for used in (TokenUsage(50, 10), TokenUsage(150, 50)):
+        with purse.reserve(400, 4_000) as held:
             held.is_answered, held.used = True, used
 
-    assert (before, purse.expected(1_000, 2)) == (Usage(1_000, 400), Usage(250, 60))
+    assert (before, purse.predict_usage(1_000, 2)) == (TokenUsage(1_000, 400), TokenUsage(250, 60))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -119,7 +119,7 @@ def _runs(path: Path, format_name: str | None, which: str | None) -> Iterator[Re
 def _improve(plain: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
     if advice is None:
         return plain
-    from blamespan_tracer.llm_judge.spending import Unanswered
+    from blamespan_tracer.llm_judge.budget import Unanswered
 
     try:
         return advice.improve(run.trace, plain)

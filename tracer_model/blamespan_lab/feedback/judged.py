@@ -8,9 +8,9 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.feedback.writing import Feedback
 from blamespan_tracer.llm_judge.answers import fields
-from blamespan_tracer.llm_judge.asking import Asker, Deadline, Question
+from blamespan_tracer.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
+from blamespan_tracer.llm_judge.completions import Completion, Unreadable
 from blamespan_tracer.llm_judge.prompts import Form
-from blamespan_tracer.llm_judge.protocol import Answer, Unreadable
 from blamespan_tracer.llm_judge.settings import JudgeSettings
 from blamespan_tracer.rendering import Case
 
@@ -38,7 +38,7 @@ class JudgedAdvice:
 
     def __init__(self, settings: JudgeSettings, *, pause_s: float = 0.5) -> None:
         self._settings = settings
-        self._asker = Asker(settings, pause_s=pause_s)
+        self._client = JudgeClient(settings, pause_s=pause_s)
 
     def improve(self, trace: MessageActionTrace, feedback: Feedback) -> Feedback:
         """Return *feedback* with advice of the judge; where nobody is blamed, as it is.
@@ -51,11 +51,11 @@ class JudgedAdvice:
         case = Case.of(trace, self._settings.context_tokens)
         finding = {"error": str(feedback.mode)} if feedback.mode is not None else {}
         document = case.document(case.decisions, {feedback.step}, examined=feedback.step, **finding)
-        advice = self._asker.ask(Question(ADVICE, document), _advice, Deadline.after(self._settings.deadline_s))
+        advice = self._client.ask(JudgeQuestion(ADVICE, document), _advice, Deadline.after(self._settings.deadline_s))
         return replace(feedback, advice=advice, by="judge")
 
 
-def _advice(answer: Answer) -> str:
+def _advice(answer: Completion) -> str:
     text = fields(answer.text).get("advice")
     plain = printable(text) if isinstance(text, str) else ""
     if not plain or len(plain) > _MOST_CHARS:

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
-from blamespan_tracer.llm_judge.protocol import Unreadable
+from blamespan_tracer.llm_judge.completions import Unreadable
 from blamespan_tracer.modes import MAS_FIRE
 from blamespan_tracer.rendering import Case, shown_name
 
 __all__ = [
-    "Finding",
+    "Diagnosis",
     "Suspect",
     "chance",
     "fields",
@@ -64,8 +64,8 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What the judge found in a run.
+class Diagnosis:
+    """What the judge concludes about a run.
 
     Attributes:
         chance_failed: How likely it failed by an agent's fault, 0..1.
@@ -82,139 +82,140 @@ def fields(text: str) -> dict[str, Any]:
     Raises:
         Unreadable: if there is anything else, or a name stands in it twice.
     """
-    found = _one_object(text)
-    if found is None and _THOUGHT_ENDS in text:
-        found = _one_object(text.rpartition(_THOUGHT_ENDS)[2])
-    if found is None:
+    record = _parse_object(text)
+    if record is None and _THOUGHT_ENDS in text:
+        record = _parse_object(text.rpartition(_THOUGHT_ENDS)[2])
+    if record is None:
         raise Unreadable("it is not one JSON object")
-    return found
+    return record
 
 
-def _one_object(text: str) -> dict[str, Any] | None:
-    said = text.strip()
-    fenced = _FENCE.match(said)
+def _parse_object(text: str) -> dict[str, Any] | None:
+    content = text.strip()
+    fenced = _FENCE.match(content)
     try:
-        found = json.loads(fenced[1] if fenced else said, object_pairs_hook=_once, parse_constant=_no_number)
+        record = json.loads(
+            fenced[1] if fenced else content, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
+        )
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
-def truth(found: Mapping[str, Any], name: str) -> bool:
+def truth(record: Mapping[str, Any], name: str) -> bool:
     """Read true or false.
 
     Raises:
         Unreadable: if it is neither.
     """
-    said = found.get(name)
-    if isinstance(said, bool):
-        return said
-    if isinstance(said, str) and said.strip().casefold() in _TRUTHS:
-        return _TRUTHS[said.strip().casefold()]
-    raise Unreadable(f"{name!r} must be true or false, got {_told(said)}")
+    value = record.get(name)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().casefold() in _TRUTHS:
+        return _TRUTHS[value.strip().casefold()]
+    raise Unreadable(f"{name!r} must be true or false, got {_shorten(value)}")
 
 
-def chance(found: Mapping[str, Any], name: str = "confidence") -> float:
+def chance(record: Mapping[str, Any], name: str = "confidence") -> float:
     """Read a number from 0 to 1; a percentage only where it says so.
 
     Raises:
         Unreadable: if it is none.
     """
-    said = found.get(name)
-    value = -1.0
-    if isinstance(said, str) and (match := _CHANCE.fullmatch(said)):
-        value = float(match[1].replace(",", ".")) / (100 if match[2] else 1)
-    elif isinstance(said, int | float) and not isinstance(said, bool):
-        value = float(said) if abs(said) < 2 else -1.0
-    if not 0 <= value <= 1:
-        raise Unreadable(f"{name!r} must be a number from 0 to 1, got {_told(said)}")
-    return abs(value)
+    value = record.get(name)
+    probability = -1.0
+    if isinstance(value, str) and (match := _CHANCE.fullmatch(value)):
+        probability = float(match[1].replace(",", ".")) / (100 if match[2] else 1)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        probability = float(value) if abs(value) < 2 else -1.0
+    if not 0 <= probability <= 1:
+        raise Unreadable(f"{name!r} must be a number from 0 to 1, got {_shorten(value)}")
+    return abs(probability)
 
 
-def step(found: Mapping[str, Any], case: Case, shown: Collection[int] | None = None) -> int:
+def step(record: Mapping[str, Any], case: Case, shown: Collection[int] | None = None) -> int:
     """Read which step is meant, by its number; an agent that is named beside it must be its own.
 
     Raises:
         Unreadable: if it is none of those *shown* (all of them by default), nobody's fault, or another agent's.
     """
-    said = found.get("step")
-    number = _integer(said)
+    value = record.get("step")
+    number = _parse_integer(value)
     if number is None:
-        raise Unreadable(f"'step' must be the number of one step, got {_told(said)}")
-    named = case.by_step.get(number)
-    if named is None or (shown is not None and number not in shown):
+        raise Unreadable(f"'step' must be the number of one step, got {_shorten(value)}")
+    decision = case.by_step.get(number)
+    if decision is None or (shown is not None and number not in shown):
         raise Unreadable(f"it names step {number}, which it was not shown")
-    if not named.can_be_blamed:
+    if not decision.can_be_blamed:
         raise Unreadable(f"it names step {number}, which is no agent's decision")
-    agent = found.get("agent")
-    if agent is not None and _agent(agent, case) != named.agent:
-        raise Unreadable(f"it names {_told(agent)} for step {number}, which is another agent's")
+    agent = record.get("agent")
+    if agent is not None and _find_agent(agent, case) != decision.agent:
+        raise Unreadable(f"it names {_shorten(agent)} for step {number}, which is another agent's")
     return number
 
 
-def step_among(found: Mapping[str, Any], steps: Collection[int]) -> int:
-    """Read which of the *steps* of one decision is meant; where there is but one, nothing need be said.
+def step_among(record: Mapping[str, Any], steps: Collection[int]) -> int:
+    """Read which of the *steps* of one decision is meant; where there is but one, nothing need be value.
 
     Raises:
         Unreadable: if it is none of them.
     """
-    said = found.get("step")
-    if said is None and len(steps) == 1:
+    value = record.get("step")
+    if value is None and len(steps) == 1:
         return next(iter(steps))
-    number = _integer(said)
+    number = _parse_integer(value)
     if number is None or number not in steps:
-        raise Unreadable(f"'step' must be the number of a step of the decision examined, got {_told(said)}")
+        raise Unreadable(f"'step' must be the number of a step of the decision examined, got {_shorten(value)}")
     return number
 
 
 def suspects(
-    found: Mapping[str, Any], case: Case, offered: Sequence[str], shown: Collection[int] | None = None
+    record: Mapping[str, Any], case: Case, offered: Sequence[str], shown: Collection[int] | None = None
 ) -> tuple[Suspect, ...]:
     """Read the list of suspects, of those *shown*; one that is named again counts once.
 
     Raises:
         Unreadable: if one of them cannot be read.
     """
-    read: dict[int, Suspect] = {}
-    for each in records(found, "suspects")[:_MOST_SUSPECTS]:
-        named = step(each, case, shown)
-        weight = chance(each)
+    by_step: dict[int, Suspect] = {}
+    for entry in records(record, "suspects")[:_MOST_SUSPECTS]:
+        number = step(entry, case, shown)
+        weight = chance(entry)
         if weight > 0:
-            read.setdefault(named, Suspect(named, weight, modes(each, offered), quote(each)))
-    return tuple(sorted(read.values(), key=lambda one: -one.weight))
+            by_step.setdefault(number, Suspect(number, weight, modes(entry, offered), quote(entry)))
+    return tuple(sorted(by_step.values(), key=lambda suspect: -suspect.weight))
 
 
-def records(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def records(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Read a list of JSON objects.
 
     Raises:
         Unreadable: if it is none.
     """
-    said = found.get(name)
-    if not isinstance(said, list) or not all(isinstance(each, dict) for each in said):
-        raise Unreadable(f"{name!r} must be a list of JSON objects, got {_told(said)}")
-    return said
+    value = record.get(name)
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise Unreadable(f"{name!r} must be a list of JSON objects, got {_shorten(value)}")
+    return value
 
 
-def modes(found: Mapping[str, Any], offered: Sequence[str]) -> tuple[ErrorMode, ...]:
+def modes(record: Mapping[str, Any], offered: Sequence[str]) -> tuple[ErrorMode, ...]:
     """Read the modes that are of the list, each once; others are left out."""
-    said = found.get("modes")
-    listed = said if isinstance(said, list) else [said]
-    read = [one_mode(each, offered) for each in listed[:_MOST_MODES]]
-    return tuple(dict.fromkeys(each for each in read if each is not None))
+    value = record.get("modes")
+    listed = value if isinstance(value, list) else [value]
+    known = [one_mode(code, offered) for code in listed[:_MOST_MODES]]
+    return tuple(dict.fromkeys(error_mode for error_mode in known if error_mode is not None))
 
 
-def one_mode(said: object, offered: Sequence[str]) -> ErrorMode | None:
+def one_mode(value: object, offered: Sequence[str]) -> ErrorMode | None:
     """Read a mode by its code, with or without its taxonomy, by its name, or by what MAS-FIRE calls it."""
-    if not isinstance(said, str):
+    if not isinstance(value, str):
         return None
-    wanted = said.strip().casefold()
-    known = [mode(code) for code in offered]
+    wanted = value.strip().casefold()
     matching = [
-        each
-        for each in known
-        if wanted in (str(each).casefold(), each.code.casefold(), each.name.casefold())
-        or wanted == f"{each} {each.name}".casefold()
+        error_mode
+        for error_mode in map(mode, offered)
+        if wanted in (str(error_mode).casefold(), error_mode.code.casefold(), error_mode.name.casefold())
+        or wanted == f"{error_mode} {error_mode.name}".casefold()
     ]
     matching = matching or [
         mode(code)
@@ -223,75 +224,80 @@ def one_mode(said: object, offered: Sequence[str]) -> ErrorMode | None:
         for code in codes.split()[:1]
         if code in offered
     ]
-    return matching[0] if len(matching) == 1 else _of_other_taxonomy(said)
+    return matching[0] if len(matching) == 1 else _find_in_any_taxonomy(value)
 
 
-def quote(found: Mapping[str, Any]) -> str:
-    """Read a quote; whether it stands in the step is for others to see."""
-    said = found.get("quote")
-    return said.strip()[:_MOST_QUOTE_CHARS] if isinstance(said, str) else ""
+def quote(record: Mapping[str, Any]) -> str:
+    """Read a quote; it is not checked against the step."""
+    value = record.get("quote")
+    return value.strip()[:_MOST_QUOTE_CHARS] if isinstance(value, str) else ""
 
 
-def _of_other_taxonomy(said: str) -> ErrorMode | None:
+def _find_in_any_taxonomy(code: str) -> ErrorMode | None:
     """Read a full code of a taxonomy that was not offered: it says itself which it is of."""
     try:
-        found = mode(said.strip())
+        error_mode = mode(code.strip())
     except ConfigError:
         return None
-    return None if found.code.startswith("N") else found
+    return None if error_mode.code.startswith("N") else error_mode
 
 
-def _integer(said: object) -> int | None:
-    if isinstance(said, str):
-        match = _INTEGER.fullmatch(said)
+def _parse_integer(value: object) -> int | None:
+    if isinstance(value, str):
+        match = _INTEGER.fullmatch(value)
         return int(match[1]) if match else None
-    if isinstance(said, bool) or not isinstance(said, int | float) or not abs(said) < _MOST_STEPS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST_STEPS:
         return None
-    return int(said) if int(said) == said else None
+    return int(value) if int(value) == value else None
 
 
-def _agent(said: object, case: Case) -> str | None:
+def _find_agent(value: object, case: Case) -> str | None:
     """Find the one agent that a name means: as spelled, else without case, else without what stands in brackets."""
-    names = dict.fromkeys(each.agent for each in case.decisions)
-    if not isinstance(said, str):
+    names = dict.fromkeys(decision.agent for decision in case.decisions)
+    if not isinstance(value, str):
         return None
-    if said in names:
-        return said
-    for plain, meant in ((_sent, said), (_shown, said), (_folded, _folded(said)), (_bare, _bare(said))):
-        alike = [name for name in names if plain(name) == meant]
+    if value in names:
+        return value
+    for spell, meant in (
+        (_encode, value),
+        (_shorten_name, value),
+        (_fold, _fold(value)),
+        (_strip_suffix, _strip_suffix(value)),
+    ):
+        alike = [name for name in names if spell(name) == meant]
         if alike:
             return alike[0] if len(alike) == 1 else None
     return None
 
 
-def _sent(name: str) -> str:
+def _encode(name: str) -> str:
     """Spell a name as it can be sent: half characters cannot."""
     return name.encode("utf-8", "replace").decode()
 
 
-def _shown(name: str) -> str:
-    return shown_name(_sent(name))
+def _shorten_name(name: str) -> str:
+    return shown_name(_encode(name))
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.strip().casefold()
 
 
-def _bare(name: str) -> str:
+def _strip_suffix(name: str) -> str:
     return _SUFFIX.sub("", name).strip().casefold()
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a name stands twice")
     return dict(pairs)
 
 
-def _no_number(said: str) -> NoReturn:
-    raise ValueError(said)
+def _reject_constant(constant: str) -> NoReturn:
+    raise ValueError(constant)
 
 
-def _told(said: object) -> str:
-    """Show what came, short and on one line: it may quote a run."""
-    shown = repr(said)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."
+def _shorten(value: object) -> str:
+    """Return a value, short and on one line, for a message: it may quote a run."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from blamespan_tracer.llm_judge import prompts
 from blamespan_tracer.llm_judge.answers import (
-    Finding,
+    Diagnosis,
     Suspect,
     chance,
     fields,
@@ -29,14 +29,14 @@ from blamespan_tracer.llm_judge.answers import (
     suspects,
     truth,
 )
-from blamespan_tracer.llm_judge.asking import Ask, Question
-from blamespan_tracer.llm_judge.protocol import Answer, Unreadable
+from blamespan_tracer.llm_judge.client import Ask, JudgeQuestion
+from blamespan_tracer.llm_judge.completions import Completion, Unreadable
 from blamespan_tracer.llm_judge.settings import MethodName
 from blamespan_tracer.rendering import Case, Decision
 
 __all__ = ["METHOD_OF", "Method", "first_documents"]
 
-Method: TypeAlias = Callable[[Case, Ask, Sequence[str]], Finding]
+Method: TypeAlias = Callable[[Case, Ask, Sequence[str]], Diagnosis]
 """Examines a run by asking; is given the codes of the modes that are offered."""
 
 _MOST_NAMED = 32
@@ -45,86 +45,87 @@ _MOST_TESTED = 4
 _MOST_ERRORS = 3
 
 
-def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask one question about the whole run; of a long one, about each part, and then about what they name."""
     parts = case.parts()
     if len(parts) == 1:
-        return _verdict(case, parts[0], ask, offered)
-    named, chance_failed = _nominated(case, ask, offered)
+        return _ask_verdict(case, parts[0], ask, offered)
+    named, chance_failed = _nominate(case, ask, offered)
     if not named:
-        return Finding(chance_failed)
-    last = [one for one in case.decisions if _numbers([one]) & {*named, *_ends(case)}]
-    return _verdict(case, last, ask, offered, about=named)
+        return Diagnosis(chance_failed)
+    last = [decision for decision in case.decisions if _numbers([decision]) & {*named, *_ends(case)}]
+    return _ask_verdict(case, last, ask, offered, about=named)
 
 
-def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask of each decision, with what came before it, whether it is the decisive one, and which step of it.
 
     The first yes counts.
     """
-    for place, examined in enumerate(case.decisions):
+    for position, examined in enumerate(case.decisions):
         if not examined.can_be_blamed:
             continue
-        question = _about(case, case.decisions[: place + 1], examined.label, prompts.EXAMINE)
-        own = _numbers([examined]) & _shown(question.document)
-        is_decisive, suspect = ask(question, _examined(own, offered, "is_decisive"))
+        question = _about(case, case.decisions[: position + 1], examined.label, prompts.EXAMINE)
+        own = _numbers([examined]) & _shown_steps(question.document)
+        is_decisive, suspect = ask(question, _reader_of_step(own, offered, "is_decisive"))
         if is_decisive:
-            return Finding(suspect.weight, (suspect,))
-    return Finding(0.0)
+            return Diagnosis(suspect.weight, (suspect,))
+    return Diagnosis(0.0)
 
 
-def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask in which half of the steps the decisive one is, until one is left; then what is wrong with it.
 
     Of a run that does not fit into one question, its parts are asked about first, and what they name is halved.
     """
     left = list(case.suspected)
-    if not set(left) <= _shown(case.document(case.decisions, left)):
-        left, chance_failed = _nominated(case, ask, offered)
+    if not set(left) <= _shown_steps(case.document(case.decisions, left)):
+        left, chance_failed = _nominate(case, ask, offered)
         if not left:
-            return Finding(chance_failed)
+            return Diagnosis(chance_failed)
     while len(left) > 1:
         half = len(left) // 2
         first, second = ([part[0], part[-1]] for part in (left[:half], left[half:]))
         document = case.document(case.decisions, left, first_half=first, second_half=second)
-        left = left[:half] if ask(Question(prompts.HALVES, document), _is_first) else left[half:]
-    _, suspect = ask(_about(case, case.decisions, left[0], prompts.DESCRIBE), _examined(left, offered))
-    return Finding(suspect.weight, (suspect,) if suspect.weight > 0 else ())
+        left = left[:half] if ask(JudgeQuestion(prompts.HALVES, document), _is_first) else left[half:]
+    _, suspect = ask(_about(case, case.decisions, left[0], prompts.DESCRIBE), _reader_of_step(left, offered))
+    return Diagnosis(suspect.weight, (suspect,) if suspect.weight > 0 else ())
 
 
-def hypotheses(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+def hypotheses(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask for suspects, then put each to the test by itself; those that stand count, as sure as the test is."""
     proposed = all_at_once(case, ask, offered)
-    stood: list[Suspect] = []
-    for each in proposed.suspects[:_MOST_TESTED]:
-        question = _about(case, case.decisions, each.step, prompts.TESTED)
-        is_supported, tested = ask(question, _examined([each.step], offered, "is_supported"))
+    confirmed: list[Suspect] = []
+    for hypothesis in proposed.suspects[:_MOST_TESTED]:
+        question = _about(case, case.decisions, hypothesis.step, prompts.TESTED)
+        is_supported, tested = ask(question, _reader_of_step([hypothesis.step], offered, "is_supported"))
         if is_supported and tested.weight > 0:
-            words = tested.quote or each.quote
-            stood.append(Suspect(each.step, tested.weight, tested.modes or each.modes, words))
-    return Finding(proposed.chance_failed, tuple(sorted(stood, key=lambda one: -one.weight)))
+            words = tested.quote or hypothesis.quote
+            confirmed.append(Suspect(hypothesis.step, tested.weight, tested.modes or hypothesis.modes, words))
+    return Diagnosis(proposed.chance_failed, tuple(sorted(confirmed, key=lambda suspect: -suspect.weight)))
 
 
-def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Finding:
+def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask which errors occur, then for each where it was made first and by whom."""
     chances: dict[str, float] = {}
     chance_failed = 0.0
     for part in case.parts():
-        question = Question(prompts.MODES, case.document(part, _numbers(part)))
+        question = JudgeQuestion(prompts.MODES, case.document(part, _numbers(part)))
         failed, errors = ask(question, lambda answer: _errors(answer, offered))
         chance_failed = max(chance_failed, failed)
         for code, sure in errors.items():
             chances[code] = max(chances.get(code, 0.0), sure)
-    found: dict[int, Suspect] = {}
-    for code in sorted(chances, key=lambda one: -chances[one])[:_MOST_ERRORS]:
-        made = _who(case, ask, code, chances[code], offered)
-        if made is None:
+    by_step: dict[int, Suspect] = {}
+    for code in sorted(chances, key=lambda code: -chances[code])[:_MOST_ERRORS]:
+        suspect = _locate(case, ask, code, chances[code], offered)
+        if suspect is None:
             continue
-        other = found.get(made.step)
+        other = by_step.get(suspect.step)
         if other is not None:
-            made = Suspect(made.step, max(other.weight, made.weight), (*other.modes, *made.modes), other.quote)
-        found[made.step] = made
-    return Finding(chance_failed, tuple(sorted(found.values(), key=lambda one: -one.weight)))
+            merged_modes = (*other.modes, *suspect.modes)
+            suspect = Suspect(suspect.step, max(other.weight, suspect.weight), merged_modes, other.quote)
+        by_step[suspect.step] = suspect
+    return Diagnosis(chance_failed, tuple(sorted(by_step.values(), key=lambda suspect: -suspect.weight)))
 
 
 METHOD_OF: Mapping[MethodName, Method] = MappingProxyType(
@@ -146,47 +147,49 @@ def first_documents(case: Case, method: MethodName) -> list[str]:
         return [_about(case, case.decisions[: first.place + 1], first.label, prompts.EXAMINE).document]
     if method == "binary-search":
         whole = case.document(case.decisions, case.suspected)
-        if set(case.suspected) <= _shown(whole):
+        if set(case.suspected) <= _shown_steps(whole):
             return [whole]
     return [case.document(part, _numbers(part)) for part in case.parts()]
 
 
-def _nominated(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[int], float]:
-    """Ask about each part of a long run; gives the surest steps that they name, in order, and how likely it failed."""
-    found = [_verdict(case, part, ask, offered, prompts.NOMINATE) for part in case.parts()]
-    named = sorted((each for one in found for each in one.suspects), key=lambda one: -one.weight)
-    return sorted(each.step for each in named[:_MOST_NAMED]), max(one.chance_failed for one in found)
+def _nominate(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[int], float]:
+    """Ask about each part of a long run; return the surest steps that they name, in order, and how likely it failed."""
+    diagnoses = [_ask_verdict(case, part, ask, offered, prompts.NOMINATE) for part in case.parts()]
+    suspected = (suspect for diagnosis in diagnoses for suspect in diagnosis.suspects)
+    ranked = sorted(suspected, key=lambda suspect: -suspect.weight)
+    chance_failed = max(diagnosis.chance_failed for diagnosis in diagnoses)
+    return sorted(suspect.step for suspect in ranked[:_MOST_NAMED]), chance_failed
 
 
-def _verdict(
+def _ask_verdict(
     case: Case,
     shown: Sequence[Decision],
     ask: Ask,
     offered: Sequence[str],
     form: prompts.Form = prompts.VERDICT,
     about: Collection[int] = (),
-) -> Finding:
-    def read(answer: Answer) -> Finding:
-        found = fields(answer.text)
-        named = suspects(found, case, offered, _shown(document))
-        return Finding(_chance_failed(found, answer), named)
+) -> Diagnosis:
+    def read(answer: Completion) -> Diagnosis:
+        record = fields(answer.text)
+        named = suspects(record, case, offered, _shown_steps(document))
+        return Diagnosis(_failure_probability(record, answer), named)
 
     document = case.document(shown, about or _numbers(shown))
-    return ask(Question(form, document), read)
+    return ask(JudgeQuestion(form, document), read)
 
 
 def _numbers(decisions: Sequence[Decision]) -> set[int]:
-    return {each.index for one in decisions for each in one.steps}
+    return {step.index for decision in decisions for step in decision.steps}
 
 
-def _shown(document: str) -> set[int]:
+def _shown_steps(document: str) -> set[int]:
     """Read which steps a document shows: of many, not all may fit."""
-    return {each["step"] for entry in json.loads(document)["steps"] for each in entry.get("messages", [entry])}
+    return {message["step"] for entry in json.loads(document)["steps"] for message in entry.get("messages", [entry])}
 
 
-def _chance_failed(found: Mapping[str, object], answer: Answer) -> float:
+def _failure_probability(record: Mapping[str, object], answer: Completion) -> float:
     """Take what the tokens weigh where that is known, else what the model says."""
-    failed, sure = truth(found, "failed"), chance(found)
+    failed, sure = truth(record, "failed"), chance(record)
     if answer.chance_failed is not None:
         return answer.chance_failed
     return sure if failed else 1.0 - sure
@@ -197,22 +200,22 @@ def _ends(case: Case) -> set[int]:
     return {case.decisions[0].label, case.decisions[-1].label}
 
 
-def _about(case: Case, shown: Sequence[Decision], examined: int, form: prompts.Form) -> Question:
+def _about(case: Case, shown: Sequence[Decision], examined: int, form: prompts.Form) -> JudgeQuestion:
     decision = case.by_step[examined]
     own = _numbers([decision]) if examined == decision.label else {examined}
-    return Question(form, case.document(shown, own | case.linked(decision), examined=examined))
+    return JudgeQuestion(form, case.document(shown, own | case.linked(decision), examined=examined))
 
 
-def _examined(
+def _reader_of_step(
     examined: Collection[int], offered: Sequence[str], claim: str | None = None
-) -> Callable[[Answer], tuple[bool, Suspect]]:
-    """Read what is said of one decision, of which the steps *examined* may be meant."""
+) -> Callable[[Completion], tuple[bool, Suspect]]:
+    """Return what reads an answer about one decision, of which the steps *examined* may be meant."""
 
-    def read(answer: Answer) -> tuple[bool, Suspect]:
-        found = fields(answer.text)
-        is_claimed = claim is None or truth(found, claim)
-        meant = step_among(found, examined) if is_claimed else min(examined)
-        suspect = Suspect(meant, chance(found), modes(found, offered), quote(found))
+    def read(answer: Completion) -> tuple[bool, Suspect]:
+        record = fields(answer.text)
+        is_claimed = claim is None or truth(record, claim)
+        number = step_among(record, examined) if is_claimed else min(examined)
+        suspect = Suspect(number, chance(record), modes(record, offered), quote(record))
         if claim is not None and is_claimed and suspect.weight == 0:
             raise Unreadable(f"it says that {claim!r} is true, and is not sure of it at all")
         return is_claimed, suspect
@@ -220,37 +223,39 @@ def _examined(
     return read
 
 
-def _is_first(answer: Answer) -> bool:
-    said = fields(answer.text).get("half")
-    if not isinstance(said, str) or said.strip().casefold() not in ("first", "second"):
+def _is_first(answer: Completion) -> bool:
+    half = fields(answer.text).get("half")
+    if not isinstance(half, str) or half.strip().casefold() not in ("first", "second"):
         raise Unreadable("'half' must be first or second")
-    return said.strip().casefold() == "first"
+    return half.strip().casefold() == "first"
 
 
-def _errors(answer: Answer, offered: Sequence[str]) -> tuple[float, dict[str, float]]:
-    found = fields(answer.text)
+def _errors(answer: Completion, offered: Sequence[str]) -> tuple[float, dict[str, float]]:
+    record = fields(answer.text)
     chances: dict[str, float] = {}
-    for each in records(found, "errors"):
-        named = one_mode(each.get("mode"), offered)
-        if named is None:
+    for entry in records(record, "errors"):
+        error_mode = one_mode(entry.get("mode"), offered)
+        if error_mode is None:
             raise Unreadable("it names an error that is not of the list")
-        chances[str(named)] = max(chances.get(str(named), 0.0), chance(each))
-    return _chance_failed(found, answer), chances
+        chances[str(error_mode)] = max(chances.get(str(error_mode), 0.0), chance(entry))
+    return _failure_probability(record, answer), chances
 
 
-def _who(case: Case, ask: Ask, code: str, sure: float, offered: Sequence[str]) -> Suspect | None:
+def _locate(case: Case, ask: Ask, code: str, sure: float, offered: Sequence[str]) -> Suspect | None:
     """Find where an error was made: the surest of what each part gives, the earliest where two are as sure."""
 
-    def read(answer: Answer, shown: Collection[int]) -> Suspect | None:
-        found = fields(answer.text)
-        if not truth(found, "is_found"):
+    def read(answer: Completion, shown: Collection[int]) -> Suspect | None:
+        record = fields(answer.text)
+        if not truth(record, "is_found"):
             return None
-        weight = sure * chance(found)
-        made = one_mode(code, offered)
-        assert made is not None  # it was read by the same list
-        return Suspect(step(found, case, shown), weight, (made,), quote(found)) if weight > 0 else None
+        weight = sure * chance(record)
+        error_mode = one_mode(code, offered)
+        assert error_mode is not None  # it was read by the same list
+        return Suspect(step(record, case, shown), weight, (error_mode,), quote(record)) if weight > 0 else None
 
     documents = [case.document(part, _numbers(part), error=code) for part in case.parts()]
-    asked = [ask(Question(prompts.WHO, each), partial(read, shown=_shown(each))) for each in documents]
-    found = [each for each in asked if each is not None]
-    return max(found, key=lambda one: (one.weight, -one.step), default=None)
+    answers = [
+        ask(JudgeQuestion(prompts.WHO, document), partial(read, shown=_shown_steps(document))) for document in documents
+    ]
+    located = [suspect for suspect in answers if suspect is not None]
+    return max(located, key=lambda suspect: (suspect.weight, -suspect.step), default=None)

@@ -1,4 +1,4 @@
-"""What the judge is told, and the form of its answers.
+"""The judge's instructions, and the form of its answers.
 
 The instructions are ours alone: nothing of a run stands in them. A run is the user's message, one JSON document.
 Changing a word here changes what is asked, so kept answers to it are not found any more.
@@ -162,25 +162,25 @@ _EXAMPLES: Mapping[str, str] = {"number": "0.8", "integer": "4", "boolean": "tru
 
 def offered_modes(taxonomy: JudgeTaxonomy) -> list[str]:
     """List the codes that an answer may name."""
-    return [str(each) for each in _offered(taxonomy)]
+    return [str(mode) for mode in _modes_of(taxonomy)]
 
 
 def instructions(form: Form, taxonomy: JudgeTaxonomy) -> str:
     """Write the instructions for a question."""
-    modes = "\n".join(f"{each} {each.name}: {each.definition}" for each in _offered(taxonomy))
+    modes = "\n".join(f"{mode} {mode.name}: {mode.definition}" for mode in _modes_of(taxonomy))
     return f"{_PREAMBLE}\n\n{form.words}\n\n{_FORM}\n{modes}\n\nThe form: {_example(form.schema)}"
 
 
-def _offered(taxonomy: JudgeTaxonomy) -> list[ErrorMode]:
+def _modes_of(taxonomy: JudgeTaxonomy) -> list[ErrorMode]:
     chosen = MAST if taxonomy == "mast" else AEGIS
-    return [*chosen.values(), *(each for code, each in EXTENSION.items() if code.startswith("X"))]
+    return [*chosen.values(), *(mode for code, mode in EXTENSION.items() if code.startswith("X"))]
 
 
 def _example(schema: Mapping[str, Any]) -> str:
     """Show the form by an example, for servers that take no schema."""
     kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
     if kind == "object":
-        return "{" + ", ".join(f'"{name}": {_example(each)}' for name, each in schema["properties"].items()) + "}"
+        return "{" + ", ".join(f'"{name}": {_example(field)}' for name, field in schema["properties"].items()) + "}"
     if kind == "array":
         return f"[{_example(schema['items'])}]"
     return '"first"' if "enum" in schema else _EXAMPLES[kind]

@@ -72,95 +72,95 @@ class JudgeSettings:
         Raises:
             ConfigError: if one is missing or wrong.
         """
-        method, embedded = _method()
-        found = cls(
+        method, embedded = _read_method()
+        settings = cls(
             endpoint=Endpoint.from_environment(JUDGE),
             method=method,
-            taxonomy=_taxonomy(),
+            taxonomy=_read_taxonomy(),
             embedded=embedded,
-            sure_from=_number("SURE_FROM", 0.6, most=1.0) or 0.0,
-            concurrency=_whole("CONCURRENCY", 4, least=1, most=256),
-            context_tokens=_whole("CONTEXT_TOKENS", 32_000, least=4_000),
-            answer_tokens=_whole("ANSWER_TOKENS", 4_096, least=64),
-            budget_tokens=_whole("BUDGET_TOKENS", 0) or None,
-            budget_money=_number("BUDGET_MONEY"),
-            price_in=_number("PRICE_IN", 0.0) or 0.0,
-            price_out=_number("PRICE_OUT", 0.0) or 0.0,
-            cache=_cache(),
-            account=Path(_said("ACCOUNT")).expanduser() if _said("ACCOUNT") else None,
-            deadline_s=_number("DEADLINE_S") or _deadline_of_driver(),
+            sure_from=_read_number("SURE_FROM", 0.6, most=1.0) or 0.0,
+            concurrency=_read_whole("CONCURRENCY", 4, least=1, most=256),
+            context_tokens=_read_whole("CONTEXT_TOKENS", 32_000, least=4_000),
+            answer_tokens=_read_whole("ANSWER_TOKENS", 4_096, least=64),
+            budget_tokens=_read_whole("BUDGET_TOKENS", 0) or None,
+            budget_money=_read_number("BUDGET_MONEY"),
+            price_in=_read_number("PRICE_IN", 0.0) or 0.0,
+            price_out=_read_number("PRICE_OUT", 0.0) or 0.0,
+            cache=_read_cache(),
+            account=Path(_read("ACCOUNT")).expanduser() if _read("ACCOUNT") else None,
+            deadline_s=_read_number("DEADLINE_S") or _read_deadline_of_driver(),
         )
-        if found.budget_money is not None and not (found.price_in or found.price_out):
+        if settings.budget_money is not None and not (settings.price_in or settings.price_out):
             raise ConfigError(
                 f"{JUDGE}_BUDGET_MONEY needs prices to count by, got none. Set {JUDGE}_PRICE_IN and {JUDGE}_PRICE_OUT "
                 "to what a million tokens cost, or set a bound on tokens by BLAMESPAN_JUDGE_BUDGET_TOKENS"
             )
-        return found
+        return settings
 
 
-def _said(name: str) -> str:
+def _read(name: str) -> str:
     return os.environ.get(f"{JUDGE}_{name}", "").strip()
 
 
-def _method() -> tuple[MethodName, str | None]:
-    said = _said("METHOD") or METHODS[0]
-    first, _, second = said.partition(":")
-    name = (second or METHODS[0]) if first == _CASCADE else said
-    for each in METHODS:
-        if each == name:
-            return each, _embedded() if first == _CASCADE else None
-    known = [*METHODS, _CASCADE, *(f"{_CASCADE}:{each}" for each in METHODS)]
-    near = get_close_matches(said, known, n=1, cutoff=0.0)[0]
+def _read_method() -> tuple[MethodName, str | None]:
+    text = _read("METHOD") or METHODS[0]
+    first, _, second = text.partition(":")
+    name = (second or METHODS[0]) if first == _CASCADE else text
+    for method in METHODS:
+        if method == name:
+            return method, _read_embedded() if first == _CASCADE else None
+    choices = [*METHODS, _CASCADE, *(f"{_CASCADE}:{method}" for method in METHODS)]
+    near = get_close_matches(text, choices, n=1, cutoff=0.0)[0]
     raise ConfigError(
-        f"{JUDGE}_METHOD must be one of {', '.join(METHODS)}, {_CASCADE} or {_CASCADE}:METHOD, got {said!r}. "
+        f"{JUDGE}_METHOD must be one of {', '.join(METHODS)}, {_CASCADE} or {_CASCADE}:METHOD, got {text!r}. "
         f"Did you mean {near!r}?"
     )
 
 
-def _embedded() -> str:
-    said = _said("EMBEDDED") or DEFAULT_TRACER
-    if said == "judge":
+def _read_embedded() -> str:
+    text = _read("EMBEDDED") or DEFAULT_TRACER
+    if text == "judge":
         raise ConfigError(
             f"{JUDGE}_EMBEDDED must be a tracer to ask first, got 'judge' itself. Leave it out for {DEFAULT_TRACER}"
         )
-    return said
+    return text
 
 
-def _taxonomy() -> JudgeTaxonomy:
-    said = _said("TAXONOMY") or "mast"
-    for each in _TAXONOMIES:
-        if each == said:
-            return each
-    raise ConfigError(f"{JUDGE}_TAXONOMY must be mast or aegis, got {said!r}. Leave it out for mast")
+def _read_taxonomy() -> JudgeTaxonomy:
+    text = _read("TAXONOMY") or "mast"
+    for taxonomy in _TAXONOMIES:
+        if taxonomy == text:
+            return taxonomy
+    raise ConfigError(f"{JUDGE}_TAXONOMY must be mast or aegis, got {text!r}. Leave it out for mast")
 
 
-def _number(name: str, default: float | None = None, *, most: float = float("inf")) -> float | None:
-    said = _said(name)
-    if not said:
+def _read_number(name: str, default: float | None = None, *, most: float = float("inf")) -> float | None:
+    text = _read(name)
+    if not text:
         return default
     try:
-        value = float(said)
+        value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value <= most or value == float("inf"):
         bound = f"a number from 0 to {most:g}" if most < float("inf") else "a number of at least 0"
-        raise ConfigError(f"{JUDGE}_{name} must be {bound}, got {said!r}. Leave it out for the default")
+        raise ConfigError(f"{JUDGE}_{name} must be {bound}, got {text!r}. Leave it out for the default")
     return value
 
 
-def _whole(name: str, default: int, *, least: int = 0, most: int = 10**12) -> int:
-    said = _said(name)
-    if not said:
+def _read_whole(name: str, default: int, *, least: int = 0, most: int = 10**12) -> int:
+    text = _read(name)
+    if not text:
         return default
-    value = int(said) if said.isascii() and said.isdigit() else -1
+    value = int(text) if text.isascii() and text.isdigit() else -1
     if not least <= value <= most:
         raise ConfigError(
-            f"{JUDGE}_{name} must be a whole number from {least} to {most}, got {said!r}. Leave it out for {default}"
+            f"{JUDGE}_{name} must be a whole number from {least} to {most}, got {text!r}. Leave it out for {default}"
         )
     return value
 
 
-def _deadline_of_driver() -> float | None:
+def _read_deadline_of_driver() -> float | None:
     try:
         value = float(os.environ.get(_DEADLINE_OF_DRIVER, ""))
     except ValueError:
@@ -168,11 +168,11 @@ def _deadline_of_driver() -> float | None:
     return value if 0 < value < float("inf") else None
 
 
-def _cache() -> Path | None:
-    said = _said("CACHE")
-    if said.casefold() in ("off", "none", "no", "false", "0"):
+def _read_cache() -> Path | None:
+    text = _read("CACHE")
+    if text.casefold() in ("off", "none", "no", "false", "0"):
         return None
-    if said:
-        return Path(said).expanduser()
+    if text:
+        return Path(text).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "").strip()
     return (Path(base) if base else Path("~/.cache").expanduser()) / "blamespan" / "judge"

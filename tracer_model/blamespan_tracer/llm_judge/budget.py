@@ -20,8 +20,9 @@ from pathlib import Path
 from blamespan.errors import ConfigError
 from blamespan.sqlite_files import transaction
 from blamespan_tracer.endpoint import JUDGE
+from blamespan_tracer.llm_judge.completions import TokenUsage
 
-__all__ = ["ACCOUNT", "BudgetSpent", "Purse", "Reserved", "Unanswered", "Usage", "shared_account"]
+__all__ = ["ACCOUNT", "BudgetSpent", "Reservation", "TokenBudget", "Unanswered", "shared_account"]
 
 ACCOUNT = f"{JUDGE}_ACCOUNT"
 """Names the file in which this process and those it starts count together."""
@@ -32,7 +33,7 @@ _WAIT_S = 30.0
 
 _SHORT_ANSWER_TOKENS = 200
 
-_made: dict[int, str] = {}
+_own_accounts: dict[int, str] = {}
 """The account that a process made last, by its id: its next tracer begins a new one, while a child takes part in it."""
 
 _log = logging.getLogger(__name__)
@@ -46,16 +47,8 @@ class BudgetSpent(Unanswered):
     """A question would go over the budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one answered question, as the server counts them."""
-
-    input_tokens: int
-    output_tokens: int
-
-
 @dataclass
-class Reserved:
+class Reservation:
     """What a question may cost at most, until it is known what it did.
 
     Attributes:
@@ -68,13 +61,13 @@ class Reserved:
 
     input_tokens: int
     output_tokens: int
-    used: Usage | None = None
+    used: TokenUsage | None = None
     is_answered: bool = False
     is_lost: bool = False
 
 
 @dataclass
-class Purse:
+class TokenBudget:
     """What may be spent and what was, for many threads at once, and for all processes that share its account.
 
     What a question may cost is held back in the account while it is asked. Of a process that was killed it stays held
@@ -100,7 +93,7 @@ class Purse:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
-        self._database = _opened(self.account)
+        self._database = _open_account(self.account)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
         """Price tokens."""
@@ -117,23 +110,23 @@ class Purse:
             return self._read()
         return Counter()
 
-    def expected(self, input_tokens: int, questions: int) -> Usage:
-        """Foresee what *questions* cost that are estimated to *input_tokens*, by what such ones did cost so far.
+    def predict_usage(self, input_tokens: int, questions: int) -> TokenUsage:
+        """Predict what *questions* cost that are estimated to *input_tokens*, by what such ones did cost so far.
 
         Where none did, the estimate counts as it is, and an answer has one suspect and a sentence.
         """
         counts = self.counts
         if not counts["told"]:
-            return Usage(input_tokens, questions * _SHORT_ANSWER_TOKENS)
+            return TokenUsage(input_tokens, questions * _SHORT_ANSWER_TOKENS)
         asked = input_tokens * counts["told_input"] / max(counts["foreseen"], 1)
-        return Usage(round(asked), round(questions * counts["told_output"] / counts["told"]))
+        return TokenUsage(round(asked), round(questions * counts["told_output"] / counts["told"]))
 
     def count(self, what: str, how_many: int = 1) -> None:
         """Count something."""
         self._add({what: how_many})
 
     @contextmanager
-    def reserved(self, input_tokens: int, output_tokens: int) -> Iterator[Reserved]:
+    def reserve(self, input_tokens: int, output_tokens: int) -> Iterator[Reservation]:
         """Hold back what a question may cost at most while it is asked; then count what it did.
 
         A question that was turned down, or never got there, counts as free. One whose answer does not say what it cost,
@@ -144,11 +137,11 @@ class Purse:
             Unanswered: if the account cannot be kept.
         """
         self._hold(input_tokens, output_tokens)
-        held = Reserved(input_tokens, output_tokens)
+        reservation = Reservation(input_tokens, output_tokens)
         try:
-            yield held
+            yield reservation
         finally:
-            self._settle(held, {"held_input": -input_tokens, "held_output": -output_tokens})
+            self._settle(reservation, {"held_input": -input_tokens, "held_output": -output_tokens})
 
     def _hold(self, input_tokens: int, output_tokens: int) -> None:
         try:
@@ -164,32 +157,32 @@ class Purse:
         except sqlite3.Error as error:
             raise Unanswered(f"the judge's account cannot be kept: {error}") from error
 
-    def _settle(self, held: Reserved, found: dict[str, int]) -> None:
-        if held.is_answered or held.is_lost:
-            used = held.used or Usage(held.input_tokens, held.output_tokens)
-            found = {**found, "questions": int(held.is_answered), "lost": int(held.is_lost)}
-            found |= {"input": used.input_tokens, "output": used.output_tokens}
-            if held.used is None:
-                found["estimated"] = used.input_tokens + used.output_tokens
+    def _settle(self, reservation: Reservation, counts: dict[str, int]) -> None:
+        if reservation.is_answered or reservation.is_lost:
+            used = reservation.used or TokenUsage(reservation.input_tokens, reservation.output_tokens)
+            counts = {**counts, "questions": int(reservation.is_answered), "lost": int(reservation.is_lost)}
+            counts |= {"input": used.input_tokens, "output": used.output_tokens}
+            if reservation.used is None:
+                counts["estimated"] = used.input_tokens + used.output_tokens
             else:
-                found |= {"foreseen": held.input_tokens, "told": 1}
-                found |= {"told_input": used.input_tokens, "told_output": used.output_tokens}
-        self._add(found)
+                counts |= {"foreseen": reservation.input_tokens, "told": 1}
+                counts |= {"told_input": used.input_tokens, "told_output": used.output_tokens}
+        self._add(counts)
 
-    def _add(self, found: dict[str, int]) -> None:
+    def _add(self, counts: dict[str, int]) -> None:
         try:
             with self._lock, transaction(self._database):
-                self._write(found)
+                self._write(counts)
         except sqlite3.Error as error:  # nothing that is under way should end for it; what comes next will
             _log.warning("the judge's account cannot be kept: %s", error)
 
     def _read(self) -> Counter[str]:
         return Counter(dict(self._database.execute("SELECT what, number FROM counts")))
 
-    def _write(self, found: dict[str, int]) -> None:
+    def _write(self, counts: dict[str, int]) -> None:
         self._database.executemany(
             "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number",
-            found.items(),
+            counts.items(),
         )
 
 
@@ -199,7 +192,7 @@ def shared_account() -> Path | None:
     None where no file can be made: then every process counts for itself, and a warning says so.
     """
     named = os.environ.get(ACCOUNT, "").strip()
-    if named and named != _made.get(os.getpid()):
+    if named and named != _own_accounts.get(os.getpid()):
         return Path(named).expanduser()
     try:
         handle, name = tempfile.mkstemp(prefix="blamespan-judge-", suffix=".account")
@@ -208,17 +201,17 @@ def shared_account() -> Path | None:
         return None
     os.close(handle)
     os.environ[ACCOUNT] = name
-    _made[os.getpid()] = name
-    atexit.register(_removed, name, os.getpid())
+    _own_accounts[os.getpid()] = name
+    atexit.register(_remove_account, name, os.getpid())
     return Path(name)
 
 
-def _removed(name: str, process: int) -> None:
+def _remove_account(name: str, process: int) -> None:
     if os.getpid() == process:
         Path(name).unlink(missing_ok=True)
 
 
-def _opened(path: Path | None) -> sqlite3.Connection:
+def _open_account(path: Path | None) -> sqlite3.Connection:
     database: sqlite3.Connection | None = None
     try:
         database = sqlite3.connect(path or ":memory:", _WAIT_S, isolation_level=None, check_same_thread=False)

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blamespan_tracer.llm_judge.spending import Usage
-
-__all__ = ["Answer", "Unreadable", "answer_of", "usage_of"]
+__all__ = ["Completion", "TokenUsage", "Unreadable", "read_completion", "read_usage"]
 
 _VERDICT = re.compile(r'"failed"\s*:\s*(true|false)')
 _MOST_TOKENS = 10**9
@@ -22,7 +20,15 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TokenUsage:
+    """Tokens of one answered question, as the server counts them."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
     """What a model answered.
 
     Attributes:
@@ -35,35 +41,36 @@ class Answer:
     chance_failed: float | None = None
 
 
-def usage_of(body: bytes) -> Usage | None:
+def read_usage(body: bytes) -> TokenUsage | None:
     """Read what an answer cost, where the server says it."""
-    found = next((each["usage"] for each in reversed(_documents(body)) if isinstance(each.get("usage"), dict)), None)
-    if found is None:
+    documents = reversed(_parse_documents(body))
+    usage = next((document["usage"] for document in documents if isinstance(document.get("usage"), dict)), None)
+    if usage is None:
         return None
-    counts = [found.get("prompt_tokens"), found.get("completion_tokens")]
+    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
     if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < _MOST_TOKENS for n in counts):
         return None
-    return Usage(int(counts[0]), int(counts[1]))
+    return TokenUsage(int(counts[0]), int(counts[1]))
 
 
-def answer_of(body: bytes) -> Answer:
+def read_completion(body: bytes) -> Completion:
     """Read the text of an answer, streamed or not.
 
     Raises:
         Unreadable: if there is none, or not all of it.
     """
-    documents = _documents(body)
+    documents = _parse_documents(body)
     try:
-        choices = [each["choices"][0] for each in documents if each.get("choices")]
+        choices = [document["choices"][0] for document in documents if document.get("choices")]
         parts = [choice.get("message") or choice.get("delta") or {} for choice in choices]
-        text = "".join(_text(part.get("content")) for part in parts)
+        text = "".join(_join_texts(part.get("content")) for part in parts)
         ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
         refusal = any(part.get("refusal") for part in parts)
         is_stream = any("delta" in choice for choice in choices)
         is_called = not text.strip() and any(part.get("tool_calls") for part in parts)
     except (LookupError, TypeError, AttributeError) as error:
         raise Unreadable("it is no chat completion") from error
-    if any(each.get("error") for each in documents):
+    if any(document.get("error") for document in documents):
         raise Unreadable("the server sent an error in its place")
     if is_called:
         raise Unreadable("it calls a tool instead")
@@ -75,10 +82,10 @@ def answer_of(body: bytes) -> Answer:
         raise Unreadable("the stream ended before the answer did")
     if not text.strip():
         raise Unreadable("it is empty")
-    return Answer(text, _chance(text, choices))
+    return Completion(text, _read_failure_probability(text, choices))
 
 
-def _text(content: object) -> str:
+def _join_texts(content: object) -> str:
     """Join the texts of a content; where it is a list of parts, those that are no text, as thoughts, are left out."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part["type"] == "text")
@@ -87,32 +94,32 @@ def _text(content: object) -> str:
     return content or ""
 
 
-def _documents(body: bytes) -> list[dict[str, Any]]:
+def _parse_documents(body: bytes) -> list[dict[str, Any]]:
     """Read one JSON object, or those of a stream of server-sent events that nobody asked for."""
     try:
         text = body.decode("utf-8")
         if text.lstrip().startswith(("data:", ":", "event:", "id:")):
-            found = [json.loads(line) for line in _events(text)]
+            documents = [json.loads(line) for line in _iter_events(text)]
         else:
-            found = [json.loads(text)]
+            documents = [json.loads(text)]
     except (ValueError, RecursionError) as error:
         raise Unreadable("it is no JSON") from error
-    if not found or not all(isinstance(each, dict) for each in found):
+    if not documents or not all(isinstance(document, dict) for document in documents):
         raise Unreadable("it is no chat completion")
-    return found
+    return documents
 
 
-def _events(text: str) -> Iterator[str]:
+def _iter_events(text: str) -> Iterator[str]:
     for line in text.split("\n"):
-        said = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        if said and said != "[DONE]":
-            yield said
+        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        if data and data != "[DONE]":
+            yield data
 
 
-def _chance(text: str, choices: list[dict[str, Any]]) -> float | None:
+def _read_failure_probability(text: str, choices: list[dict[str, Any]]) -> float | None:
     """Add up the chances of the tokens that say true and false where the answer says one of them."""
-    places = list(_VERDICT.finditer(text))
-    if len(places) != 1:
+    matches = list(_VERDICT.finditer(text))
+    if len(matches) != 1:
         return None
     try:
         tokens = [token for choice in choices for token in (choice.get("logprobs") or {}).get("content") or ()]
@@ -120,17 +127,17 @@ def _chance(text: str, choices: list[dict[str, Any]]) -> float | None:
             return None
         at = 0
         for token in tokens:
-            if at <= places[0].start(1) < at + len(token["token"]):
-                return _share_of_true([token, *(token.get("top_logprobs") or ())])
+            if at <= matches[0].start(1) < at + len(token["token"]):
+                return _probability_of_true([token, *(token.get("top_logprobs") or ())])
             at += len(token["token"])
     except (LookupError, TypeError, AttributeError, ValueError):
         return None
     return None
 
 
-def _share_of_true(candidates: list[Mapping[str, Any]]) -> float | None:
+def _probability_of_true(candidates: list[Mapping[str, Any]]) -> float | None:
     chances = {"true": 0.0, "false": 0.0}
-    for token, logprob in {each["token"]: each["logprob"] for each in candidates}.items():
+    for token, logprob in {candidate["token"]: candidate["logprob"] for candidate in candidates}.items():
         word = token.strip(' ":\n\t').casefold()
         for value in chances:
             if word and value.startswith(word):
