@@ -24,10 +24,10 @@ from blamespan_lab.language_model.recipe import CausalRecipe
 from blamespan_lab.language_model.rewards import chance_of_step, step_reward
 from blamespan_lab.language_model.stages import reply_of
 from blamespan_lab.language_model.training import train_causal
-from blamespan_tracer.causal.formats import StepAnswer, read_step
 from blamespan_tracer.causal.loading import Model, Tokenizer, load_model, load_tokenizer
-from blamespan_tracer.causal.reading import Reader
-from blamespan_tracer.causal.scoring import padded
+from blamespan_tracer.causal.prompt_builder import PromptBuilder
+from blamespan_tracer.causal.prompts import StepAnswer, read_step
+from blamespan_tracer.causal.scoring import pad_left
 from blamespan_tracer.causal.settings import CausalSettings
 from blamespan_tracer.causal.tracer import CausalTracer
 
@@ -126,14 +126,14 @@ def replied(recipe: CausalRecipe, model: Model, tokenizer: Tokenizer, examples: 
     """Let *model* write freely, as in GRPO, and reward what it writes; runs that do not fit earn nothing."""
     torch.manual_seed(recipe.seed)
     thinks = 0 if recipe.sft.thought == "none" else recipe.grpo.max_new_tokens
-    reader = Reader(tokenizer, recipe.data.context, thinks, recipe.question, is_brief=recipe.data.is_brief)
+    reader = PromptBuilder(tokenizer, recipe.data.context, thinks, recipe.question, is_brief=recipe.data.is_brief)
     read = [(place, reader.whole(each.run)) for place, each in enumerate(examples)]
     shown = [(place, found[1]) for place, found in read if found is not None]
     shown.sort(key=lambda each: len(each[1].tokens))  # of like length together: padding costs time
     rewards, n_read = np.zeros(len(examples)), 0
     for start in range(0, len(shown), _BATCH):
         some = shown[start : start + _BATCH]
-        ids, is_real, _ = padded([part.tokens for _, part in some], tokenizer.pad_token_id, model.device)
+        ids, is_real, _ = pad_left([part.tokens for _, part in some], tokenizer.pad_token_id, model.device)
         written = model.generate(
             input_ids=ids,
             attention_mask=is_real,

@@ -10,7 +10,7 @@ from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode
 from blamespan_lab.language_model.examples import Example, examples_of
 from blamespan_lab.language_model.recipe import CausalData, CausalRecipe
-from blamespan_tracer.causal.formats import StepAnswer
+from blamespan_tracer.causal.prompts import StepAnswer
 from tests.tracer_model.runs import trace
 
 SAYS = {

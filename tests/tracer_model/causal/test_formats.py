@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan_tracer.causal.formats import (
+from blamespan_tracer.causal.prompts import (
     MODE_OF,
     NOBODY,
     PairsAnswer,
     StepAnswer,
     read_pairs,
     read_step,
-    thought_of,
+    read_thought,
     write_pairs,
     write_step,
 )
@@ -72,5 +72,5 @@ def test_one_bad_line_spoils_the_answer(line: str) -> None:
 
 def test_thought_is_what_stands_between_the_tags() -> None:
     """Only a closed thought is one."""
-    assert thought_of("<think>so\n</think>\n<answer>1|2</answer>") == "so\n"
-    assert thought_of("<think>so") is None
+    assert read_thought("<think>so\n</think>\n<answer>1|2</answer>") == "so\n"
+    assert read_thought("<think>so") is None

@@ -7,8 +7,7 @@ from textwrap import dedent
 import pytest
 
 from blamespan_tracer.causal import prompts
-from blamespan_tracer.causal.formats import MODE_OF
-from blamespan_tracer.causal.prompts import excerpts, messages
+from blamespan_tracer.causal.prompts import MODE_OF, build_messages, cut_to_fit
 from blamespan_tracer.rendering import Candidate, RenderedRun, inert, render_run
 from tests.tracer_model.runs import trace
 
@@ -71,7 +70,7 @@ def test_long_texts_are_cut_before_runs_are_parted() -> None:
     """The least cut with which the run fits; what is left out is said."""
     run = render_run(trace(("a", "word " * 500), ("b", "short")))
 
-    (found,) = excerpts(run, len, 1_500)
+    (found,) = cut_to_fit(run, len, 1_500)
 
     assert "[... 1,500 characters left out ...]" in found.text
     assert found.decisions == run.decisions
@@ -82,7 +81,7 @@ def test_long_runs_are_read_in_parts() -> None:
     said = [("ab"[place % 2], f"message {place} " + "word " * 30) for place in range(40)]
     run = render_run(trace(*said))
 
-    parts = excerpts(run, len, 4_000)
+    parts = cut_to_fit(run, len, 4_000)
 
     assert [each.step for part in parts for each in part.decisions] == list(range(40))
     assert len(parts) > 1
@@ -93,7 +92,7 @@ def test_what_does_not_fit_in_parts_is_not_read() -> None:
     """There is an end to parting."""
     said = [("ab"[place % 2], "word " * 80) for place in range(400)]
 
-    assert excerpts(render_run(trace(*said)), len, 4_000) == []
+    assert cut_to_fit(render_run(trace(*said)), len, 4_000) == []
 
 
 def long_run(n_steps: int, n_words: int) -> RenderedRun:
@@ -109,7 +108,7 @@ def test_little_of_a_long_run_is_counted() -> None:
         counted.append(len(text))
         return len(text)
 
-    found = excerpts(run, n_tokens, 4_000)
+    found = cut_to_fit(run, n_tokens, 4_000)
 
     assert found == []
     assert sum(counted) < len(run.text()) // 5
@@ -119,17 +118,17 @@ def test_little_of_a_long_run_is_counted() -> None:
 def test_sampling_changes_no_excerpt(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is shown is what counting all of it comes to: only what is far too long is not counted."""
     run = long_run(600, 24)
-    found = excerpts(run, len, most)
+    found = cut_to_fit(run, len, most)
     monkeypatch.setattr(prompts, "_LONG_CHARS", 10**9)
 
-    assert found == excerpts(run, len, most)
+    assert found == cut_to_fit(run, len, most)
 
 
 @pytest.mark.parametrize("question", ["step", "pairs"])
 def test_question_names_every_kind_and_no_label(question: str) -> None:
     """The whole question explains itself; the brief one is for models that were taught it."""
-    whole = messages("RUN", question)[-1]["content"]  # type: ignore[arg-type]
+    whole = build_messages("RUN", question)[-1]["content"]  # type: ignore[arg-type]
 
     assert whole.startswith("RUN\n\n")
     assert question == "pairs" or all(f"\n{code} " in whole for code in MODE_OF)
-    assert len(messages("RUN", question, is_brief=True)[-1]["content"]) < 100  # type: ignore[arg-type]
+    assert len(build_messages("RUN", question, is_brief=True)[-1]["content"]) < 100  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from blamespan_tracer.causal.quotes import MOST_SENTENCES, heaviest_message, heaviest_sentence
+from blamespan_tracer.causal.occlusion import MOST_SENTENCES, heaviest_message, heaviest_sentence
 
 
 def wrong_in(texts: Sequence[str]) -> list[float]:

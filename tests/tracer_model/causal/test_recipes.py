@@ -17,7 +17,7 @@ from blamespan_lab.language_model.contrastive.recipe import read_contrastive_rec
 from blamespan_lab.language_model.examples import examples_of, thought_about
 from blamespan_lab.language_model.recipe import CausalData, read_causal_recipe
 from blamespan_lab.toml_records import peek
-from blamespan_tracer.causal.formats import NOBODY, StepAnswer
+from blamespan_tracer.causal.prompts import NOBODY, StepAnswer
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt
 from tests.tracer_model.causal.planted import examples, recipe
 from tests.tracer_model.runs import trace

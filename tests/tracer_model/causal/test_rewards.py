@@ -7,7 +7,7 @@ import math
 import pytest
 
 from blamespan_lab.language_model.rewards import Points, aegis_reward, chance_of_step, clip_bound, step_reward
-from blamespan_tracer.causal.formats import NOBODY, PairsAnswer, StepAnswer
+from blamespan_tracer.causal.prompts import NOBODY, PairsAnswer, StepAnswer
 
 LABEL = StepAnswer(2, 7, "FM-1.1")
 PAIRS = frozenset({(1, "FM-1.1"), (2, "FM-2.3")})

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from blamespan_tracer.causal.showing import show
+from blamespan_tracer.causal.prompts import render_for_model
 from blamespan_tracer.rendering import render_run
 from tests.tracer_model.runs import trace
 
@@ -21,7 +21,7 @@ RUN = trace(
 
 def test_headings_name_the_contracts_that_are_broken() -> None:
     """Beside the step that breaks them, in the order of the contracts; the words of the run stay as they are."""
-    assert show(RUN, names_broken=True).text() == dedent("""\
+    assert render_for_model(RUN, names_findings=True).text() == dedent("""\
         Task:
           Add it up.
 
@@ -40,7 +40,7 @@ def test_headings_name_the_contracts_that_are_broken() -> None:
 
 def test_run_is_shown_as_it_stands_unless_asked() -> None:
     """Without being asked no contract is checked."""
-    assert show(RUN, names_broken=False) == render_run(RUN)
+    assert render_for_model(RUN, names_findings=False) == render_run(RUN)
 
 
 def test_name_of_a_contract_cannot_forge_a_heading() -> None:
@@ -61,7 +61,7 @@ def test_users_contracts_are_shown_too(tmp_path: Path, monkeypatch: pytest.Monke
 
     judging._contracts.cache_clear()
 
-    found = show(RUN, names_broken=True).headings
+    found = render_for_model(RUN, names_findings=True).headings
 
     judging._contracts.cache_clear()
     assert '"no-done"' in found[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blamespan_tracer.causal.trie import TokenTrie
+from blamespan_tracer.causal.scoring import TokenTrie
 
 
 def test_only_what_leads_to_an_answer_may_follow() -> None:

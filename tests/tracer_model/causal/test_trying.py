@@ -18,9 +18,9 @@ from blamespan.errors import TracerUnavailable  # noqa: E402
 from blamespan_lab.language_model.recipe import Scratch  # noqa: E402
 from blamespan_lab.language_model.scratch import build_tokenizer  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
+from blamespan_tracer.causal.model_checks import choose_scorer  # noqa: E402
 from blamespan_tracer.causal.settings import CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer  # noqa: E402
-from blamespan_tracer.causal.trying import tried_scorer  # noqa: E402
 from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.tracer_model.causal.planted import planted  # noqa: E402
 
@@ -70,7 +70,7 @@ def built(kind: str, tokenizer: Any) -> Any:
 def test_every_kind_of_model_is_scored_as_answer_by_answer(tokenizer: Any, kind: str) -> None:
     """Some take no padding, no shared prompt, no positions: the way that is found gives what the plain one gives."""
     model, learnt = built(kind, tokenizer), Learnt(is_brief=True, context=512)
-    scorer, can_pad = tried_scorer(model, tokenizer, kind)
+    scorer, can_pad = choose_scorer(model, tokenizer, kind)
     settings = CausalSettings(model="x", batch=3 if can_pad else 1)
 
     found = CausalTracer(model, tokenizer, settings, learnt, scorer=scorer).attribute(TRACES)
@@ -83,4 +83,4 @@ def test_every_kind_of_model_is_scored_as_answer_by_answer(tokenizer: Any, kind:
 def test_model_that_looks_ahead_is_refused(tokenizer: Any) -> None:
     """An encoder loads as a causal model, and sees what it is asked to guess."""
     with pytest.raises(TracerUnavailable, match="got one that looks ahead"):
-        tried_scorer(built("bert", tokenizer), tokenizer, "bert")
+        choose_scorer(built("bert", tokenizer), tokenizer, "bert")

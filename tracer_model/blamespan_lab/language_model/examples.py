@@ -16,8 +16,7 @@ from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.recipe import CausalRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_runs
-from blamespan_tracer.causal.formats import MODE_OF, NOBODY, StepAnswer
-from blamespan_tracer.causal.showing import show
+from blamespan_tracer.causal.prompts import MODE_OF, NOBODY, StepAnswer, render_for_model
 from blamespan_tracer.labels import resolve
 from blamespan_tracer.rendering import RenderedRun
 from blamespan_tracer.silence import why_silent
@@ -83,7 +82,7 @@ def examples_of(runs: Iterable[RecordedRun], recipe: CausalRecipe) -> Iterator[E
     for run in runs:
         if run.faults is None or why_silent(run.trace) is not None:
             continue
-        shown = show(run.trace, names_broken=recipe.data.contracts)
+        shown = render_for_model(run.trace, names_findings=recipe.data.contracts)
         asks_pairs = recipe.question == "pairs"
         step = None if asks_pairs else _step(run, shown)
         pairs = _pairs(run, shown) if asks_pairs else None

@@ -12,7 +12,7 @@ from blamespan.errors import BlamespanError
 from blamespan.tracers import load_tracer
 from blamespan_lab.language_model.examples import Example
 from blamespan_lab.statistics import percent
-from blamespan_tracer.causal.tracer import Judged
+from blamespan_tracer.causal.tracer import CausalPrediction
 
 __all__ = ["CausalFigures", "embedded_beside", "measure_held_out"]
 
@@ -41,7 +41,7 @@ class CausalFigures:
     embedded_agent: float = float("nan")
 
 
-def measure_held_out(judged_runs: Sequence[tuple[Example, Judged]]) -> CausalFigures:
+def measure_held_out(judged_runs: Sequence[tuple[Example, CausalPrediction]]) -> CausalFigures:
     """Compare what a model says of held-out runs with their labels."""
     steps, agents, chances = [], [], []
     for example, judgement in judged_runs:

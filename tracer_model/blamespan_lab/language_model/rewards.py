@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from blamespan_tracer.causal.formats import NOBODY, PairsAnswer, StepAnswer
+from blamespan_tracer.causal.prompts import NOBODY, PairsAnswer, StepAnswer
 
 __all__ = ["Points", "aegis_reward", "chance_of_step", "clip_bound", "step_reward"]
 

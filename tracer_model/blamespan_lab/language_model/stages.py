@@ -21,9 +21,9 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan_lab.language_model.examples import Example, thought_about
 from blamespan_lab.language_model.recipe import CausalRecipe, Grpo
 from blamespan_lab.language_model.rewards import aegis_reward, chance_of_step, clip_bound, step_reward
-from blamespan_tracer.causal.formats import OPEN, StepAnswer, read_pairs, read_step
 from blamespan_tracer.causal.loading import Model, Tokenizer, is_out_of_memory
-from blamespan_tracer.causal.reading import Part, Reader
+from blamespan_tracer.causal.prompt_builder import Prompt, PromptBuilder
+from blamespan_tracer.causal.prompts import OPEN, StepAnswer, read_pairs, read_step
 
 __all__ = ["METRICS", "Ledger", "StageFigures", "reply_of", "reward_function", "run_grpo", "run_sft"]
 
@@ -117,7 +117,12 @@ class _Tightening(TrainerCallback):  # type: ignore[misc]
 
 
 def run_sft(
-    recipe: CausalRecipe, model: Model, tokenizer: Tokenizer, reader: Reader, examples: Sequence[Example], out: Path
+    recipe: CausalRecipe,
+    model: Model,
+    tokenizer: Tokenizer,
+    reader: PromptBuilder,
+    examples: Sequence[Example],
+    out: Path,
 ) -> tuple[Any, StageFigures]:
     """Teach *model* to write the labels of *examples*; only the reply is learnt from. Gives the trainer back.
 
@@ -150,7 +155,12 @@ def run_sft(
 
 
 def run_grpo(
-    recipe: CausalRecipe, model: Model, tokenizer: Tokenizer, reader: Reader, examples: Sequence[Example], out: Path
+    recipe: CausalRecipe,
+    model: Model,
+    tokenizer: Tokenizer,
+    reader: PromptBuilder,
+    examples: Sequence[Example],
+    out: Path,
 ) -> tuple[Any, StageFigures]:
     """Let *model* answer, and reward it by the labels of *examples*. Gives the trainer back.
 
@@ -236,7 +246,7 @@ def _earn(grpo: Grpo, reply: str, label: list[Any]) -> float:
     return step_reward(read_step(reply), StepAnswer(agent, step), sigma=grpo.sigma, step_weight=grpo.step_weight)
 
 
-def _teach_row(recipe: CausalRecipe, reader: Reader, example: Example, part: Part) -> dict[str, list[int]]:
+def _teach_row(recipe: CausalRecipe, reader: PromptBuilder, example: Example, part: Prompt) -> dict[str, list[int]]:
     """Lay out one run for SFT: tokens, and which of them are learnt from."""
     thought = thought_about(example) if recipe.sft.thought == "label" else ""
     if example.step is not None:
@@ -249,7 +259,7 @@ def _teach_row(recipe: CausalRecipe, reader: Reader, example: Example, part: Par
     return {"input_ids": tokens, "labels": [-100] * n_asked + tokens[n_asked:]}
 
 
-def _ask_row(example: Example, messages: list[dict[str, str]], part: Part) -> dict[str, Any]:
+def _ask_row(example: Example, messages: list[dict[str, str]], part: Prompt) -> dict[str, Any]:
     label = [example.step.agent, example.step.step] if example.step is not None else list(example.pairs or ())
     return {"prompt": messages, "label": json.dumps(label), "opens_thought": part.opens_thought}
 

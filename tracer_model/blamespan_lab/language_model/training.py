@@ -31,11 +31,11 @@ from blamespan_tracer.causal.loading import (
     load_model,
     load_tokenizer,
 )
-from blamespan_tracer.causal.prompts import messages
-from blamespan_tracer.causal.reading import Reader
+from blamespan_tracer.causal.model_checks import check_pair, check_template
+from blamespan_tracer.causal.prompt_builder import PromptBuilder
+from blamespan_tracer.causal.prompts import build_messages
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
-from blamespan_tracer.causal.tracer import CausalTracer, Judged
-from blamespan_tracer.causal.trying import check_pair, check_template
+from blamespan_tracer.causal.tracer import CausalPrediction, CausalTracer
 
 __all__ = ["TrainedLanguageModel", "train_causal", "train_causal_on"]
 
@@ -98,7 +98,9 @@ def train_causal_on(
     start_s = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     model, tokenizer, base = _start(recipe, fitted, out)
-    reader = Reader(tokenizer, recipe.data.context, _thinks(recipe), recipe.question, is_brief=recipe.data.is_brief)
+    reader = PromptBuilder(
+        tokenizer, recipe.data.context, _thinks(recipe), recipe.question, is_brief=recipe.data.is_brief
+    )
     base_print = fingerprint(model)
     if recipe.lora.rank:
         model = _with_lora(model, recipe, base)
@@ -173,7 +175,9 @@ def _start(recipe: CausalRecipe, fitted: Sequence[Example], out: Path) -> tuple[
         return model, tokenizer, recipe.base
     folder = out / _BASE
     if not (folder / "model.safetensors").is_file():
-        texts = (messages(example.run.text(), recipe.question, is_brief=recipe.data.is_brief) for example in fitted)
+        texts = (
+            build_messages(example.run.text(), recipe.question, is_brief=recipe.data.is_brief) for example in fitted
+        )
         asked = (message["content"] for text in texts for message in text)
         tokenizer = build_tokenizer(asked, recipe.scratch, recipe.data.context)
         model = build_model(tokenizer, recipe.scratch, recipe.data.context, recipe.seed)
@@ -211,7 +215,9 @@ def _calibrate(
     tracer = CausalTracer(model, tokenizer, CausalSettings(batch=max(recipe.sft.device_runs, 1)), learnt)
     judged = tracer.judge([example.trace for example in some])
     judged_runs = [
-        (example, judgement) for example, judgement in zip(some, judged, strict=True) if isinstance(judgement, Judged)
+        (example, judgement)
+        for example, judgement in zip(some, judged, strict=True)
+        if isinstance(judgement, CausalPrediction)
     ]
     held_out = measure_held_out(judged_runs)
     if learnt.question == "step" and _is_first():

@@ -1,4 +1,4 @@
-"""Log-probabilities of every possible answer after a prompt.
+"""Log-probabilities of every possible answer after a prompt; the answers stand in a prefix tree of tokens.
 
 Dims: B prompts of a batch, L tokens of the longest, T nodes of the largest trie, S sequences of a trie.
 """
@@ -6,7 +6,7 @@ Dims: B prompts of a batch, L tokens of the longest, T nodes of the largest trie
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,21 +15,118 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from blamespan_tracer.causal.loading import Model
-from blamespan_tracer.causal.trie import TokenTrie
 
-__all__ = ["Floats", "Scorer", "can_share_prefix", "padded", "score_alone", "score_one_by_one", "score_tries"]
+__all__ = [
+    "Floats",
+    "Scorer",
+    "TokenTrie",
+    "can_share_prefix",
+    "pad_left",
+    "score_alone",
+    "score_one_by_one",
+    "score_tries",
+]
 
 _MOST_NODES = 256
 """Nodes of a trie that are read in one pass: their logits cost 4 bytes for each word of the vocabulary."""
 
 Floats: TypeAlias = NDArray[np.float64]
 
+
+class TokenTrie:
+    """A prefix tree over token sequences, none of which may begin another.
+
+    Dims: T nodes, S sequences. Node t holds one token; a node's parent comes before it; -1 is the root.
+
+    Attributes:
+        tokens: (T,) the token of each node.
+        parents: (T,) the node before it, or -1.
+        depths: (T,) 0 for first tokens.
+        ends: (S,) the node that each sequence ends at.
+
+    Raises:
+        ValueError: if there is no sequence, one is empty, or one begins another or is given twice.
+    """
+
+    def __init__(self, sequences: Iterable[Sequence[int]]) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self.ends: list[int] = []
+        self._next: list[dict[int, int]] = [{}]  # of node n at n + 1, the root first
+        for sequence in sequences:
+            self._add(sequence)
+        leaves = {node for node in self.ends if not self._next[node + 1]}
+        if not self.ends or len(leaves) != len(self.ends):
+            raise ValueError(f"expected distinct sequences, none beginning another, got {len(self.ends)} of them")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def walk(self, tokens: Sequence[int]) -> tuple[list[int], int]:
+        """Follow *tokens* from the root until a sequence ends.
+
+        Returns:
+            The tokens that may come next, none if a sequence has ended, and how many tokens were followed.
+
+        Raises:
+            ValueError: if the tree does not lead there.
+        """
+        node = -1
+        for position, token in enumerate(tokens):
+            if not self._next[node + 1]:
+                return [], position
+            if token not in self._next[node + 1]:
+                raise ValueError(
+                    f"expected one of {len(self._next[node + 1])} tokens at place {position}, got {token!r}"
+                )
+            node = self._next[node + 1][token]
+        return list(self._next[node + 1]), len(tokens)
+
+    def children(self, node: int) -> list[int]:
+        """List the nodes that follow *node*; -1 is the root."""
+        return list(self._next[node + 1].values())
+
+    def sequences(self) -> list[list[int]]:
+        """Return the sequences, in order."""
+        sequences = []
+        for node in self.ends:
+            sequence = []
+            while node >= 0:
+                sequence.append(self.tokens[node])
+                node = self.parents[node]
+            sequences.append(sequence[::-1])
+        return sequences
+
+    def visibility(self) -> NDArray[np.bool_]:
+        """Return (T, T): whether node t has node s on its way from the root, itself included."""
+        is_visible = np.eye(len(self), dtype=np.bool_)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                is_visible[node] |= is_visible[parent]
+        return is_visible
+
+    def _add(self, sequence: Sequence[int]) -> None:
+        if not len(sequence):
+            raise ValueError("expected a sequence of at least one token, got none")
+        node = -1
+        for token in sequence:
+            if token not in self._next[node + 1]:
+                self._next[node + 1][token] = len(self.tokens)
+                self.tokens.append(int(token))
+                self.depths.append(self.depths[node] + 1 if node >= 0 else 0)
+                self.parents.append(node)
+                self._next.append({})
+            node = self._next[node + 1][token]
+        self.ends.append(node)
+
+
 Scorer: TypeAlias = Callable[[Model, Sequence[Sequence[int]], Sequence[TokenTrie], int], list[Floats]]
 """As `score_tries`: model, prompts, the possible answers of each, and the padding token."""
 
 
 def can_share_prefix(model: Model) -> bool:
-    """Tell whether every layer attends to everything before: only then may answers share one reading of the prompt."""
+    """Return whether every layer attends to everything before: only then may answers share one prompt."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
@@ -53,27 +150,27 @@ def score_tries(model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[
     Returns:
         (B,) each (S,), natural logarithms.
     """
-    ids, is_real, places = padded(prompts, pad, model.device)
-    read = model(input_ids=ids, attention_mask=is_real, position_ids=places, use_cache=True, logits_to_keep=1)
+    ids, is_real, positions = pad_left(prompts, pad, model.device)
+    read = model(input_ids=ids, attention_mask=is_real, position_ids=positions, use_cache=True, logits_to_keep=1)
     cache = read.past_key_values
     added = [np.zeros(len(trie)) for trie in tries]
     for row, trie in enumerate(tries):
-        _note(added[row], trie, [-1], read.logits[row, -1:])
-    tokens, depths, sees = _laid_out(tries, pad, model.device)
+        _add_logprobs(added[row], trie, [-1], read.logits[row, -1:])
+    tokens, depths, sees = _lay_out_tries(tries, pad, model.device)
     for start in range(0, tokens.shape[1], _MOST_NODES):
         end = min(start + _MOST_NODES, tokens.shape[1])
-        seen = torch.cat([is_real[:, None, :].bool().expand(-1, end - start, -1), sees[:, start:end, :end]], dim=2)
+        mask = torch.cat([is_real[:, None, :].bool().expand(-1, end - start, -1), sees[:, start:end, :end]], dim=2)
         read = model(
             input_ids=tokens[:, start:end],
-            attention_mask=seen[:, None],
-            position_ids=places[:, -1:] + 1 + depths[:, start:end],
+            attention_mask=mask[:, None],
+            position_ids=positions[:, -1:] + 1 + depths[:, start:end],
             past_key_values=cache,
             use_cache=True,
         )
         for row, trie in enumerate(tries):
             nodes = list(range(start, min(end, len(trie))))
-            _note(added[row], trie, nodes, read.logits[row, : len(nodes)])
-    return [_summed(trie, each) for trie, each in zip(tries, added, strict=True)]
+            _add_logprobs(added[row], trie, nodes, read.logits[row, : len(nodes)])
+    return [_sum_along_paths(trie, logprobs) for trie, logprobs in zip(tries, added, strict=True)]
 
 
 @torch.inference_mode()
@@ -81,16 +178,16 @@ def score_one_by_one(
     model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int
 ) -> list[Floats]:
     """Do what `score_tries` does, for any model: each answer is read with its prompt anew, some at a time."""
-    return _one_by_one(model, prompts, tries, pad, at_once=len(prompts))
+    return _score_rows(model, prompts, tries, pad, at_once=len(prompts))
 
 
 @torch.inference_mode()
 def score_alone(model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int) -> list[Floats]:
     """Do the same with nothing beside an answer and no padding: what every other way must agree with."""
-    return _one_by_one(model, prompts, tries, pad, at_once=1)
+    return _score_rows(model, prompts, tries, pad, at_once=1)
 
 
-def _one_by_one(
+def _score_rows(
     model: Model, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie], pad: int, *, at_once: int
 ) -> list[Floats]:
     rows = [
@@ -98,35 +195,35 @@ def _one_by_one(
         for number, (prompt, trie) in enumerate(zip(prompts, tries, strict=True))
         for sequence in trie.sequences()
     ]
-    found: list[list[float]] = [[] for _ in prompts]
+    by_prompt: list[list[float]] = [[] for _ in prompts]
     for start in range(0, len(rows), at_once):
         some = rows[start : start + at_once]
-        ids, is_real, places = padded([row for _, row, _ in some], pad, model.device)
+        ids, is_real, positions = pad_left([row for _, row, _ in some], pad, model.device)
         most = max(length for _, _, length in some)
-        optional = _taken(model, position_ids=places, logits_to_keep=most + 1, use_cache=False)
+        optional = _keep_supported(model, position_ids=positions, logits_to_keep=most + 1, use_cache=False)
         logits = model(input_ids=ids, attention_mask=is_real, **optional).logits[:, -most - 1 :].float()
         chances = logits[:, :-1].log_softmax(dim=-1).gather(2, ids[:, -most:, None])[..., 0]  # (B, most)
         for (number, _, length), row in zip(some, chances, strict=True):
-            found[number].append(float(row[most - length :].double().sum()))
-    return [np.array(each) for each in found]
+            by_prompt[number].append(float(row[most - length :].double().sum()))
+    return [np.array(logprobs) for logprobs in by_prompt]
 
 
-def _taken(model: Model, **optional: Any) -> dict[str, Any]:
-    """Give of *optional* what the model takes: older ones know less."""
+def _keep_supported(model: Model, **optional: Any) -> dict[str, Any]:
+    """Return what the model takes of *optional*: older ones know less."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    known = inspect.signature(inner.forward).parameters
-    return {name: value for name, value in optional.items() if name in known}
+    parameters = inspect.signature(inner.forward).parameters
+    return {name: value for name, value in optional.items() if name in parameters}
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Lay rows out on the right of (B, L): tokens, 1 where they are real, and their places from 0."""
+def pad_left(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows on the right of (B, L): tokens, 1 where they are real, and their positions from 0."""
     length = max(map(len, rows))
     ids = torch.tensor([[pad] * (length - len(row)) + list(row) for row in rows], device=device)
     is_real = torch.tensor([[0] * (length - len(row)) + [1] * len(row) for row in rows], device=device)
     return ids, is_real, (is_real.cumsum(dim=1) - 1).clamp(min=0)
 
 
-def _laid_out(tries: Sequence[TokenTrie], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def _lay_out_tries(tries: Sequence[TokenTrie], pad: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Lay the nodes of all tries out: (B, T) tokens, (B, T) depths, (B, T, T) what each sees; padding sees itself."""
     n_nodes = max(map(len, tries))
     tokens = torch.full((len(tries), n_nodes), pad)
@@ -135,12 +232,12 @@ def _laid_out(tries: Sequence[TokenTrie], pad: int, device: torch.device) -> tup
     for row, trie in enumerate(tries):
         tokens[row, : len(trie)] = torch.tensor(trie.tokens)
         depths[row, : len(trie)] = torch.tensor(trie.depths)
-        sees[row, : len(trie), : len(trie)] = torch.from_numpy(trie.sees())
+        sees[row, : len(trie), : len(trie)] = torch.from_numpy(trie.visibility())
     return tokens.to(device), depths.to(device), sees.to(device)
 
 
-def _note(added: Floats, trie: TokenTrie, nodes: Sequence[int], logits: Tensor) -> None:
-    """Note the log-probability of all that follows *nodes*, whose (N, V) logits are given."""
+def _add_logprobs(added: Floats, trie: TokenTrie, nodes: Sequence[int], logits: Tensor) -> None:
+    """Write the log-probability of all that follows *nodes*, whose (N, V) logits are given."""
     following = [(row, child) for row, node in enumerate(nodes) for child in trie.children(node)]
     if not following:
         return
@@ -151,10 +248,10 @@ def _note(added: Floats, trie: TokenTrie, nodes: Sequence[int], logits: Tensor) 
     added[[child for _, child in following]] = chances.double().cpu().numpy()
 
 
-def _summed(trie: TokenTrie, added: Floats) -> Floats:
+def _sum_along_paths(trie: TokenTrie, added: Floats) -> Floats:
     total = added.copy()
     for node, parent in enumerate(trie.parents):
         if parent >= 0:
             total[node] += total[parent]
-    found: Floats = total[trie.ends]
-    return found
+    by_sequence: Floats = total[trie.ends]
+    return by_sequence

@@ -72,10 +72,10 @@ class Learnt:
         except OSError:  # an id that no system takes for a path
             return cls()
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
             kinds = {spec.name: type(getattr(_DEFAULT, spec.name)) for spec in fields(cls)}
-            learnt = cls(**{name: _of_kind(found[name], kind) for name, kind in kinds.items()})
-            if found.pop("format") != _FORMAT or not learnt._is_in_range:
+            learnt = cls(**{name: _of_kind(content[name], kind) for name, kind in kinds.items()})
+            if content.pop("format") != _FORMAT or not learnt._is_in_range:
                 raise ValueError("another format or values out of range")
             return learnt
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -119,26 +119,26 @@ class CausalSettings:
         Raises:
             ConfigError: if one is wrong, or neither model nor adapter is named.
         """
-        given = os.environ if environment is None else environment
+        variables = os.environ if environment is None else environment
         read: dict[str, Any] = {}  # Any: values of several types, each checked below
         for name in ("model", "adapter", "device"):
-            if value := given.get(f"{_PREFIX}{name.upper()}", "").strip():
+            if value := variables.get(f"{_PREFIX}{name.upper()}", "").strip():
                 read[name] = value
         for name, least in (("batch", 1), ("max_new_tokens", 0), ("context", 256)):
-            if value := given.get(f"{_PREFIX}{name.upper()}", "").strip():
+            if value := variables.get(f"{_PREFIX}{name.upper()}", "").strip():
                 read[name] = _whole(f"{_PREFIX}{name.upper()}", value, least)
         for name, key in (("CONSTRAINED", "is_constrained"), ("CONTRACTS", "contracts")):
-            if value := given.get(f"{_PREFIX}{name}", "").strip():
+            if value := variables.get(f"{_PREFIX}{name}", "").strip():
                 if value not in ("0", "1"):
                     raise ConfigError(f"{_PREFIX}{name} must be 0 or 1, got {value!r}. Correct it or leave it out")
                 read[key] = value == "1"
-        found = replace(cls(), **read)
-        if not (found.model or found.adapter):
+        settings = replace(cls(), **read)
+        if not (settings.model or settings.adapter):
             raise ConfigError(
                 "the tracer 'causal' needs a model, got none. Set BLAMESPAN_CAUSAL_MODEL to a folder or a Hugging Face "
                 "id, or BLAMESPAN_CAUSAL_ADAPTER to what `blamespan train` left; docs/llm.md says how to train one"
             )
-        return found
+        return settings
 
 
 def _of_kind(value: Any, kind: type) -> Any:

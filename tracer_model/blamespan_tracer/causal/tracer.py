@@ -21,7 +21,7 @@ from blamespan import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.causal.formats import MODE_OF, OPEN, StepAnswer, read_step, thought_of
+from blamespan_tracer.causal.generation import AnswerConstraint, generate_replies
 from blamespan_tracer.causal.loading import (
     Model,
     Tokenizer,
@@ -34,21 +34,18 @@ from blamespan_tracer.causal.loading import (
     load_tokenizer,
     with_adapter,
 )
-from blamespan_tracer.causal.quotes import heaviest_message, heaviest_sentence
-from blamespan_tracer.causal.reading import Part, Reader
-from blamespan_tracer.causal.scoring import Floats, Scorer, can_share_prefix, score_one_by_one, score_tries
+from blamespan_tracer.causal.model_checks import check_pair, check_template, choose_scorer
+from blamespan_tracer.causal.occlusion import heaviest_message, heaviest_sentence
+from blamespan_tracer.causal.prompt_builder import Prompt, PromptBuilder
+from blamespan_tracer.causal.prompts import MODE_OF, OPEN, StepAnswer, read_step, read_thought, render_for_model
+from blamespan_tracer.causal.scoring import Floats, Scorer, TokenTrie, can_share_prefix, score_one_by_one, score_tries
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
-from blamespan_tracer.causal.showing import show
-from blamespan_tracer.causal.spreading import softmax, spread
-from blamespan_tracer.causal.trie import TokenTrie
-from blamespan_tracer.causal.trying import check_pair, check_template, tried_scorer
-from blamespan_tracer.causal.writing import AnswerConstraint, write_replies
 from blamespan_tracer.contracts.loading import digest_of_files
-from blamespan_tracer.numeric import pointer_shares
+from blamespan_tracer.numeric import pointer_shares, softmax
 from blamespan_tracer.rendering import Candidate, RenderedRun, cut
 from blamespan_tracer.silence import why_silent
 
-__all__ = ["CausalTracer", "Judged"]
+__all__ = ["CausalPrediction", "CausalTracer"]
 
 _MOST_CONTEXT = 32_768
 """Tokens of prompt and reply where nobody said how many: a cache of some 5 GB in a model of 8B."""
@@ -61,6 +58,8 @@ _DECISION_CHARS, _LEAST_CHARS = 1_500, 40
 """How much is shown of a decision whose messages are tried one by one, and at least of each."""
 
 _TOO_LONG = "the run is too long: {steps} steps do not fit into {context} tokens, cut and in parts"
+_NEVER = -100.0
+"""Stands for the log-probability of an answer that the question does not know."""
 _UNREADABLE = "the model's reply is not in the format, or names no decision of the run"
 _NO_NUMBERS = "the model's probabilities are no numbers: its weights may be damaged"
 _NO_MEMORY = (
@@ -72,8 +71,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What the model says of one run.
+class CausalPrediction:
+    """What the model predicts of one run.
 
     Attributes:
         run: As it was shown.
@@ -111,16 +110,18 @@ class CausalTracer:
         *,
         scorer: Scorer | None = None,
     ) -> None:
-        said = settings.max_new_tokens if settings.max_new_tokens is not None else learnt.thinks
+        max_new_tokens = settings.max_new_tokens if settings.max_new_tokens is not None else learnt.thinks
         own = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or _MOST_CONTEXT)
         self._context = min(settings.context or learnt.context or _MOST_CONTEXT, own)
         self._model = model
         self._tokenizer = tokenizer
         self._settings = settings
         self._learnt = learnt
-        self._reader = Reader(tokenizer, self._context, said, learnt.question, is_brief=learnt.is_brief)
-        self._names_broken = settings.contracts if settings.contracts is not None else learnt.contracts
-        self._contracts = digest_of_files() if self._names_broken else None
+        self._prompts = PromptBuilder(
+            tokenizer, self._context, max_new_tokens, learnt.question, is_brief=learnt.is_brief
+        )
+        self._names_findings = settings.contracts if settings.contracts is not None else learnt.contracts
+        self._contracts = digest_of_files() if self._names_findings else None
         self._batch = settings.batch
         self._score = scorer or (score_tries if can_share_prefix(model) else score_one_by_one)
         self._identity = TracerIdentity("causal", __version__, digest)
@@ -152,12 +153,12 @@ class CausalTracer:
         if settings.adapter:
             model = with_adapter(model, settings.adapter, base=learnt.base)
         check_pair(model, tokenizer, name)
-        scorer, can_pad = tried_scorer(model, tokenizer, name)
+        scorer, can_pad = choose_scorer(model, tokenizer, name)
         digest = digest_of(*filter(None, (name, settings.adapter)))
         settings = settings if can_pad else replace(settings, batch=1)
-        made = cls(model, tokenizer, settings, learnt, digest, scorer=scorer)
-        made._reader.check_room(made._context)
-        return made
+        tracer = cls(model, tokenizer, settings, learnt, digest, scorer=scorer)
+        tracer._prompts.check_room(tracer._context)
+        return tracer
 
     @property
     def identity(self) -> TracerIdentity:
@@ -167,8 +168,8 @@ class CausalTracer:
     @property
     def settings(self) -> dict[str, Any]:
         """What beside the weights decides its verdicts; a batch only rounds them otherwise."""
-        said = self._settings
-        thought = {"max_new_tokens": said.max_new_tokens, "is_constrained": said.is_constrained}
+        settings = self._settings
+        thought = {"max_new_tokens": settings.max_new_tokens, "is_constrained": settings.is_constrained}
         return {"context": self._context, "contracts": self._contracts, **thought}
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
@@ -180,120 +181,120 @@ class CausalTracer:
             for trace, why in zip(traces, silent, strict=True)
         ]
 
-    def judge(self, traces: Sequence[MessageActionTrace]) -> list[Judged | str]:
+    def judge(self, traces: Sequence[MessageActionTrace]) -> list[CausalPrediction | str]:
         """Score each run; where that cannot be, say why not. Each must have a decision of an agent."""
-        runs = [show(trace, names_broken=self._names_broken) for trace in traces]
-        parts = [self._reader.parts(run) for run in runs]
-        flat = iter(self._in_batches([part for each in parts for part in each]))
-        found: list[Judged | str] = []
-        for run, each in zip(runs, parts, strict=True):
-            scored = [next(flat) for _ in each]
-            found.append(self._joined(run, each, scored))
-        return found
+        runs = [render_for_model(trace, names_findings=self._names_findings) for trace in traces]
+        parts = [self._prompts.parts(run) for run in runs]
+        flat = iter(self._score_in_batches([part for run_parts in parts for part in run_parts]))
+        predictions: list[CausalPrediction | str] = []
+        for run, run_parts in zip(runs, parts, strict=True):
+            scored = [next(flat) for _ in run_parts]
+            predictions.append(self._join_parts(run, run_parts, scored))
+        return predictions
 
-    def _joined(
-        self, run: RenderedRun, parts: Sequence[Part], scored: Sequence[tuple[Floats, dict[str, float]] | str]
-    ) -> Judged | str:
+    def _join_parts(
+        self, run: RenderedRun, parts: Sequence[Prompt], scored: Sequence[tuple[Floats, dict[str, float]] | str]
+    ) -> CausalPrediction | str:
         """Put the parts of a run together: each says how much likelier than nobody its decisions are."""
         if not parts:
             return _TOO_LONG.format(steps=len(run), context=self._context)
         scores: list[float] = []
         best, modes = -math.inf, dict[str, float]()
-        for each in scored:
-            if isinstance(each, str):
-                return each
-            if not (np.isfinite(each[0]).all() and np.isfinite(list(each[1].values())).all()):
+        for part in scored:
+            if isinstance(part, str):
+                return part
+            if not (np.isfinite(part[0]).all() and np.isfinite(list(part[1].values())).all()):
                 return _NO_NUMBERS
-            odds = each[0][:-1] - each[0][-1]
+            odds = part[0][:-1] - part[0][-1]
             scores += odds.tolist()
             if odds.max() > best:
-                best, modes = float(odds.max()), each[1]
-        return Judged(run, np.array([*scores, 0.0]), modes)
+                best, modes = float(odds.max()), part[1]
+        return CausalPrediction(run, np.array([*scores, 0.0]), modes)
 
-    def _in_batches(self, parts: Sequence[Part]) -> Iterator[tuple[Floats, dict[str, float]] | str]:
+    def _score_in_batches(self, parts: Sequence[Prompt]) -> Iterator[tuple[Floats, dict[str, float]] | str]:
         """Score prompts some at a time, of like length; after an out-of-memory fewer at a time."""
-        order = sorted(range(len(parts)), key=lambda place: -len(parts[place].tokens))
-        found: dict[int, tuple[Floats, dict[str, float]] | str] = {}
+        order = sorted(range(len(parts)), key=lambda index: -len(parts[index].tokens))
+        by_part: dict[int, tuple[Floats, dict[str, float]] | str] = {}
         while order:
             some, order = order[: self._batch], order[self._batch :]
             try:
-                found.update(zip(some, self._scored([parts[place] for place in some]), strict=True))
+                by_part.update(zip(some, self._score_parts([parts[index] for index in some]), strict=True))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 _free(self._model)
                 if len(some) == 1:
                     device = self._model.device
-                    found[some[0]] = _NO_MEMORY.format(device=device, tokens=len(parts[some[0]].tokens))
+                    by_part[some[0]] = _NO_MEMORY.format(device=device, tokens=len(parts[some[0]].tokens))
                     continue
                 order = some + order
                 self._batch = len(some) // 2
                 _log.warning("out of memory with %d runs at a time: going on with %d", len(some), self._batch)
-        return iter([found[place] for place in range(len(parts))])
+        return iter([by_part[index] for index in range(len(parts))])
 
-    def _scored(self, parts: Sequence[Part]) -> list[tuple[Floats, dict[str, float]] | str]:
+    def _score_parts(self, parts: Sequence[Prompt]) -> list[tuple[Floats, dict[str, float]] | str]:
         thoughts = self._thoughts(parts)
-        known = [(part, thought) for part, thought in zip(parts, thoughts, strict=True) if thought is not None]
-        if self._reader.question == "pairs":
-            scored = iter(self._scored_pairs(known))
+        readable = [(part, thought) for part, thought in zip(parts, thoughts, strict=True) if thought is not None]
+        if self._prompts.question == "pairs":
+            scored = iter(self._score_pairs(readable))
         else:
-            scored = iter(self._scored_steps(known))
+            scored = iter(self._score_steps(readable))
         return [_UNREADABLE if thought is None else next(scored) for thought in thoughts]
 
-    def _scored_steps(self, parts: Sequence[tuple[Part, str]]) -> Iterable[tuple[Floats, dict[str, float]]]:
-        before = [self._reader.before_answer(part, thought) for part, thought in parts]
-        scores = self._chances(before, [self._reader.steps(part) for part, _ in parts])
+    def _score_steps(self, parts: Sequence[tuple[Prompt, str]]) -> Iterable[tuple[Floats, dict[str, float]]]:
+        before = [self._prompts.before_answer(part, thought) for part, thought in parts]
+        scores = self._chances(before, [self._prompts.steps(part) for part, _ in parts])
         best = [part.shown.decisions[int(row[:-1].argmax())] for (part, _), row in zip(parts, scores, strict=True)]
         before = [
-            self._reader.before_mode(part, thought, decision.agent, decision.step)
+            self._prompts.before_mode(part, thought, decision.agent, decision.step)
             for (part, thought), decision in zip(parts, best, strict=True)
         ]
-        modes = self._chances(before, [self._reader.modes()] * len(before))
+        modes = self._chances(before, [self._prompts.modes()] * len(before))
         return [
-            (row, dict(zip(MODE_OF, softmax(each).tolist(), strict=True)))
-            for row, each in zip(scores, modes, strict=True)
+            (row, dict(zip(MODE_OF, softmax(mode_scores).tolist(), strict=True)))
+            for row, mode_scores in zip(scores, modes, strict=True)
         ]
 
-    def _scored_pairs(self, parts: Sequence[tuple[Part, str]]) -> Iterable[tuple[Floats, dict[str, float]]]:
+    def _score_pairs(self, parts: Sequence[tuple[Prompt, str]]) -> Iterable[tuple[Floats, dict[str, float]]]:
         """Share each agent's chance evenly over its decisions: such an answer names no step, and never nobody."""
-        before = [self._reader.before_answer(part, thought) for part, thought in parts]
-        found = self._chances(before, [self._reader.first_pairs(part) for part, _ in parts])
-        return [spread(part, row) for (part, _), row in zip(parts, found, strict=True)]
+        before = [self._prompts.before_answer(part, thought) for part, thought in parts]
+        scores = self._chances(before, [self._prompts.first_pairs(part) for part, _ in parts])
+        return [_spread_over_decisions(part, row) for (part, _), row in zip(parts, scores, strict=True)]
 
     def _chances(self, prompts: Sequence[Sequence[int]], tries: Sequence[TokenTrie]) -> list[Floats]:
         return self._score(self._model, prompts, tries, self._tokenizer.pad_token_id) if prompts else []
 
-    def _thoughts(self, parts: Sequence[Part]) -> list[str | None]:
+    def _thoughts(self, parts: Sequence[Prompt]) -> list[str | None]:
         """Let the model think, where it may; None where it did not come to a readable answer."""
-        most = self._reader.max_new_tokens
+        most = self._prompts.max_new_tokens
         if not most:
             return [""] * len(parts)
         constraint = None
-        if self._settings.is_constrained and self._reader.question == "step":
-            closing = self._reader.tokens("\n</think>")
-            tries = [self._reader.replies(part) for part in parts]
+        if self._settings.is_constrained and self._prompts.question == "step":
+            closing = self._prompts.tokens("\n</think>")
+            tries = [self._prompts.replies(part) for part in parts]
             constraint = AnswerConstraint(
                 self._tokenizer,
                 tries,
                 closing,
                 most_thought=max(most - len(closing), 1),
-                banned=self._reader.not_in_thoughts(),
+                banned=self._prompts.not_in_thoughts(),
             )
-        prompts = [self._reader.opened(part) for part in parts]
-        written = write_replies(
-            self._model, self._tokenizer, prompts, constraint=constraint, max_new_tokens=most + self._reader.room
+        prompts = [self._prompts.open_thought(part) for part in parts]
+        written = generate_replies(
+            self._model, self._tokenizer, prompts, constraint=constraint, max_new_tokens=most + self._prompts.room
         )
         return [self._thought(part, row) for part, row in zip(parts, written, strict=True)]
 
-    def _thought(self, part: Part, tokens: Sequence[int]) -> str | None:
+    def _thought(self, part: Prompt, tokens: Sequence[int]) -> str | None:
         text = str(self._tokenizer.decode(tokens, clean_up_tokenization_spaces=False))
         reply = f"{OPEN}\n{text}"
-        if self._reader.question == "pairs":
-            return thought_of(reply)
+        if self._prompts.question == "pairs":
+            return read_thought(reply)
         answer = read_step(reply)
-        return thought_of(reply) if answer is not None and _is_possible(answer, part) else None
+        return read_thought(reply) if answer is not None and _is_possible(answer, part) else None
 
-    def _verdict(self, trace: MessageActionTrace, judged: Judged | str) -> Attribution:
+    def _verdict(self, trace: MessageActionTrace, judged: CausalPrediction | str) -> Attribution:
         if isinstance(judged, str):
             return Attribution.abstain(trace, judged, self._identity)
         by_decision, failed = pointer_shares(judged.scores, self._learnt.temperature)
@@ -301,7 +302,7 @@ class CausalTracer:
             reason = f"probably sound: failure score {failed:.2f} is below {self._learnt.alarm:.2f}"
             return Attribution.abstain(trace, reason, self._identity)
         shares = np.zeros(len(trace.steps))
-        lands_on = [each.lands_on for each in judged.run.decisions]
+        lands_on = [decision.lands_on for decision in judged.run.decisions]
         worst = int(by_decision.argmax())
         lands_on[worst] = self._lands_on(trace, judged.run, judged.run.decisions[worst])
         np.add.at(shares, lands_on, by_decision)
@@ -312,7 +313,7 @@ class CausalTracer:
             failure_score=failed,
             unaided_score=failed,
             tracer=self._identity,
-            modes=self._named(judged.modes, agent, judged.run),
+            modes=self._rank_modes(judged.modes, agent, judged.run),
             coverage=self._learnt.set_mass,
         )
         return replace(verdict, evidence=tuple(self._evidence(trace, judged.run, verdict)))
@@ -320,26 +321,26 @@ class CausalTracer:
     def _lands_on(self, trace: MessageActionTrace, run: RenderedRun, decision: Candidate) -> int:
         """Find the step that blame for the decisive decision lands on: of several the one without which it is least."""
         own = run.origins[decision.step]
-        if len(own) == 1 or self._reader.question == "pairs":
+        if len(own) == 1 or self._prompts.question == "pairs":
             return decision.lands_on
-        said = [cut(trace.steps[index].content, max(_DECISION_CHARS // len(own), _LEAST_CHARS)) for index in own]
+        texts = [cut(trace.steps[step].content, max(_DECISION_CHARS // len(own), _LEAST_CHARS)) for step in own]
         try:
-            place = heaviest_message(said, partial(self._blame, run, decision.step))
+            index = heaviest_message(texts, partial(self._blame, run, decision.step))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             _free(self._model)
-            place = None
-        return own[place] if place is not None else decision.lands_on
+            index = None
+        return own[index] if index is not None else decision.lands_on
 
     def _evidence(self, trace: MessageActionTrace, run: RenderedRun, verdict: Attribution) -> Iterator[Evidence]:
         """Quote the decisive step; nothing where answers name no step, or there is no memory left for it."""
         step = verdict.decisive_step
-        if step is None or self._reader.question == "pairs":
+        if step is None or self._prompts.question == "pairs":
             return
-        place = next(each.step for each in run.decisions if step in run.origins[each.step])
+        position = next(decision.step for decision in run.decisions if step in run.origins[decision.step])
         try:
-            quote = heaviest_sentence(trace.steps[step].content, partial(self._blame, run, place))
+            quote = heaviest_sentence(trace.steps[step].content, partial(self._blame, run, position))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -348,38 +349,62 @@ class CausalTracer:
         if quote:
             yield Evidence(step, quote, verdict.steps[step].score)
 
-    def _blame(self, run: RenderedRun, place: int, texts: Sequence[str]) -> list[float]:
-        """Find how likely the decision at *place* is named, among those around it, with each of *texts* for its own."""
-        parts = [self._reader.around(run, place, text) for text in texts]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
+    def _blame(self, run: RenderedRun, position: int, texts: Sequence[str]) -> list[float]:
+        """Return how likely the decision at *position* is named among its neighbours, by each of *texts* for it."""
+        parts = [self._prompts.around(run, position, text) for text in texts]
+        fitting = [part for part in parts if part is not None]
+        if len(fitting) < len(parts):
             return [0.0] * len(parts)
-        found: list[float] = []
-        for start in range(0, len(known), self._batch):
-            some = known[start : start + self._batch]
-            prompts = [self._reader.before_answer(part) for part in some]
-            scores = self._chances(prompts, [self._reader.steps(part) for part in some])
+        logprobs: list[float] = []
+        for start in range(0, len(fitting), self._batch):
+            some = fitting[start : start + self._batch]
+            prompts = [self._prompts.before_answer(part) for part in some]
+            scores = self._chances(prompts, [self._prompts.steps(part) for part in some])
             for part, row in zip(some, scores, strict=True):
-                own = [each.step for each in part.shown.decisions].index(place)
-                found.append(float(np.log(softmax(row)[own])))
-        return found
+                own = [decision.step for decision in part.shown.decisions].index(position)
+                logprobs.append(float(np.log(softmax(row)[own])))
+        return logprobs
 
-    def _named(self, modes: dict[str, float], agent: str, run: RenderedRun) -> list[ModeBlame]:
+    def _rank_modes(self, modes: dict[str, float], agent: str, run: RenderedRun) -> list[ModeBlame]:
         ranked = sorted(modes.items(), key=lambda item: -item[1])[:_MAX_MODES]
-        named = [(key, chance) for place, (key, chance) in enumerate(ranked) if not place or chance >= _LEAST_MODE]
-        if self._reader.question == "step":
+        named = [(key, chance) for rank, (key, chance) in enumerate(ranked) if not rank or chance >= _LEAST_MODE]
+        if self._prompts.question == "step":
             return [ModeBlame(MODE_OF[code], agent, chance) for code, chance in named]
         pairs = [(key.partition("|"), chance) for key, chance in named]
         return [ModeBlame(AEGIS[code], run.names[int(number) - 1], chance) for (number, _, code), chance in pairs]
 
 
-def _is_possible(answer: StepAnswer, part: Part) -> bool:
-    pairs = {(each.agent, each.step) for each in part.shown.decisions}
+def _is_possible(answer: StepAnswer, part: Prompt) -> bool:
+    pairs = {(decision.agent, decision.step) for decision in part.shown.decisions}
     return (answer.agent, answer.step) in pairs or (answer.agent, answer.step) == (0, 0)
 
 
 def _free(model: Model) -> None:
-    """Give back what a failed pass left behind."""
+    """Free what a failed pass left behind."""
     gc.collect()
     if model.device.type == "cuda":
         torch.cuda.empty_cache()
+
+
+def _spread_over_decisions(part: Prompt, scores: Floats) -> tuple[Floats, dict[str, float]]:
+    """Share each agent's chance evenly over its decisions.
+
+    Args:
+        part: What was asked about.
+        scores: Log-probabilities of the first lines of an answer: every agent with every mode, modes fastest.
+
+    Returns:
+        Log-probabilities of its decisions and of nobody, and the chance of each pair as `agent|code`.
+    """
+    decisions = part.shown.decisions
+    agents = list(dict.fromkeys(decision.agent for decision in decisions))
+    chances = softmax(scores).reshape(len(agents), len(AEGIS))
+    steps = {agent: sum(decision.agent == agent for decision in decisions) for agent in agents}
+    by_agent = dict(zip(agents, chances.sum(axis=1).tolist(), strict=True))
+    shares = np.array([by_agent[decision.agent] / steps[decision.agent] for decision in decisions])
+    modes = {
+        f"{agent}|{code}": float(chances[row, column])
+        for row, agent in enumerate(agents)
+        for column, code in enumerate(AEGIS)
+    }
+    return np.array([*np.log(np.maximum(shares, 1e-12)).tolist(), _NEVER]), modes

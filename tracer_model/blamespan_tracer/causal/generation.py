@@ -9,10 +9,9 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from blamespan_tracer.causal.loading import Model, Tokenizer
-from blamespan_tracer.causal.scoring import padded
-from blamespan_tracer.causal.trie import TokenTrie
+from blamespan_tracer.causal.scoring import TokenTrie, pad_left
 
-__all__ = ["AnswerConstraint", "write_replies"]
+__all__ = ["AnswerConstraint", "generate_replies"]
 
 _LOOK_BACK = 12
 """The last tokens, in which the end of a thought is looked for: it is eight characters long."""
@@ -22,7 +21,7 @@ class AnswerConstraint(LogitsProcessor):  # type: ignore[misc]  # transformers' 
     """Lets a model think freely for a while, and then write one of the possible answers only.
 
     Args:
-        tokenizer: Tells when the thought is closed.
+        tokenizer: Decodes, to see when the thought is closed.
         tries: (B,) what may follow the closed thought, of each row.
         closing: What ends a thought that has become too long.
         most_thought: Tokens that a thought may have.
@@ -51,7 +50,7 @@ class AnswerConstraint(LogitsProcessor):  # type: ignore[misc]  # transformers' 
         if self._start is None:
             self._start = input_ids.shape[1]
         for row, written in enumerate(input_ids[:, self._start :].tolist()):
-            allowed = self._allowed(row, written)
+            allowed = self._allowed_tokens(row, written)
             if allowed is None:
                 scores[row, self._banned] = -torch.inf
             else:
@@ -60,7 +59,7 @@ class AnswerConstraint(LogitsProcessor):  # type: ignore[misc]  # transformers' 
                 scores[row] = scores[row].masked_fill(mask.isinf(), -torch.inf)
         return scores
 
-    def _allowed(self, row: int, written: list[int]) -> list[int] | None:
+    def _allowed_tokens(self, row: int, written: list[int]) -> list[int] | None:
         closed = self._closed[row]
         if closed is None:
             if "</think>" in self._tokenizer.decode(written[-_LOOK_BACK:]):
@@ -72,7 +71,7 @@ class AnswerConstraint(LogitsProcessor):  # type: ignore[misc]  # transformers' 
         return self._tries[row].walk(written[closed:])[0] or [self._tokenizer.eos_token_id]
 
 
-def write_replies(
+def generate_replies(
     model: Model,
     tokenizer: Tokenizer,
     prompts: Sequence[Sequence[int]],
@@ -85,7 +84,7 @@ def write_replies(
     How a model likes to be sampled, as its generation_config.json says, does not matter.
     """
     pad = tokenizer.pad_token_id
-    ids, is_real, _ = padded(prompts, pad, model.device)
+    ids, is_real, _ = pad_left(prompts, pad, model.device)
     own, model.generation_config = model.generation_config, GenerationConfig()
     try:
         with torch.inference_mode():

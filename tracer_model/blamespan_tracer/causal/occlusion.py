@@ -1,4 +1,4 @@
-"""The message of a decision, and the words of it, that speak for its blame: by what a model says without them."""
+"""Occlusion: the message and the sentence of a decision without which a model blames it least."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def heaviest_message(messages: Sequence[str], blame: Callable[[Sequence[str]], S
         blame: For texts in place of all of them: how much each is blamed. Not asked about one message.
 
     Returns:
-        Its place; None where it is all the same.
+        Its index; None where it is all the same.
     """
     low, high = 0, len(messages)
     while high - low > 1:
         n_groups = min(MOST_SENTENCES, high - low)
         edges = [low + (high - low) * group // n_groups for group in range(n_groups + 1)]
-        found = blame(["\n".join((*messages[:start], *messages[end:])) for start, end in pairwise(edges)])
-        if max(found) == min(found):
+        blames = blame(["\n".join((*messages[:start], *messages[end:])) for start, end in pairwise(edges)])
+        if max(blames) == min(blames):
             return None
-        least = min(range(n_groups), key=found.__getitem__)
+        least = min(range(n_groups), key=blames.__getitem__)
         low, high = edges[least], edges[least + 1]
     return low
 
@@ -48,5 +48,5 @@ def heaviest_sentence(text: str, blame: Callable[[Sequence[str]], Sequence[float
     sentences = sentences_of(text, MOST_SENTENCES)
     if len(sentences) < 2:
         return sentences[0][:MAX_QUOTE_CHARS].strip() if sentences else ""
-    found = blame([" ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))])
-    return sentences[min(range(len(sentences)), key=found.__getitem__)][:MAX_QUOTE_CHARS].strip()
+    blames = blame([" ".join(sentences[:index] + sentences[index + 1 :]) for index in range(len(sentences))])
+    return sentences[min(range(len(sentences)), key=blames.__getitem__)][:MAX_QUOTE_CHARS].strip()

@@ -14,19 +14,19 @@ import numpy as np
 import torch
 
 from blamespan.errors import TracerUnavailable
-from blamespan_tracer.causal.formats import MODE_OF
 from blamespan_tracer.causal.loading import Model, Tokenizer, is_out_of_memory
+from blamespan_tracer.causal.prompts import MODE_OF
 from blamespan_tracer.causal.scoring import (
     Floats,
     Scorer,
+    TokenTrie,
     can_share_prefix,
     score_alone,
     score_one_by_one,
     score_tries,
 )
-from blamespan_tracer.causal.trie import TokenTrie
 
-__all__ = ["check_pair", "check_template", "tried_scorer"]
+__all__ = ["check_pair", "check_template", "choose_scorer"]
 
 _log = logging.getLogger(__name__)
 
@@ -48,13 +48,13 @@ def check_template(tokenizer: Tokenizer, name: str) -> None:
     try:
         asked = [{"role": "user", "content": _SHOWN}]
         shown = str(tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False))
-        said = "" if _SHOWN in shown else "one that leaves out what a user says"
+        problem = "" if _SHOWN in shown else "one that leaves out what a user says"
     except Exception as error:  # a template may raise what it likes
-        said = f"{type(error).__name__}: {str(error)[:200]!r}"
-    if said:
+        problem = f"{type(error).__name__}: {str(error)[:200]!r}"
+    if problem:
         raise TracerUnavailable(
-            f"expected a chat template in {name!r} that lays out a question, got {said}. Mend chat_template.jinja, or "
-            "remove it: then ours is used"
+            f"expected a chat template in {name!r} that lays out a question, got {problem}. "
+            "Mend chat_template.jinja, or remove it: then ours is used"
         )
 
 
@@ -64,33 +64,33 @@ def check_pair(model: Model, tokenizer: Tokenizer, name: str) -> None:
     Raises:
         TracerUnavailable: if it cannot, or belongs to another model.
     """
-    known = int(model.get_input_embeddings().weight.shape[0])
+    n_known = int(model.get_input_embeddings().weight.shape[0])
     added = set(tokenizer.get_added_vocab())
-    most = max((place for word, place in tokenizer.get_vocab().items() if word not in added), default=0)
-    if most >= known:
+    most = max((token for word, token in tokenizer.get_vocab().items() if word not in added), default=0)
+    if most >= n_known:
         raise TracerUnavailable(
-            f"expected the tokenizer of the model {name!r}, which knows {known:,} tokens, got one with {most + 1:,}. "
+            f"expected the tokenizer of the model {name!r}, which knows {n_known:,} tokens, got one with {most + 1:,}. "
             "Take model and tokenizer from the same place"
         )
     try:
         TokenTrie([tokens_of(tokenizer, f" {code}") for code in MODE_OF])
         numbers = TokenTrie(
-            [[*tokens_of(tokenizer, each), *tokens_of(tokenizer, "</answer>")[:1]] for each in _NUMBERS]
+            [[*tokens_of(tokenizer, text), *tokens_of(tokenizer, "</answer>")[:1]] for text in _NUMBERS]
         )
     except ValueError as error:
         raise TracerUnavailable(
             f"expected a tokenizer in {name!r} that can write numbers and codes, got one in whose tokens they are "
             "alike. Take model and tokenizer from the same place"
         ) from error
-    if max(numbers.tokens) >= known:
+    if max(numbers.tokens) >= n_known:
         raise TracerUnavailable(
-            f"expected the tokenizer of the model {name!r}, which knows {known:,} tokens, got one that writes numbers "
-            f"in others. Take model and tokenizer from the same place"
+            f"expected the tokenizer of the model {name!r}, which knows {n_known:,} tokens, got one that writes "
+            f"numbers in others. Take model and tokenizer from the same place"
         )
 
 
 @torch.inference_mode()
-def tried_scorer(model: Model, tokenizer: Tokenizer, name: str) -> tuple[Scorer, bool]:
+def choose_scorer(model: Model, tokenizer: Tokenizer, name: str) -> tuple[Scorer, bool]:
     """Find the fastest way of scoring that gives what reading every answer by itself gives.
 
     Returns:
@@ -99,18 +99,18 @@ def tried_scorer(model: Model, tokenizer: Tokenizer, name: str) -> tuple[Scorer,
     Raises:
         TracerUnavailable: if the model fails, gives no numbers, or looks ahead.
     """
-    prompts = [tokens_of(tokenizer, each) or [0] for each in _PROMPTS]
+    prompts = [tokens_of(tokenizer, text) or [0] for text in _PROMPTS]
     tries = [
-        TokenTrie([tokens_of(tokenizer, each) for each in some]) for some in (("1|2", "2|1", "2|3"), ("0|0", "3|1"))
+        TokenTrie([tokens_of(tokenizer, text) for text in texts]) for texts in (("1|2", "2|1", "2|3"), ("0|0", "3|1"))
     ]
     try:
         expected = score_alone(model, prompts, tries, tokenizer.pad_token_id)
         ahead = _looks_ahead(model, prompts[0])
     except Exception as error:  # whatever a model raises that was built for something else
         raise _unfit(name, f"{type(error).__name__}: {str(error)[:200]!r}", error) from error
-    if ahead or not all(np.isfinite(each).all() for each in expected):
-        said = "one that looks ahead" if ahead else "probabilities that are no numbers: its weights may be damaged"
-        raise _unfit(name, said)
+    if ahead or not all(np.isfinite(logprobs).all() for logprobs in expected):
+        problem = "one that looks ahead" if ahead else "probabilities that are no numbers: its weights may be damaged"
+        raise _unfit(name, problem)
     near = _NEAR.get(model.dtype, _NEAR_ROUNDED)
     for scorer in (score_tries, score_one_by_one) if can_share_prefix(model) else (score_one_by_one,):
         if _distance(scorer, model, prompts, tries, tokenizer.pad_token_id, expected) <= near:
@@ -123,17 +123,15 @@ def tried_scorer(model: Model, tokenizer: Tokenizer, name: str) -> tuple[Scorer,
 
 def tokens_of(tokenizer: Tokenizer, text: str) -> list[int]:
     """Cut a text into tokens, none added."""
-    found: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    return found
+    tokens: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return tokens
 
 
 def _looks_ahead(model: Model, prompt: Sequence[int]) -> bool:
-    """Tell whether what comes later changes what is said before it."""
+    """Return whether later tokens change earlier logits."""
     half = len(prompt) // 2
     both = [prompt[: 2 * half], [*prompt[:half], *prompt[:half]]]
-    first, second = (
-        model(input_ids=torch.tensor([each], device=model.device)).logits[0, :half].float() for each in both
-    )
+    first, second = (model(input_ids=torch.tensor([row], device=model.device)).logits[0, :half].float() for row in both)
     rounding = 1e-3 if model.dtype in _NEAR else 0.05
     return half > 0 and float((first - second).abs().max()) > rounding * float(first.abs().max())
 
@@ -147,21 +145,22 @@ def _distance(
     expected: Sequence[Floats],
 ) -> float:
     try:
-        found = scorer(model, prompts, tries, pad)
+        scores = scorer(model, prompts, tries, pad)
     except Exception as error:  # whatever a model raises that does not take this
         if is_out_of_memory(error):
             raise
         return math.inf
-    apart = max(float(np.abs(one - other).max()) for one, other in zip(found, expected, strict=True))
+    apart = max(float(np.abs(row - other).max()) for row, other in zip(scores, expected, strict=True))
     return apart if math.isfinite(apart) else math.inf
 
 
-def _unfit(name: str, said: str, error: BaseException | None = None) -> TracerUnavailable:
+def _unfit(name: str, problem: str, error: BaseException | None = None) -> TracerUnavailable:
     if error is not None and is_out_of_memory(error):
         return TracerUnavailable(
             f"expected {name!r} to have memory left for reading, got out of memory. Take a smaller model, or "
             "BLAMESPAN_CAUSAL_DEVICE=cpu"
         )
     return TracerUnavailable(
-        f"expected {name!r} to be a causal model that can be read, got {said}. Fetch or train it again, or take another"
+        f"expected {name!r} to be a causal model that can be read, got {problem}. "
+        "Fetch or train it again, or take another"
     )
