@@ -44,9 +44,9 @@ def decide(runs: Sequence[Floats], thresholds: Thresholds) -> list[frozenset[Pai
     for run in np.flatnonzero(~np.logical_or.reduceat(chosen.any(axis=1), first)).tolist():
         likeliest = int(runs[run][:, :-1].argmax())
         chosen[first[run] + likeliest // modes.shape[1], likeliest % modes.shape[1]] = True
-    found: list[set[Pair]] = [set() for _ in runs]
+    pairs: list[set[Pair]] = [set() for _ in runs]
     row, column = np.nonzero(chosen)
     of = run_of[row]
     for run, agent, mode in zip(of.tolist(), (row - first[of]).tolist(), column.tolist(), strict=True):
-        found[run].add((agent, mode))
-    return list(map(frozenset, found))
+        pairs[run].add((agent, mode))
+    return list(map(frozenset, pairs))

@@ -15,13 +15,13 @@ from blamespan import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.abstention import NO_TEXT, abstention_reason
 from blamespan_tracer.decision import Thresholds, decide
 from blamespan_tracer.evidence import heaviest_windows
 from blamespan_tracer.features import AgentFeatures, Reading, in_batches, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
 from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
-from blamespan_tracer.silence import NO_TEXT, why_silent
 
 __all__ = ["LexicalTracer"]
 
@@ -83,7 +83,7 @@ class _Case:
     @classmethod
     def of(cls, trace: MessageActionTrace, suspects: Sequence[_Suspect]) -> _Case:
         """Share the blame over the steps of *suspects*."""
-        why_not = why_silent(trace) or (None if suspects else NO_TEXT)
+        why_not = abstention_reason(trace) or (None if suspects else NO_TEXT)
         if why_not is not None:
             return cls(trace, suspects, [], [], {}, 0.0, why_not)
         shares = [0.0] * len(trace.steps)

@@ -39,7 +39,7 @@ def suspicion(by_step: Floats, weight: Floats) -> Floats:
 
 
 def answer_weights(probabilities: Floats) -> Floats:
-    """Tell how much each answer counts in the case against an agent.
+    """Return how much each answer counts in the case against an agent.
 
     Args:
         probabilities: (A, K) of each of A agents, all its steps together; the last for being at fault at all.

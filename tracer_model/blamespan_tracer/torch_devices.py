@@ -24,5 +24,5 @@ def device_named(name: str, *, asked_by: str, otherwise: str) -> torch.device:
     try:
         return torch.empty(0, device=chosen).device
     except (RuntimeError, AssertionError) as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise TracerUnavailable(f"expected {asked_by}, got {name!r} ({said}). {otherwise}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise TracerUnavailable(f"expected {asked_by}, got {name!r} ({reason}). {otherwise}") from error

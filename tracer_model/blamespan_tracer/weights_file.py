@@ -21,7 +21,7 @@ __all__ = ["digest_of", "read_weights", "write_weights"]
 def write_weights(path: Path, tensors: Mapping[str, NDArray[Any]], about: dict[str, str]) -> str:
     """Write *tensors* and what is *about* them to *path*; return the digest that identifies the file."""
     # safetensors writes an array's memory, not its view: a strided one would come back scrambled.
-    content = _in_fixed_order(save({name: np.ascontiguousarray(each) for name, each in tensors.items()}, about))
+    content = _in_fixed_order(save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, about))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return digest_of(content)

@@ -11,14 +11,14 @@ from blamespan.taxonomy import mode
 from blamespan_tracer.llm_judge.answers import chance, fields, modes, suspects, truth
 from blamespan_tracer.llm_judge.completions import Completion, TokenUsage, Unreadable, read_completion, read_usage
 from blamespan_tracer.llm_judge.prompts import offered_modes
-from blamespan_tracer.rendering import Case
+from blamespan_tracer.rendering import RunDocument
 from tests.tracer_model.llm_judge.serving import SUM, run, verdict
 
 OFFERED = offered_modes("mast")
 
 
 def named(answer: dict[str, Any]) -> list[int]:
-    return [each.step for each in suspects(answer, Case.of(SUM, 32_000), OFFERED)]
+    return [each.step for each in suspects(answer, RunDocument.of(SUM, 32_000), OFFERED)]
 
 
 @pytest.mark.parametrize("step", [2, "2", " 2 ", "step 2", "Step 2.", "#2", 2.0, "٢"])
@@ -51,7 +51,7 @@ def test_agent_that_did_not_take_the_step_makes_the_answer_unreadable(agent: obj
 
 def test_name_that_means_two_agents_is_no_name() -> None:
     """Where names differ by case alone, only the exact one counts."""
-    case = Case.of(run([("Solver", "a"), ("solver", "b")]), 32_000)
+    case = RunDocument.of(run([("Solver", "a"), ("solver", "b")]), 32_000)
 
     assert suspects(verdict(1, "solver"), case, OFFERED)[0].step == 1
     with pytest.raises(Unreadable):

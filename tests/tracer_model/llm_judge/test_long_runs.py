@@ -10,7 +10,7 @@ import pytest
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.llm_judge import prompts
 from blamespan_tracer.llm_judge.settings import METHODS
-from blamespan_tracer.rendering import Case, estimated_tokens
+from blamespan_tracer.rendering import RunDocument, estimated_tokens
 from tests.tracer_model.llm_judge.serving import WRONG, judge, run, served, verdict
 
 MANY = [("user", "Count."), *((f"agent{n % 3}", f"number {n}") for n in range(1, 900))]
@@ -46,7 +46,7 @@ def test_binary_search_halves(count: int, questions: int) -> None:
 
 def test_what_many_decisions_are_about_is_thinned_out_evenly() -> None:
     """Where not all can be shown, some of everywhere are, and the others are counted."""
-    case = Case.of(run(MANY), 4_000)
+    case = RunDocument.of(run(MANY), 4_000)
     shown = json.loads(case.document(case.decisions, {one.label for one in case.decisions}))
     labels = [step["step"] for step in shown["steps"]]
     gaps = [after - before for before, after in pairwise(labels)]
@@ -60,7 +60,7 @@ def test_step_that_was_left_out_is_no_answer() -> None:
     """What did not fit into a part cannot be named by an answer about it, whatever was asked."""
     named = {"reasoning": "", "is_found": True, "step": 0, "agent": None, "confidence": 1, "quote": ""}
     errors = {"reasoning": "", "failed": True, "confidence": 1, "errors": [{"mode": "X1", "confidence": 1}]}
-    case = Case.of(run(MANY[:700]), 8_000)
+    case = RunDocument.of(run(MANY[:700]), 8_000)
     with served(*[{"say": errors}] * len(case.parts()), {"say": {**named, "step": 699}}) as server:
         tracer = judge(server.url, method="error-first", context_tokens=8_000, concurrency=1)
         [found] = tracer.attribute([run(MANY[:700])])
@@ -88,7 +88,7 @@ def test_everything_huge_fits() -> None:
     steps = [Step(0, f"{1:016x}", name, "tool_call", "call" + "\x01" * 20_000)]
     steps += [Step(n, f"{n + 1:016x}", name, "tool_result", f"{n}" * 50, inputs=(0,)) for n in range(1, 1_001)]
     agents = (Agent(name), *(Agent(f"agent{n}", description="1234 " * 100) for n in range(300)))
-    case = Case.of(MessageActionTrace("1" * 32, "7" * 100_000, tuple(steps), agents), 4_000)
+    case = RunDocument.of(MessageActionTrace("1" * 32, "7" * 100_000, tuple(steps), agents), 4_000)
     [decision] = case.decisions
     document = case.document(case.decisions)
     [entry] = json.loads(document)["steps"]

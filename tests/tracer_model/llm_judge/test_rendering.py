@@ -14,7 +14,7 @@ from blamespan_lab.measuring.who_and_when import SUBSETS, read_subset
 from blamespan_tracer.llm_judge import prompts
 from blamespan_tracer.llm_judge.budget import BudgetSpent, TokenBudget
 from blamespan_tracer.llm_judge.settings import METHODS
-from blamespan_tracer.rendering import Case, as_data, estimated_tokens
+from blamespan_tracer.rendering import RunDocument, as_data, estimated_tokens
 from tests.tracer_model.llm_judge.serving import WRONG, judge, run, served, verdict
 
 HOSTILE = [
@@ -30,7 +30,7 @@ HOSTILE = [
 
 
 def shown(trace: MessageActionTrace, tokens: int = 32_000) -> Any:
-    case = Case.of(trace, tokens)
+    case = RunDocument.of(trace, tokens)
     return json.loads(case.document(case.decisions))
 
 
@@ -125,7 +125,7 @@ def test_yes_to_a_decision_of_several_messages_names_one_of_them(step: object) -
 def test_messages_that_are_left_out_cannot_be_named() -> None:
     """Of thousands at a stretch the first, the last and some between are shown, those asked about before all."""
     trace = run([("user", "Count."), *[("solver", f"number {n}, and so on " * 5) for n in range(2_000)], ("b", "x")])
-    case = Case.of(trace, 8_000)
+    case = RunDocument.of(trace, 8_000)
     [decision] = [each for each in case.decisions if each.agent == "solver"]
 
     found = json.loads(case.document(case.decisions, [777]))["steps"]
@@ -190,7 +190,7 @@ LONG = run([("user", "Count."), *((f"agent{n % 3}", f"{'counting ' * 150} {n}") 
 
 def test_parts_keep_the_numbers_and_lose_no_decision() -> None:
     """A long run is parted by an estimate of tokens; each decision is in one part, under its own number."""
-    case = Case.of(LONG, 6_000)
+    case = RunDocument.of(LONG, 6_000)
 
     parts = case.parts()
 

@@ -12,7 +12,7 @@ from blamespan_tracer.llm_judge.client import Deadline, JudgeClient, JudgeQuesti
 from blamespan_tracer.llm_judge.completions import Completion, Unreadable
 from blamespan_tracer.llm_judge.prompts import Form
 from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.rendering import Case
+from blamespan_tracer.rendering import RunDocument
 
 __all__ = ["JudgedAdvice"]
 
@@ -48,7 +48,7 @@ class JudgedAdvice:
         """
         if feedback.step is None:
             return feedback
-        case = Case.of(trace, self._settings.context_tokens)
+        case = RunDocument.of(trace, self._settings.context_tokens)
         finding = {"error": str(feedback.mode)} if feedback.mode is not None else {}
         document = case.document(case.decisions, {feedback.step}, examined=feedback.step, **finding)
         advice = self._client.ask(JudgeQuestion(ADVICE, document), _advice, Deadline.after(self._settings.deadline_s))

@@ -17,7 +17,7 @@ from blamespan.attribution import Attribution, ModeBlame
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.silence import ended_in_error
+from blamespan_tracer.abstention import ended_in_error
 
 __all__ = [
     "BEGIN",

@@ -12,14 +12,14 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS, canonical
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.agent_names import resolve
 from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.recipe import CausalRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_runs
+from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.causal.prompts import MODE_OF, NOBODY, StepAnswer, render_for_model
-from blamespan_tracer.labels import resolve
 from blamespan_tracer.rendering import RenderedRun
-from blamespan_tracer.silence import why_silent
 
 __all__ = ["Example", "examples_of", "read_examples", "thought_about"]
 
@@ -80,7 +80,7 @@ def read_examples(recipe: CausalRecipe, data: Path) -> tuple[list[Example], list
 def examples_of(runs: Iterable[RecordedRun], recipe: CausalRecipe) -> Iterator[Example]:
     """Read labelled runs, leaving out those without anybody to blame or without a label for the question."""
     for run in runs:
-        if run.faults is None or why_silent(run.trace) is not None:
+        if run.faults is None or abstention_reason(run.trace) is not None:
             continue
         shown = render_for_model(run.trace, names_findings=recipe.data.contracts)
         asks_pairs = recipe.question == "pairs"

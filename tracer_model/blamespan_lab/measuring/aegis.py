@@ -20,10 +20,10 @@ from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS, ErrorMode, canonical
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.agent_names import labelled_pairs
 from blamespan_lab.lexical.fit import SparseRows, fit
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import f1, micro_interval
-from blamespan_tracer.labels import labelled_pairs
 from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
 __all__ = ["AegisFigures", "F1Scores", "PairFigures", "evaluate_aegis", "figures", "tfidf_answers"]

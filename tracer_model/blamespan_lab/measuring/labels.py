@@ -20,8 +20,8 @@ from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import canonical, mode
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
+from blamespan_lab.agent_names import resolve
 from blamespan_lab.statistics import alpha, consensus, expected_calibration_error, kappa, pairwise, percent, s_score
-from blamespan_tracer.labels import resolve
 
 __all__ = [
     "FEW_LABELS",

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import canonical
+from blamespan_lab.agent_names import resolve
 from blamespan_lab.console import show_progress
-from blamespan_tracer.labels import resolve
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features

@@ -9,7 +9,8 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from blamespan_tracer.causal.loading import Model, Tokenizer
-from blamespan_tracer.causal.scoring import TokenTrie, pad_left
+from blamespan_tracer.causal.scoring import pad_left
+from blamespan_tracer.causal.token_trie import TokenTrie
 
 __all__ = ["AnswerConstraint", "generate_replies"]
 

@@ -19,12 +19,12 @@ from blamespan_tracer.causal.prompts import MODE_OF
 from blamespan_tracer.causal.scoring import (
     Floats,
     Scorer,
-    TokenTrie,
     can_share_prefix,
     score_alone,
     score_one_by_one,
     score_tries,
 )
+from blamespan_tracer.causal.token_trie import TokenTrie
 
 __all__ = ["check_pair", "check_template", "choose_scorer"]
 

@@ -21,7 +21,7 @@ from blamespan_tracer.causal.prompts import (
     build_messages,
     cut_to_fit,
 )
-from blamespan_tracer.causal.scoring import TokenTrie
+from blamespan_tracer.causal.token_trie import TokenTrie
 from blamespan_tracer.rendering import ANSWER_TAGS, RenderedRun
 
 __all__ = ["Prompt", "PromptBuilder"]

@@ -21,6 +21,7 @@ from blamespan import __version__
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.causal.generation import AnswerConstraint, generate_replies
 from blamespan_tracer.causal.loading import (
     Model,
@@ -38,12 +39,12 @@ from blamespan_tracer.causal.model_checks import check_pair, check_template, cho
 from blamespan_tracer.causal.occlusion import heaviest_message, heaviest_sentence
 from blamespan_tracer.causal.prompt_builder import Prompt, PromptBuilder
 from blamespan_tracer.causal.prompts import MODE_OF, OPEN, StepAnswer, read_step, read_thought, render_for_model
-from blamespan_tracer.causal.scoring import Floats, Scorer, TokenTrie, can_share_prefix, score_one_by_one, score_tries
+from blamespan_tracer.causal.scoring import Floats, Scorer, can_share_prefix, score_one_by_one, score_tries
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
+from blamespan_tracer.causal.token_trie import TokenTrie
 from blamespan_tracer.contracts.loading import digest_of_files
 from blamespan_tracer.numeric import pointer_shares, softmax
 from blamespan_tracer.rendering import Candidate, RenderedRun, cut
-from blamespan_tracer.silence import why_silent
 
 __all__ = ["CausalPrediction", "CausalTracer"]
 
@@ -174,7 +175,7 @@ class CausalTracer:
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        silent = [why_silent(trace) for trace in traces]
+        silent = [abstention_reason(trace) for trace in traces]
         judged = iter(self.judge([trace for trace, why in zip(traces, silent, strict=True) if why is None]))
         return [
             self._verdict(trace, next(judged)) if why is None else Attribution.abstain(trace, why, self._identity)

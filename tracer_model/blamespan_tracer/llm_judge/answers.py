@@ -16,7 +16,7 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan_tracer.llm_judge.completions import Unreadable
 from blamespan_tracer.modes import MAS_FIRE
-from blamespan_tracer.rendering import Case, shown_name
+from blamespan_tracer.rendering import RunDocument, shown_name
 
 __all__ = [
     "Diagnosis",
@@ -133,7 +133,7 @@ def chance(record: Mapping[str, Any], name: str = "confidence") -> float:
     return abs(probability)
 
 
-def step(record: Mapping[str, Any], case: Case, shown: Collection[int] | None = None) -> int:
+def step(record: Mapping[str, Any], case: RunDocument, shown: Collection[int] | None = None) -> int:
     """Read which step is meant, by its number; an agent that is named beside it must be its own.
 
     Raises:
@@ -170,7 +170,7 @@ def step_among(record: Mapping[str, Any], steps: Collection[int]) -> int:
 
 
 def suspects(
-    record: Mapping[str, Any], case: Case, offered: Sequence[str], shown: Collection[int] | None = None
+    record: Mapping[str, Any], case: RunDocument, offered: Sequence[str], shown: Collection[int] | None = None
 ) -> tuple[Suspect, ...]:
     """Read the list of suspects, of those *shown*; one that is named again counts once.
 
@@ -251,7 +251,7 @@ def _parse_integer(value: object) -> int | None:
     return int(value) if int(value) == value else None
 
 
-def _find_agent(value: object, case: Case) -> str | None:
+def _find_agent(value: object, case: RunDocument) -> str | None:
     """Find the one agent that a name means: as spelled, else without case, else without what stands in brackets."""
     names = dict.fromkeys(decision.agent for decision in case.decisions)
     if not isinstance(value, str):

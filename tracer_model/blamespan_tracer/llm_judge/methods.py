@@ -32,11 +32,11 @@ from blamespan_tracer.llm_judge.answers import (
 from blamespan_tracer.llm_judge.client import Ask, JudgeQuestion
 from blamespan_tracer.llm_judge.completions import Completion, Unreadable
 from blamespan_tracer.llm_judge.settings import MethodName
-from blamespan_tracer.rendering import Case, Decision
+from blamespan_tracer.rendering import Decision, RunDocument
 
 __all__ = ["METHOD_OF", "Method", "first_documents"]
 
-Method: TypeAlias = Callable[[Case, Ask, Sequence[str]], Diagnosis]
+Method: TypeAlias = Callable[[RunDocument, Ask, Sequence[str]], Diagnosis]
 """Examines a run by asking; is given the codes of the modes that are offered."""
 
 _MOST_NAMED = 32
@@ -45,7 +45,7 @@ _MOST_TESTED = 4
 _MOST_ERRORS = 3
 
 
-def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
+def all_at_once(case: RunDocument, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask one question about the whole run; of a long one, about each part, and then about what they name."""
     parts = case.parts()
     if len(parts) == 1:
@@ -57,7 +57,7 @@ def all_at_once(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     return _ask_verdict(case, last, ask, offered, about=named)
 
 
-def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
+def step_by_step(case: RunDocument, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask of each decision, with what came before it, whether it is the decisive one, and which step of it.
 
     The first yes counts.
@@ -73,7 +73,7 @@ def step_by_step(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     return Diagnosis(0.0)
 
 
-def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
+def binary_search(case: RunDocument, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask in which half of the steps the decisive one is, until one is left; then what is wrong with it.
 
     Of a run that does not fit into one question, its parts are asked about first, and what they name is halved.
@@ -92,7 +92,7 @@ def binary_search(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     return Diagnosis(suspect.weight, (suspect,) if suspect.weight > 0 else ())
 
 
-def hypotheses(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
+def hypotheses(case: RunDocument, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask for suspects, then put each to the test by itself; those that stand count, as sure as the test is."""
     proposed = all_at_once(case, ask, offered)
     confirmed: list[Suspect] = []
@@ -105,7 +105,7 @@ def hypotheses(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     return Diagnosis(proposed.chance_failed, tuple(sorted(confirmed, key=lambda suspect: -suspect.weight)))
 
 
-def error_first(case: Case, ask: Ask, offered: Sequence[str]) -> Diagnosis:
+def error_first(case: RunDocument, ask: Ask, offered: Sequence[str]) -> Diagnosis:
     """Ask which errors occur, then for each where it was made first and by whom."""
     chances: dict[str, float] = {}
     chance_failed = 0.0
@@ -140,7 +140,7 @@ METHOD_OF: Mapping[MethodName, Method] = MappingProxyType(
 """Every method by its name."""
 
 
-def first_documents(case: Case, method: MethodName) -> list[str]:
+def first_documents(case: RunDocument, method: MethodName) -> list[str]:
     """Write the documents that *method* would ask about whatever the answers: what a run costs at least."""
     if method == "step-by-step":
         first = case.suspects[0]
@@ -152,7 +152,7 @@ def first_documents(case: Case, method: MethodName) -> list[str]:
     return [case.document(part, _numbers(part)) for part in case.parts()]
 
 
-def _nominate(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[int], float]:
+def _nominate(case: RunDocument, ask: Ask, offered: Sequence[str]) -> tuple[list[int], float]:
     """Ask about each part of a long run; return the surest steps that they name, in order, and how likely it failed."""
     diagnoses = [_ask_verdict(case, part, ask, offered, prompts.NOMINATE) for part in case.parts()]
     suspected = (suspect for diagnosis in diagnoses for suspect in diagnosis.suspects)
@@ -162,7 +162,7 @@ def _nominate(case: Case, ask: Ask, offered: Sequence[str]) -> tuple[list[int], 
 
 
 def _ask_verdict(
-    case: Case,
+    case: RunDocument,
     shown: Sequence[Decision],
     ask: Ask,
     offered: Sequence[str],
@@ -195,15 +195,15 @@ def _failure_probability(record: Mapping[str, object], answer: Completion) -> fl
     return sure if failed else 1.0 - sure
 
 
-def _ends(case: Case) -> set[int]:
+def _ends(case: RunDocument) -> set[int]:
     """Show how a long run began and ended beside the suspects."""
     return {case.decisions[0].label, case.decisions[-1].label}
 
 
-def _about(case: Case, shown: Sequence[Decision], examined: int, form: prompts.Form) -> JudgeQuestion:
+def _about(case: RunDocument, shown: Sequence[Decision], examined: int, form: prompts.Form) -> JudgeQuestion:
     decision = case.by_step[examined]
     own = _numbers([decision]) if examined == decision.label else {examined}
-    return JudgeQuestion(form, case.document(shown, own | case.linked(decision), examined=examined))
+    return JudgeQuestion(form, case.document(shown, own | case.linked_steps(decision), examined=examined))
 
 
 def _reader_of_step(
@@ -241,7 +241,7 @@ def _errors(answer: Completion, offered: Sequence[str]) -> tuple[float, dict[str
     return _failure_probability(record, answer), chances
 
 
-def _locate(case: Case, ask: Ask, code: str, sure: float, offered: Sequence[str]) -> Suspect | None:
+def _locate(case: RunDocument, ask: Ask, code: str, sure: float, offered: Sequence[str]) -> Suspect | None:
     """Find where an error was made: the surest of what each part gives, the earliest where two are as sure."""
 
     def read(answer: Completion, shown: Collection[int]) -> Suspect | None:

@@ -15,6 +15,7 @@ from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdenti
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan.tracers import Tracer, load_tracer
+from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.llm_judge.answers import Diagnosis
 from blamespan_tracer.llm_judge.budget import Unanswered, shared_account
 from blamespan_tracer.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
@@ -22,8 +23,7 @@ from blamespan_tracer.llm_judge.completions import Completion
 from blamespan_tracer.llm_judge.methods import METHOD_OF, first_documents
 from blamespan_tracer.llm_judge.prompts import VERDICT, instructions, offered_modes
 from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.rendering import Case, estimated_tokens
-from blamespan_tracer.silence import why_silent
+from blamespan_tracer.rendering import RunDocument, estimated_tokens
 
 __all__ = ["JudgeTracer"]
 
@@ -128,19 +128,19 @@ class JudgeTracer:
     def _accept_if_sure(self, trace: MessageActionTrace, verdict: Attribution) -> Attribution | None:
         """Return the embedded tracer's verdict where it is sure of it, and count what that saves; else None."""
         self._client.budget.count("seen")
-        if why_silent(trace) is not None:
+        if abstention_reason(trace) is not None:
             return verdict
         if verdict.abstained is not None or verdict.agents[0].score < self._settings.sure_from:
             return None
         prompt = instructions(VERDICT, self._settings.taxonomy)
-        documents = first_documents(Case.of(trace, self._settings.context_tokens), self._settings.method)
+        documents = first_documents(RunDocument.of(trace, self._settings.context_tokens), self._settings.method)
         self._client.budget.count("saved_input", sum(estimated_tokens(prompt + document) for document in documents))
         self._client.budget.count("saved_questions", len(documents))
         self._client.budget.count("spared")
         return verdict
 
     def _judge(self, trace: MessageActionTrace, deadline: Deadline) -> Attribution:
-        reason = why_silent(trace)
+        reason = abstention_reason(trace)
         if reason is not None:
             return Attribution.abstain(trace, reason, self._identity)
 
@@ -148,7 +148,7 @@ class JudgeTracer:
             return self._client.ask(question, read, deadline)
 
         try:
-            case = Case.of(trace, self._settings.context_tokens)
+            case = RunDocument.of(trace, self._settings.context_tokens)
             diagnosis = METHOD_OF[self._settings.method](case, ask, self._offered)
         except Unanswered as error:
             return Attribution.abstain(trace, str(error), self._identity)

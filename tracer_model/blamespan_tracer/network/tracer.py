@@ -15,6 +15,7 @@ from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerId
 from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.contracts import Verdict
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
@@ -26,7 +27,6 @@ from blamespan_tracer.network.quotes import quote_steps
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
 from blamespan_tracer.numeric import sigmoid
-from blamespan_tracer.silence import why_silent
 
 __all__ = ["NetworkPrediction", "NetworkTracer"]
 
@@ -166,7 +166,7 @@ class NetworkTracer:
         verdicts = {
             index: Attribution.abstain(trace, why, self._identity)
             for index, trace in enumerate(traces)
-            if (why := why_silent(trace)) is not None
+            if (why := abstention_reason(trace)) is not None
         }
         judged = [index for index in range(len(traces)) if index not in verdicts]
         readings = read_runs([traces[index] for index in judged], self._lexicon, self._network.vocabulary)

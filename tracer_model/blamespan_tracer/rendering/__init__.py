@@ -1,23 +1,23 @@
 """Runs as language models are shown them: decisions read once, written as plain text or as one JSON document.
 
     trace -> decisions (merged, numbered, tied) -+-> RenderedRun: indented text, for models that answer in numbers
-                                                 +-> Case: JSON within a budget, for judges behind an endpoint
+                                                 +-> RunDocument: JSON within a budget, for judges behind an endpoint
 
 Both are data whatever a run holds: no text can leave its lines or its string, and marks that mean something to a model
 are broken or escaped.
 """
 
 from blamespan_tracer.rendering.decisions import Decision, decisions_of
-from blamespan_tracer.rendering.document import Case
+from blamespan_tracer.rendering.document import RunDocument
 from blamespan_tracer.rendering.plain import Candidate, RenderedRun, render_run
 from blamespan_tracer.rendering.texts import ANSWER_TAGS, as_data, cut, estimated_tokens, inert, shown_name
 
 __all__ = [
     "ANSWER_TAGS",
     "Candidate",
-    "Case",
     "Decision",
     "RenderedRun",
+    "RunDocument",
     "as_data",
     "cut",
     "decisions_of",

@@ -66,20 +66,20 @@ def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
     brought = _brought(analysis)
     return tuple(
         Decision(
-            place,
+            position,
             merged.said[0].index,
             merged.agent,
             merged.can_be_blamed,
             tuple(merged.said),
             max(merged.said, key=lambda step: (brought[step.index + 1], -step.index)).index,
             tuple(merged.results),
-            tuple(sorted(owed, key=lambda one: (-owed[one], one))[:MOST_LINKS]),
-            tuple(dict.fromkeys(objected.get(place, ())))[:MOST_LINKS],
-            run.texts[place],
-            run.results[place],
+            tuple(sorted(owed, key=lambda position: (-owed[position], position))[:MOST_LINKS]),
+            tuple(dict.fromkeys(objected.get(position, ())))[:MOST_LINKS],
+            run.texts[position],
+            run.results[position],
         )
-        for place, merged in enumerate(analysis.steps)
-        for owed in [built.get(place, {})]
+        for position, merged in enumerate(analysis.steps)
+        for owed in [built.get(position, {})]
     )
 
 
@@ -88,8 +88,8 @@ def _brought(analysis: Analysis) -> list[float]:
     claims, segments = analysis.claims, analysis.segments
     fresh = (claims.segment == claims.source) & segments.is_said[claims.segment]
     weights = np.bincount(claims.segment[fresh], claims.weight[fresh], minlength=len(analysis.reading.texts))
-    found: list[float] = weights.tolist()
-    return found
+    brought: list[float] = weights.tolist()
+    return brought
 
 
 def _ties(run: Representation) -> tuple[dict[int, dict[int, float]], dict[int, list[int]]]:

@@ -15,7 +15,7 @@ from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.rendering.decisions import MOST_LINKS, Decision, decisions_of
 from blamespan_tracer.rendering.texts import as_data, cut, estimated_tokens, shown_name
 
-__all__ = ["Case"]
+__all__ = ["RunDocument"]
 
 _MOST_STEP_CHARS = 12_000
 _LEAST_STEP_CHARS = 120
@@ -33,8 +33,8 @@ _FIXED_TOKENS = 2_500
 
 
 @dataclass(frozen=True)
-class Case:
-    """A run before the judge.
+class RunDocument:
+    """A run that documents are written of.
 
     Attributes:
         trace: The run.
@@ -49,7 +49,7 @@ class Case:
     room: int
 
     @classmethod
-    def of(cls, trace: MessageActionTrace, context_tokens: int) -> Case:
+    def of(cls, trace: MessageActionTrace, context_tokens: int) -> RunDocument:
         """Read a run's decisions, to be shown within a context of so many tokens, 4,000 at least."""
         free = context_tokens - _FIXED_TOKENS
         frame = _frame(trace, free // 2)
@@ -70,21 +70,21 @@ class Case:
         """List the numbers of the steps that can be blamed."""
         return tuple(step.index for decision in self.suspects for step in decision.steps)
 
-    def linked(self, decision: Decision) -> set[int]:
-        """Give the number of a decision and those of what it builds on and objects to."""
+    def linked_steps(self, decision: Decision) -> set[int]:
+        """Return the number of a decision and those of what it builds on and objects to."""
         return {decision.label, *self._labels(decision.builds_on), *self._labels(decision.objects_to)}
 
     def parts(self) -> list[tuple[Decision, ...]]:
-        """Part the run into documents that have room for it, each decision in one; long texts are cut for it."""
+        """Split the run into documents that have room for it, each decision in one; long texts are cut for it."""
         parts: list[list[Decision]] = [[]]
-        held = 0
+        used = 0
         for decision in self.decisions:
             tokens = _tokens(self._entry(decision, self._most_chars, set()))
-            if parts[-1] and held + tokens > self.room:
+            if parts[-1] and used + tokens > self.room:
                 parts.append([])
-                held = 0
+                used = 0
             parts[-1].append(decision)
-            held += tokens
+            used += tokens
         return [tuple(part) for part in parts]
 
     def document(self, shown: Sequence[Decision], about: Collection[int] = (), **more: object) -> str:
@@ -100,7 +100,7 @@ class Case:
             more: What else the document says.
         """
         last = {step.index for decision in shown[-1:] for step in decision.steps}
-        entries = self._fitted(list(shown), set(about) or last)
+        entries = self._fit_entries(list(shown), set(about) or last)
         document: dict[str, object] = {**self.frame, "steps": entries, **more}
         if len(entries) < len(self.decisions):
             document["steps_not_shown"] = len(self.decisions) - len(entries)
@@ -108,41 +108,41 @@ class Case:
 
     @property
     def _most_chars(self) -> int:
-        """Give the most characters of a text: no single step takes more than a third of the room."""
+        """Return the most characters of a text: no single step takes more than a third of the room."""
         return max(_LEAST_STEP_CHARS, min(_MOST_STEP_CHARS, self.room // 3))
 
-    def _labels(self, places: Iterable[int]) -> list[int]:
-        return [self.decisions[place].label for place in places]
+    def _labels(self, positions: Iterable[int]) -> list[int]:
+        return [self.decisions[position].label for position in positions]
 
     def _entry(self, decision: Decision, most_chars: int, about: set[int]) -> dict[str, object]:
         """Lay a decision out for the document, its text and each answer of a tool cut in the middle to *most_chars*."""
-        found: dict[str, object] = {"step": decision.label} if len(decision.steps) == 1 else {}
-        found["agent"] = shown_name(decision.agent)
+        entry: dict[str, object] = {"step": decision.label} if len(decision.steps) == 1 else {}
+        entry["agent"] = shown_name(decision.agent)
         if not decision.can_be_blamed:
-            found["is_decision"] = False
+            entry["is_decision"] = False
         kinds = sorted({step.kind for step in decision.steps} - {"message"})
         if kinds:
-            found["kind"] = ", ".join(kinds)
+            entry["kind"] = ", ".join(kinds)
         to = list(dict.fromkeys(name for step in decision.steps for name in step.recipients))[:MOST_LINKS]
         if to:
-            found["to"] = [shown_name(name) for name in to]
+            entry["to"] = [shown_name(name) for name in to]
         if decision.builds_on:
-            found["builds_on"] = self._labels(decision.builds_on)
+            entry["builds_on"] = self._labels(decision.builds_on)
         if decision.objects_to:
-            found["objects_to"] = self._labels(decision.objects_to)
-        found |= _said(decision.steps, most_chars, about)
+            entry["objects_to"] = self._labels(decision.objects_to)
+        entry |= _message_texts(decision.steps, most_chars, about)
         results = decision.results
         if len(results) > _MOST_RESULTS:
-            found["tool_answers_not_shown"] = len(results) - _MOST_RESULTS
+            entry["tool_answers_not_shown"] = len(results) - _MOST_RESULTS
             results = (*results[: _MOST_RESULTS // 2], *results[-_MOST_RESULTS // 2 :])
         if results:
-            found["tool_answers"] = [cut(step.content, most_chars // len(results)) for step in results]
+            entry["tool_answers"] = [cut(step.content, most_chars // len(results)) for step in results]
         errors = [step.error or "error" for step in (*decision.steps, *decision.results) if step.status == "error"]
         if errors:
-            found["error"] = ", ".join(dict.fromkeys(errors))[:200]
-        return found
+            entry["error"] = ", ".join(dict.fromkeys(errors))[:200]
+        return entry
 
-    def _fitted(self, shown: list[Decision], about: set[int]) -> list[dict[str, object]]:
+    def _fit_entries(self, shown: list[Decision], about: set[int]) -> list[dict[str, object]]:
         is_about = [any(step.index in about for step in decision.steps) for decision in shown]
         order = _by_need(is_about)[: self.room // _LEAST_STEP_TOKENS]
         most = most_about = self._most_chars
@@ -155,68 +155,71 @@ class Case:
                 most = max(_LEAST_STEP_CHARS, most // 2)
             else:
                 most_about = max(_LEAST_STEP_CHARS, most_about // 2)
-        held, kept = 0, list[int]()
+        used, fitting = 0, list[int]()
         for at in order:
-            held += tokens[at]
-            if kept and held > self.room:
+            used += tokens[at]
+            if fitting and used > self.room:
                 break
-            kept.append(at)
-        return [entries[at] for at in sorted(kept)]
+            fitting.append(at)
+        return [entries[at] for at in sorted(fitting)]
 
 
-def _said(steps: Sequence[Step], most_chars: int, about: set[int]) -> dict[str, object]:
-    """Show what is said in a decision: each of several messages under its own number, those of *about* first of all."""
+def _message_texts(steps: Sequence[Step], most_chars: int, about: set[int]) -> dict[str, object]:
+    """Return the texts of a decision: each of several messages under its own number, those of *about* first of all."""
     if len(steps) == 1:
         return {"text": cut(steps[0].content, most_chars)}
     room = max(most_chars // _LEAST_MESSAGE_CHARS, 1)
     order = _by_need([step.index in about for step in steps]) if about else _spread(len(steps))
-    kept = sorted(order[:room])
-    each = most_chars if sum(len(steps[at].content) for at in kept) <= most_chars else most_chars // len(kept)
-    found: dict[str, object] = {
-        "messages": [{"step": steps[at].index, "text": cut(steps[at].content, each)} for at in kept]
+    shown = sorted(order[:room])
+    fits = sum(len(steps[at].content) for at in shown) <= most_chars
+    message_chars = most_chars if fits else most_chars // len(shown)
+    entry: dict[str, object] = {
+        "messages": [{"step": steps[at].index, "text": cut(steps[at].content, message_chars)} for at in shown]
     }
-    if len(kept) < len(steps):
-        found["messages_not_shown"] = len(steps) - len(kept)
-    return found
+    if len(shown) < len(steps):
+        entry["messages_not_shown"] = len(steps) - len(shown)
+    return entry
 
 
 def _by_need(is_about: Sequence[bool]) -> list[int]:
-    """Order places by how much they are needed: those that a question is about, then the others, the nearest first.
+    """Order positions by how much they are needed: those that a question is about, then the others, the nearest first.
 
     Any beginning of the former is spread evenly over them: each next one halves what is widest between those before.
     """
-    about = [place for place, is_one in enumerate(is_about) if is_one] or [len(is_about) - 1]
-    others = sorted(set(range(len(is_about))).difference(about), key=lambda place: (_distance(place, about), place))
+    about = [position for position, is_one in enumerate(is_about) if is_one] or [len(is_about) - 1]
+    others = sorted(
+        set(range(len(is_about))).difference(about), key=lambda position: (_distance(position, about), position)
+    )
     return [about[at] for at in _spread(len(about))] + others
 
 
 def _spread(count: int) -> list[int]:
     """Order the numbers below *count* so that every beginning is spread evenly: both ends, then ever finer halves."""
-    found = list(dict.fromkeys([0, count - 1]))
+    order = list(dict.fromkeys([0, count - 1]))
     gaps = [(0, count - 1)]
     while gaps:
         middles = [((low + high) // 2, low, high) for low, high in gaps if high - low > 1]
-        found += [middle for middle, _, _ in middles]
+        order += [middle for middle, _, _ in middles]
         gaps = [gap for middle, low, high in middles for gap in ((low, middle), (middle, high))]
-    return found
+    return order
 
 
-def _distance(place: int, ascending: Sequence[int]) -> int:
-    at = bisect_left(ascending, place)
-    return min(abs(place - near) for near in ascending[max(at - 1, 0) : at + 1])
+def _distance(position: int, ascending: Sequence[int]) -> int:
+    at = bisect_left(ascending, position)
+    return min(abs(position - near) for near in ascending[max(at - 1, 0) : at + 1])
 
 
 def _frame(trace: MessageActionTrace, most_tokens: int) -> dict[str, object]:
-    """Say what the run was about: a long task, descriptions and agents are cut until it fits in *most_tokens*."""
+    """Return what the run was about: a long task, descriptions and agents are cut until it fits in *most_tokens*."""
     spoke = dict.fromkeys(step.agent for step in trace.steps)
     agents = sorted(trace.agents, key=lambda agent: agent.name not in spoke)
-    task_chars, n_agents, said_chars = _MOST_TASK_CHARS, _MOST_ROSTER, _MOST_DESCRIPTION_CHARS
+    task_chars, n_agents, description_chars = _MOST_TASK_CHARS, _MOST_ROSTER, _MOST_DESCRIPTION_CHARS
     while True:
         described = [
             {
                 "name": shown_name(agent.name),
                 "role": agent.role,
-                **({"says": agent.description[:said_chars]} if agent.description and said_chars else {}),
+                **({"says": agent.description[:description_chars]} if agent.description and description_chars else {}),
             }
             for agent in agents[:n_agents]
         ]
@@ -224,7 +227,9 @@ def _frame(trace: MessageActionTrace, most_tokens: int) -> dict[str, object]:
         if _tokens(frame) <= most_tokens or not n_agents:
             return frame
         task_chars = max(task_chars // 2, _LEAST_TASK_CHARS)
-        n_agents, said_chars = (n_agents // 2, 0) if task_chars == _LEAST_TASK_CHARS else (n_agents, said_chars // 2)
+        n_agents, description_chars = (
+            (n_agents // 2, 0) if task_chars == _LEAST_TASK_CHARS else (n_agents, description_chars // 2)
+        )
 
 
 def _tokens(entry: Mapping[str, object]) -> int:

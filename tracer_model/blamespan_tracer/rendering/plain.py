@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.rendering.decisions import Decision, decisions_of
-from blamespan_tracer.rendering.texts import cut, indented, inert, name_of
+from blamespan_tracer.rendering.texts import cut, indent_lines, inert, name_of
 
 __all__ = ["Candidate", "RenderedRun", "render_run"]
 
@@ -41,8 +41,8 @@ class RenderedRun:
         task: What it was asked to do.
         agents: One line each.
         headings: (N,) one line each.
-        said: (N,) the text of each.
-        answered: (N,) what tools answered to each, or empty.
+        texts: (N,) the text of each.
+        answers: (N,) what tools answered to each, or empty.
         decisions: Those that can be blamed, ascending.
         origins: (N,) the original steps each is made of.
         names: Of the agents, in the order of their numbers.
@@ -51,8 +51,8 @@ class RenderedRun:
     task: str
     agents: tuple[str, ...]
     headings: tuple[str, ...]
-    said: tuple[str, ...]
-    answered: tuple[str, ...]
+    texts: tuple[str, ...]
+    answers: tuple[str, ...]
     decisions: tuple[Candidate, ...]
     origins: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]
@@ -74,17 +74,17 @@ class RenderedRun:
             most_chars: Longer texts lose their middle, and say how much; None leaves them whole.
             part: Which decisions; all of them where None.
             marks: Strings that must not stand in the text as they are, beside `ANSWER_TAGS`.
-            instead: What some decisions say in place of their own words, by place.
+            instead: What some decisions say in place of their own words, by position.
         """
         steps = part if part is not None else range(len(self))
-        lines = ["Task:", *indented(cut(self.task, most_chars)), "", "Agents:", *self.agents, "", "Steps:"]
+        lines = ["Task:", *indent_lines(cut(self.task, most_chars)), "", "Agents:", *self.agents, "", "Steps:"]
         if steps.start > 0:
             lines.append(f"(steps 0 to {steps.start - 1} are not shown)")
-        for place in steps:
-            said = (instead or {}).get(place, self.said[place])
-            lines += [self.headings[place], *indented(cut(said, most_chars))]
-            if self.answered[place]:
-                lines += ["  answer of the tool:", *indented(cut(self.answered[place], most_chars), "    ")]
+        for position in steps:
+            text = (instead or {}).get(position, self.texts[position])
+            lines += [self.headings[position], *indent_lines(cut(text, most_chars))]
+            if self.answers[position]:
+                lines += ["  answer of the tool:", *indent_lines(cut(self.answers[position], most_chars), "    ")]
         if steps.stop < len(self):
             lines.append(f"(steps {steps.stop} to {len(self) - 1} are not shown)")
         return inert("\n".join(lines), marks)
@@ -98,22 +98,25 @@ def render_run(trace: MessageActionTrace, *, broken: Mapping[int, Sequence[str]]
         broken: Names of the contracts that steps break, by the step's index: headings then name them.
     """
     decisions = decisions_of(trace)
-    number = {name: place for place, name in enumerate(dict.fromkeys(each.agent for each in decisions), 1)}
-    deciding = {each.agent for each in decisions if each.can_be_blamed}
+    names = dict.fromkeys(decision.agent for decision in decisions)
+    numbers = {name: number for number, name in enumerate(names, 1)}
+    deciding = {decision.agent for decision in decisions if decision.can_be_blamed}
     return RenderedRun(
         task=cut(trace.task, _MOST_TASK_CHARS),
         agents=tuple(
-            f"agent {place}: {name_of(name)}{'' if name in deciding else ', cannot be to blame'}"
-            for name, place in number.items()
+            f"agent {number}: {name_of(name)}{'' if name in deciding else ', cannot be to blame'}"
+            for name, number in numbers.items()
         ),
-        headings=tuple(_heading(each, number[each.agent], broken or {}) for each in decisions),
-        said=tuple(each.read for each in decisions),
-        answered=tuple(each.answered for each in decisions),
+        headings=tuple(_heading(decision, numbers[decision.agent], broken or {}) for decision in decisions),
+        texts=tuple(decision.read for decision in decisions),
+        answers=tuple(decision.answered for decision in decisions),
         decisions=tuple(
-            Candidate(each.place, number[each.agent], each.lands_on) for each in decisions if each.can_be_blamed
+            Candidate(decision.place, numbers[decision.agent], decision.lands_on)
+            for decision in decisions
+            if decision.can_be_blamed
         ),
-        origins=tuple(tuple(step.index for step in each.steps) for each in decisions),
-        names=tuple(number),
+        origins=tuple(tuple(step.index for step in decision.steps) for decision in decisions),
+        names=tuple(numbers),
     )
 
 

@@ -7,7 +7,7 @@ import re
 import string
 from collections.abc import Iterable
 
-__all__ = ["ANSWER_TAGS", "as_data", "cut", "estimated_tokens", "indented", "inert", "name_of", "shown_name"]
+__all__ = ["ANSWER_TAGS", "as_data", "cut", "estimated_tokens", "indent_lines", "inert", "name_of", "shown_name"]
 
 ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<mode>", "</mode>")
 """What an answer of a causal model is made of; in a run's own text they mean nothing."""
@@ -42,10 +42,10 @@ def inert(text: str, marks: Iterable[str] = ()) -> str:
         marks: Strings that must not stand in it as they are, beside `ANSWER_TAGS`.
     """
     every = sorted({*ANSWER_TAGS, *(mark for mark in marks if len(mark.strip()) > 2)}, key=lambda mark: -len(mark))
-    return re.sub("|".join(map(re.escape, every)), _broken, text, flags=re.IGNORECASE)
+    return re.sub("|".join(map(re.escape, every)), _break_mark, text, flags=re.IGNORECASE)
 
 
-def indented(text: str, margin: str = "  ") -> list[str]:
+def indent_lines(text: str, margin: str = "  ") -> list[str]:
     """Indent every line, whatever ends lines there; text that is no Unicode becomes question marks."""
     return [margin + line for line in _unicode(text).splitlines()]
 
@@ -85,6 +85,6 @@ def _unicode(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _broken(found: re.Match[str]) -> str:
-    mark = found.group()
+def _break_mark(match: re.Match[str]) -> str:
+    mark = match.group()
     return f"{mark[0]} {mark[1:]}"

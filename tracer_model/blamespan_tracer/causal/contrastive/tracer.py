@@ -14,12 +14,12 @@ from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.causal.contrastive.loading import load_contrastive
 from blamespan_tracer.causal.contrastive.model import ContrastiveModel
 from blamespan_tracer.causal.contrastive.turns import CODES, collate, turn_run
 from blamespan_tracer.causal.loading import Tokenizer, digest_of
 from blamespan_tracer.rendering import render_run
-from blamespan_tracer.silence import why_silent
 
 __all__ = ["VARIABLE", "ContrastiveTracer"]
 
@@ -82,7 +82,7 @@ class ContrastiveTracer:
 
     @torch.inference_mode()
     def _attribute(self, trace: MessageActionTrace) -> Attribution:
-        why_not = why_silent(trace)
+        why_not = abstention_reason(trace)
         if why_not is not None:
             return Attribution.abstain(trace, why_not, self._identity)
         run = turn_run(render_run(trace), self._most_turns)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
+from blamespan_lab.agent_names import resolve
+from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.causal.loading import Tokenizer
-from blamespan_tracer.labels import resolve
 from blamespan_tracer.rendering import RenderedRun, render_run
-from blamespan_tracer.silence import why_silent
 
 __all__ = ["CODES", "Turn", "TurnRun", "collate", "turn_run", "turn_runs"]
 
@@ -73,7 +73,7 @@ def turn_run(shown: RenderedRun, most_turns: int) -> TurnRun:
 
 def turn_runs(runs: Iterable[RecordedRun], most_turns: int) -> Iterator[TurnRun]:
     """Read failed runs with a label that names a mode of AEGIS; a clean twin among *runs* goes with it."""
-    labelled = [run for run in runs if run.faults is not None and why_silent(run.trace) is None]
+    labelled = [run for run in runs if run.faults is not None and abstention_reason(run.trace) is None]
     by_id = {run.trace.trace_id: run for run in labelled}
     for run in labelled:
         found = turn_run(render_run(run.trace), most_turns)
@@ -148,8 +148,8 @@ def collate(runs: Sequence[TurnRun], tokenizer: Tokenizer, turn_tokens: int) -> 
 
 
 def _text(shown: RenderedRun, step: int) -> str:
-    answered = f"\n{shown.answered[step]}" if shown.answered[step] else ""
-    return f"{shown.said[step]}{answered}"[:_TURN_CHARS].encode("utf-8", "replace").decode("utf-8")
+    answer = f"\n{shown.answers[step]}" if shown.answers[step] else ""
+    return f"{shown.texts[step]}{answer}"[:_TURN_CHARS].encode("utf-8", "replace").decode("utf-8")
 
 
 def _clean(run: TurnRun, twin: TurnRun) -> dict[int, str]:

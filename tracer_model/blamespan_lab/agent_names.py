@@ -11,7 +11,7 @@ __all__ = ["labelled_pairs", "resolve"]
 
 
 def resolve(label: str, names: Sequence[str]) -> str:
-    """Find the agent of a run that *label* means.
+    """Return the agent of a run that *label* means.
 
     Labels and traces of one data set may spell a name differently: the same name wins, then the only
     one equal without case, then the only one equal without case and the label's trailing digits
@@ -24,14 +24,14 @@ def resolve(label: str, names: Sequence[str]) -> str:
         return label
     bare = re.sub(r"\s+\([^()]*\)$", "", label).casefold()
     for wanted in (label.casefold(), bare.rstrip("0123456789"), bare):
-        found = [name for name in names if name.casefold() == wanted]
-        if len(found) == 1:
-            return found[0]
+        matches = [name for name in names if name.casefold() == wanted]
+        if len(matches) == 1:
+            return matches[0]
     return label
 
 
 def labelled_pairs(run: RecordedRun, *, fold: bool = True) -> frozenset[tuple[str, str]]:
-    """List what a run is labelled with as (agent, mode code) pairs.
+    """Return the labels of a run as (agent, mode code) pairs.
 
     Args:
         run: With labels; faults without a mode are left out.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blamespan_tracer.causal.scoring import TokenTrie
+from blamespan_tracer.causal.token_trie import TokenTrie
 
 
 def test_only_what_leads_to_an_answer_may_follow() -> None:
@@ -32,7 +32,7 @@ def test_shared_prefixes_are_one_node() -> None:
     assert trie.sequences() == given
     expected = np.eye(5, dtype=bool)
     expected[[1, 2, 3, 3], [0, 0, 0, 2]] = True
-    assert (trie.sees() == expected).all()
+    assert (trie.visibility() == expected).all()
 
 
 @pytest.mark.parametrize("sequences", [[], [[]], [[1], [1]], [[1, 2], [1]], [[1], [1, 2]]])

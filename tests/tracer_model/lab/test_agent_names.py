@@ -6,7 +6,7 @@ import pytest
 
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS
-from blamespan_tracer.labels import labelled_pairs, resolve
+from blamespan_lab.agent_names import labelled_pairs, resolve
 from tests.tracer_model.runs import trace
 
 
