@@ -407,7 +407,7 @@ def test_what_was_sent_again_can_be_lost_again(tmp_path: Path) -> None:
         time.sleep(0.05)
         first_s = time.time()
         enqueue(tmp_path, *BODIES[4:6])
-        delivery.added("traces", 8)
+        delivery.count_added("traces", 8)
         delivery.wake()
         until(lambda: len(sink.payloads) == 6 and is_done(delivery))
         resend(tmp_path, since_s=first_s)

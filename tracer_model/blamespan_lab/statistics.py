@@ -70,6 +70,10 @@ def f1(labels: Sequence[Set[Hashable]], answers: Sequence[Set[Hashable]]) -> F1:
         return F1(0.0, 0.0)
     one_hot = MultiLabelBinarizer(classes=classes, sparse_output=True)
     truth, predicted = one_hot.fit_transform(labels), one_hot.fit_transform(answers)
+    if len(classes) == 1:  # scikit-learn takes one sparse column for no multilabel target
+        truth, predicted = truth.toarray().ravel(), predicted.toarray().ravel()
+        share = 100.0 * float(f1_score(truth, predicted, zero_division=0.0))
+        return F1(share, share)
     micro, macro = (
         100.0 * float(f1_score(truth, predicted, average=average, zero_division=0.0)) for average in ("micro", "macro")
     )

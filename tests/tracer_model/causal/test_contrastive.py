@@ -55,9 +55,9 @@ def test_contrast_pulls_to_prototype_and_twin() -> None:
 def test_tiny_encoder_learns_who_erred_and_how(tmp_path: Path) -> None:
     """The loss falls, pairs are found better than by naming everybody, and the saved model gives verdicts."""
     needs_llm()
+    from blamespan_lab.language_model.contrastive.labelled_turns import read_labelled_turns
     from blamespan_lab.language_model.contrastive.training import train_contrastive_on
     from blamespan_tracer.causal.contrastive.tracer import ContrastiveTracer
-    from blamespan_tracer.causal.contrastive.turns import turn_runs
 
     torch.set_num_threads(1)
     made = ContrastiveRecipe(
@@ -66,7 +66,7 @@ def test_tiny_encoder_learns_who_erred_and_how(tmp_path: Path) -> None:
         scratch=TinyEncoder(vocabulary=200, width=32, layers=1, heads=2),
         train=ContrastiveTraining(updates=60, batch_runs=32, device_runs=32, learning_rate=3e-3),
     )
-    fitted, held = (list(turn_runs(map(in_aegis, planted(n, seed=n)), 48)) for n in (300, 40))
+    fitted, held = (list(read_labelled_turns(map(in_aegis, planted(n, seed=n)), 48)) for n in (300, 40))
 
     trained = train_contrastive_on(fitted, held, made, tmp_path)
 

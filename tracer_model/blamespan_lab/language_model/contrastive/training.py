@@ -33,13 +33,14 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
+from blamespan_lab.language_model.contrastive.labelled_turns import read_labelled_turns
 from blamespan_lab.language_model.contrastive.recipe import ContrastiveRecipe, TinyEncoder
 from blamespan_lab.language_model.stages import METRICS, Ledger
 from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_lab.statistics import f1
 from blamespan_tracer.causal.contrastive.loading import ABOUT_FILE, FORMAT, WEIGHTS_FILE
 from blamespan_tracer.causal.contrastive.model import ContrastiveModel, LossWeights
-from blamespan_tracer.causal.contrastive.turns import CODES, TurnRun, collate, turn_runs
+from blamespan_tracer.causal.contrastive.turns import CODES, TurnRun, collate
 from blamespan_tracer.causal.loading import Tokenizer, load_tokenizer
 
 __all__ = ["ContrastiveFigures", "TrainedEncoder", "train_contrastive", "train_contrastive_on"]
@@ -82,7 +83,7 @@ def train_contrastive(recipe: ContrastiveRecipe, data: Path, out: Path) -> Train
         ConfigError: if the data is missing or too small to hold anything out.
         TracerUnavailable: if the encoder cannot be loaded.
     """
-    runs = list(turn_runs(_read(recipe, data), recipe.data.most_turns))
+    runs = list(read_labelled_turns(_read(recipe, data), recipe.data.most_turns))
     percent, seed = recipe.data.held_out_percent, recipe.seed + 1
     held_out = [run for run in runs if is_held_out(run.task, percent=percent, seed=seed)]
     fitted = [run for run in runs if not is_held_out(run.task, percent=percent, seed=seed)]

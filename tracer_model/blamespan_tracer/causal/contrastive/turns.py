@@ -1,24 +1,21 @@
-"""Runs as the turns of their agents, beside who is labelled with which error.
+"""Runs as the turns of their agents.
 
 Dims: N turns of a batch, A agents, B runs, K modes (those of AEGIS, in order), L tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
-from blamespan_lab.agent_names import resolve
-from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.causal.loading import Tokenizer
-from blamespan_tracer.rendering import RenderedRun, render_run
+from blamespan_tracer.rendering import RenderedRun
 
-__all__ = ["CODES", "Turn", "TurnRun", "collate", "turn_run", "turn_runs"]
+__all__ = ["CODES", "Turn", "TurnRun", "collate", "turn_run"]
 
 CODES = tuple(AEGIS)
 """The modes, by column."""
@@ -69,28 +66,6 @@ def turn_run(shown: RenderedRun, most_turns: int) -> TurnRun:
     places = {agent: place for place, agent in enumerate(dict.fromkeys(each.agent for each in decisions))}
     turns = tuple(Turn(_text(shown, each.step), places[each.agent], each.lands_on) for each in decisions)
     return TurnRun(turns, tuple(shown.names[agent - 1] for agent in places))
-
-
-def turn_runs(runs: Iterable[RecordedRun], most_turns: int) -> Iterator[TurnRun]:
-    """Read failed runs with a label that names a mode of AEGIS; a clean twin among *runs* goes with it."""
-    labelled = [run for run in runs if run.faults is not None and abstention_reason(run.trace) is None]
-    by_id = {run.trace.trace_id: run for run in labelled}
-    for run in labelled:
-        found = turn_run(render_run(run.trace), most_turns)
-        faults = [fault for fault in run.faults or () if fault.mode is not None and fault.mode.taxonomy == "aegis"]
-        pairs = frozenset(
-            (found.names.index(name), CODES.index(fault.mode.code))
-            for fault in faults
-            for name in [resolve(fault.agent, found.names)]
-            if name in found.names and fault.mode is not None
-        )
-        if run.trace.outcome != "failed" or not pairs:
-            continue
-        steps = {fault.step for fault in faults}
-        wrong = tuple(place for place, turn in enumerate(found.turns) if turn.lands_on in steps)
-        twin = by_id.get(run.origin.twin) if run.origin is not None else None
-        clean = _clean(found, turn_run(render_run(twin.trace), most_turns)) if twin is not None else {}
-        yield replace(found, pairs=pairs, wrong=wrong, clean=clean, task=run.trace.task)
 
 
 def collate(runs: Sequence[TurnRun], tokenizer: Tokenizer, turn_tokens: int) -> dict[str, Tensor]:
@@ -150,16 +125,6 @@ def collate(runs: Sequence[TurnRun], tokenizer: Tokenizer, turn_tokens: int) -> 
 def _text(shown: RenderedRun, step: int) -> str:
     answer = f"\n{shown.answers[step]}" if shown.answers[step] else ""
     return f"{shown.texts[step]}{answer}"[:_TURN_CHARS].encode("utf-8", "replace").decode("utf-8")
-
-
-def _clean(run: TurnRun, twin: TurnRun) -> dict[int, str]:
-    """Find what the same turn said in *twin*: the one at the same place, by the same agent."""
-    both = zip(run.turns, twin.turns, strict=False)
-    return {
-        place: other.text
-        for place, (turn, other) in enumerate(both)
-        if run.names[turn.agent] == twin.names[other.agent]
-    }
 
 
 def _ragged(rows: Sequence[Sequence[int]]) -> Tensor:
