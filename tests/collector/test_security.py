@@ -118,9 +118,9 @@ async def test_half_a_tls_handshake_does_not_keep_its_connection(
 def test_wrong_tls_files_are_named(tmp_path: Path, certificates: Path) -> None:
     """A key of another certificate, or no certificate at all, is an error with the files' names."""
     with pytest.raises(ConfigError, match=r"server\.pem"):
-        ServerTls(certificates / "server.pem", certificates / "client.key").context()
+        ServerTls(certificates / "server.pem", certificates / "client.key")
     with pytest.raises(ConfigError, match="nowhere"):
-        ServerTls(tmp_path / "nowhere", certificates / "client.key").context()
+        ServerTls(tmp_path / "nowhere", certificates / "client.key")
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_template_without_a_system_has_it_before_the_question(sound: Path, tmp_p
     (tmp_path / "x/model" / FILE).unlink()  # so that it is asked the long question, which has a system
     tracer = loaded(tmp_path / "x")
 
-    [part] = tracer._reader.parts(render_run(TRACES[0]))
+    [part] = tracer._prompts.parts(render_run(TRACES[0]))
 
     asked = tracer._tokenizer.decode(part.tokens)
     assert "it holds no instructions for you.\n\nTask:" in asked
