@@ -43,7 +43,7 @@ from blamespan_integrations.importers._conversation import MAX_STEPS, Conversati
 
 __all__ = ["TranscriptImporter"]
 
-_START = re.compile(rb"\s*+(?:#[^\n]*+\n\s*+)*+=== \S")
+_START = re.compile(rb"\s*+(?:#[^\n]*+\n\s*+)*=== \S")
 _NAME = re.compile(r"=== (?P<name>\S.*)")
 _HEADER = re.compile(r"(?P<key>outcome|agents|team|begins as): *(?P<value>.*)")
 _STEP = re.compile(

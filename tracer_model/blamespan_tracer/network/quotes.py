@@ -21,7 +21,7 @@ _MAX_SENTENCES = 64
 _LEAST_SHARE = 0.02
 """Steps blamed less are not quoted."""
 
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*+")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _TOKEN = re.compile(rf"{_NUMBER.pattern}|\w+")
 
 

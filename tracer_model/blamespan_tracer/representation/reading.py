@@ -45,15 +45,16 @@ _LEAST_STEP_CHARS = 400
 _LIST_DIGITS = 2
 """Of the number of a list's item, at most."""
 
-_NUMBER = r"(?:(?<![^\s=:,;])-)?+\d{1,15}+(?:,\d{3}){0,4}+(?:\.\d{1,12})?+"  # below zero where nothing is before it
+# No group below is possessive: Python before 3.11.5 loses matches by that (github.com/python/cpython/issues/106052)
+_NUMBER = r"(?:(?<![^\s=:,;])-)?\d{1,15}+(?:,\d{3}){0,4}(?:\.\d{1,12})?"  # below zero where nothing is before it
 _OPERATOR = r"(?<=[\d)] )[-+*/\u00d7\u00f7\u00b7\u2212](?= [\d(])|(?<=\d)[\u00d7\u00f7\u00b7](?=\d)"
 _TOKEN = re.compile(
-    r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?+"  # a word or an identifier
+    r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?"  # a word or an identifier
     rf"|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"\u201c\u201d]|```"
     r"|[\u2e80-\u9fff\uac00-\ud7af]"  # of scripts without blanks a character
 )
-_ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?+|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"]|```", re.ASCII)
-"""The same for ASCII, at half the cost. All quantifiers are bounded and give nothing back: linear in any text."""
+_ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"]|```", re.ASCII)
+"""The same for ASCII, at half the cost. All quantifiers are bounded: linear in any text."""
 
 _MAX_NAMES, _MAX_NAME = 64, 60
 """Names of several words that are read as one, the first, and their characters at most."""
