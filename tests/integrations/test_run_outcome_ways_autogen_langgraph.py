@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -203,16 +204,22 @@ async def as_completed(run: Run) -> None:
         await each
 
 
+def run_awaited(run: Run) -> None:
+    """Run in a thread of its own once somebody awaits it: a scripted run can end before its caller does."""
+    time.sleep(0.05)
+    asyncio.run(run("q"))  # type: ignore[arg-type]
+
+
 async def in_a_thread(run: Run) -> None:
-    await asyncio.to_thread(lambda: asyncio.run(run("q")))  # type: ignore[arg-type]
+    await asyncio.to_thread(run_awaited, run)
 
 
 async def in_anyios_thread(run: Run) -> None:
-    await anyio.to_thread.run_sync(lambda: asyncio.run(run("q")))  # type: ignore[arg-type]
+    await anyio.to_thread.run_sync(run_awaited, run)
 
 
 async def in_an_executor(run: Run) -> None:
-    await asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(run("q")))  # type: ignore[arg-type]
+    await asyncio.get_running_loop().run_in_executor(None, run_awaited, run)
 
 
 WAYS: dict[str, Callable[[Run], bool]] = {
