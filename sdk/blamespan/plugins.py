@@ -18,7 +18,7 @@ __all__ = ["PARTS", "load_entry", "load_part", "load_plugin", "missing_extra", "
 
 PARTS = {
     "autogen_injection": "blamespan_integrations.injection.autogen:AutoGenHooks",
-    "contract_judge": "blamespan_tracer.contracts.judging:judge_in_use",
+    "apply_checks": "blamespan_tracer.checks.in_use:apply_checks_in_use",
     "embedded_processor": "blamespan_collector.embedded:embedded_processor",
     "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",

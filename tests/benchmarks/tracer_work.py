@@ -60,7 +60,7 @@ def latencies(from_spans: bool) -> list[float]:
 
 def parts(_: None = None) -> dict[str, float]:
     """Measure what the network's verdicts are made of, one after the other: CPU milliseconds a run."""
-    from blamespan_tracer.contracts import CONTRACTS, judge
+    from blamespan_tracer.checks import CHECKS, apply_checks
     from blamespan_tracer.features import in_batches, read_batch
     from blamespan_tracer.network.inputs import read_runs
     from blamespan_tracer.network.tracer import NetworkTracer
@@ -82,7 +82,7 @@ def parts(_: None = None) -> dict[str, float]:
     timed("lexicon", lambda: tracer.lexicon.score_all([agent for run in read for agent in run]))
     known = timed("analysis", lambda: [analyse(trace) for trace in traces])
     timed("representation", lambda: [represent(trace, one) for trace, one in zip(traces, known, strict=True)])
-    timed("contracts", lambda: [judge(CONTRACTS, trace, one) for trace, one in zip(traces, known, strict=True)])
+    timed("checks", lambda: [apply_checks(CHECKS, trace, one) for trace, one in zip(traces, known, strict=True)])
     runs = timed("all reading", lambda: read_runs(traces, tracer.lexicon, tracer.network.vocabulary))
     timed("forward", lambda: tracer.predict([run for run, _ in runs]))
     timed("trace to verdict", lambda: tracer.attribute(traces))
@@ -91,7 +91,7 @@ def parts(_: None = None) -> dict[str, float]:
 
 
 PARTS = (
-    *("rebuild", "words", "lexicon", "analysis", "representation", "contracts"),
+    *("rebuild", "words", "lexicon", "analysis", "representation", "checks"),
     *("all reading", "forward", "evidence and verdict", "trace to verdict"),
 )
 

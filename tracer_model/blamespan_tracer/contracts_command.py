@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from blamespan.importing.recorded import RecordedRun
-    from blamespan_tracer.contracts.contract import Contract, Verdict
+    from blamespan_tracer.checks.check import Check, CheckResult
 
 __all__ = ["contracts"]
 
@@ -29,81 +29,81 @@ __all__ = ["contracts"]
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 @click.option("--all", "every", is_flag=True, help="Print what is kept or left open, too.")
 def contracts(paths: tuple[Path, ...], files: tuple[Path, ...], wants_json: bool, every: bool) -> None:
-    """Say which contracts each recorded run in PATHS breaks, at which step, and quote it.
+    """Print which contracts each recorded run in PATHS breaks, at which step, and quote it.
 
     Without PATHS: list the contracts in use. The exit code is 1 if a file could not be read.
 
     Example:  blamespan contracts traces.jsonl --contracts ours.toml
     """
-    from blamespan_tracer.contracts.loading import contracts_in_use
+    from blamespan_tracer.checks.in_use import checks_in_use
 
-    in_use = contracts_in_use(files or None)
+    in_use = checks_in_use(files or None)
     if not paths:
-        _list(in_use, wants_json=wants_json)
+        _print_list(in_use, wants_json=wants_json)
         return
     n_unreadable = 0
-    for run, verdicts in _judged(paths, in_use):
-        if verdicts is None:
+    for run, results in _apply_to_runs(paths, in_use):
+        if results is None:
             n_unreadable += 1
             click.echo(f"blamespan: {_printable(str(run))}", err=True)
         elif wants_json:
-            click.echo(json.dumps({"source": run.source, "trace_id": run.trace.trace_id, **_counted(verdicts)}))
+            click.echo(json.dumps({"source": run.source, "trace_id": run.trace.trace_id, **_as_json(results)}))
         else:
-            _print(run, verdicts, every=every)
+            _print_run(run, results, every=every)
     if n_unreadable:
         sys.exit(1)
 
 
-def _judged(paths: tuple[Path, ...], in_use: tuple[Contract, ...]) -> Iterator[tuple[Any, list[Verdict] | None]]:
-    """Yield each run with its verdicts, or, with None, the error in its place."""
+def _apply_to_runs(
+    paths: tuple[Path, ...], in_use: tuple[Check, ...]
+) -> Iterator[tuple[Any, list[CheckResult] | None]]:
+    """Yield each run with the results of the checks, or, with None, the error in its place."""
     from blamespan.analysis.sources import runs_in
     from blamespan.errors import UnreadableInput
-    from blamespan_tracer.contracts.contract import judge
+    from blamespan_tracer.checks.check import apply_checks
 
-    for found in runs_in(paths):
-        yield found, None if isinstance(found, UnreadableInput) else judge(in_use, found.trace)
+    for run in runs_in(paths):
+        yield run, None if isinstance(run, UnreadableInput) else apply_checks(in_use, run.trace)
 
 
-def _counted(verdicts: list[Verdict]) -> dict[str, object]:
+def _as_json(results: list[CheckResult]) -> dict[str, object]:
     return {
-        "broken": sorted({verdict.contract.name for verdict in verdicts if verdict.outcome == "fail"}),
+        "broken": sorted({result.check.name for result in results if result.outcome == "fail"}),
         "verdicts": [
             {
-                "contract": verdict.contract.name,
-                "outcome": verdict.outcome,
-                "step": verdict.step,
-                "mode": str(verdict.contract.mode) if verdict.contract.mode else None,
-                "quote": verdict.quote,
-                "reason": verdict.reason,
+                "contract": result.check.name,
+                "outcome": result.outcome,
+                "step": result.step,
+                "mode": str(result.check.mode) if result.check.mode else None,
+                "quote": result.quote,
+                "reason": result.reason,
             }
-            for verdict in verdicts
+            for result in results
         ],
     }
 
 
-def _print(run: RecordedRun, verdicts: list[Verdict], *, every: bool) -> None:
-    shown = [verdict for verdict in verdicts if every or verdict.outcome == "fail"]
-    n_broken = len({verdict.contract.name for verdict in verdicts if verdict.outcome == "fail"})
-    n_contracts = len({verdict.contract.name for verdict in verdicts})
-    click.echo(
-        f"{_printable(run.source)}   {len(run.trace.steps)} steps   {n_broken} of {n_contracts} contracts broken"
-    )
-    for verdict in sorted(shown, key=lambda each: -1 if each.step is None else each.step):
-        step = "   -" if verdict.step is None else f"{verdict.step:4}"
-        agent = "" if verdict.step is None else run.trace.steps[verdict.step].agent
-        said = f"{_printable(verdict.quote)!r}  {_printable(verdict.reason)}" if verdict.outcome != "pass" else ""
+def _print_run(run: RecordedRun, results: list[CheckResult], *, every: bool) -> None:
+    shown = [result for result in results if every or result.outcome == "fail"]
+    n_broken = len({result.check.name for result in results if result.outcome == "fail"})
+    n_checks = len({result.check.name for result in results})
+    click.echo(f"{_printable(run.source)}   {len(run.trace.steps)} steps   {n_broken} of {n_checks} contracts broken")
+    for result in sorted(shown, key=lambda result: -1 if result.step is None else result.step):
+        step = "   -" if result.step is None else f"{result.step:4}"
+        agent = "" if result.step is None else run.trace.steps[result.step].agent
+        details = f"{_printable(result.quote)!r}  {_printable(result.reason)}" if result.outcome != "pass" else ""
         click.echo(
-            f"{step}  {verdict.outcome:12}  {verdict.contract.name:22}  {_printable(agent)[:24]:24}  {said}".rstrip()
+            f"{step}  {result.outcome:12}  {result.check.name:22}  {_printable(agent)[:24]:24}  {details}".rstrip()
         )
 
 
-def _list(in_use: tuple[Contract, ...], *, wants_json: bool) -> None:
-    for contract in in_use:
-        mode = str(contract.mode) if contract.mode else "-"
+def _print_list(in_use: tuple[Check, ...], *, wants_json: bool) -> None:
+    for check in in_use:
+        mode = str(check.mode) if check.mode else "-"
         if wants_json:
-            click.echo(json.dumps({"contract": contract.name, "title": contract.title, "mode": mode}))
+            click.echo(json.dumps({"contract": check.name, "title": check.title, "mode": mode}))
         else:
-            click.echo(f"{contract.name:22}  {mode:14}  {_printable(contract.title)}")
+            click.echo(f"{check.name:22}  {mode:14}  {_printable(check.title)}")
 
 
 def _printable(text: str) -> str:

@@ -57,11 +57,11 @@ def test_users_contracts_are_shown_too(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "mine.toml"
     path.write_text('[[contract]]\nname = "no-done"\nforbid = { text = "done" }\n')
     monkeypatch.setenv("BLAMESPAN_CONTRACTS", str(path))
-    from blamespan_tracer.contracts import judging
+    from blamespan_tracer.checks import in_use
 
-    judging._contracts.cache_clear()
+    in_use._cached_checks.cache_clear()
 
     found = render_for_model(RUN, names_findings=True).headings
 
-    judging._contracts.cache_clear()
+    in_use._cached_checks.cache_clear()
     assert '"no-done"' in found[2]

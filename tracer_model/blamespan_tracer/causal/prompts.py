@@ -31,7 +31,7 @@ from typing import Literal, TypeAlias, get_args
 
 from blamespan.taxonomy import AEGIS, ErrorMode
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.contracts.judging import judge_in_use
+from blamespan_tracer.checks.in_use import apply_checks_in_use
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.rendering import Candidate, RenderedRun, render_run
 
@@ -271,7 +271,7 @@ def render_for_model(trace: MessageActionTrace, *, names_findings: bool) -> Rend
 
 def _findings_by_step(trace: MessageActionTrace) -> dict[int, list[str]]:
     names: dict[int, list[str]] = {}
-    for verdict in judge_in_use(trace):
-        if verdict.outcome == "fail" and verdict.step is not None:
-            names.setdefault(verdict.step, []).append(verdict.contract.name)
+    for result in apply_checks_in_use(trace):
+        if result.outcome == "fail" and result.step is not None:
+            names.setdefault(result.step, []).append(result.check.name)
     return names

@@ -42,7 +42,7 @@ from blamespan_tracer.causal.prompts import MODE_OF, OPEN, StepAnswer, read_step
 from blamespan_tracer.causal.scoring import Floats, Scorer, can_share_prefix, score_one_by_one, score_tries
 from blamespan_tracer.causal.settings import CausalSettings, Learnt
 from blamespan_tracer.causal.token_trie import TokenTrie
-from blamespan_tracer.contracts.loading import digest_of_files
+from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.numeric import pointer_shares, softmax
 from blamespan_tracer.rendering import Candidate, RenderedRun, cut
 
@@ -122,7 +122,7 @@ class CausalTracer:
             tokenizer, self._context, max_new_tokens, learnt.question, is_brief=learnt.is_brief
         )
         self._names_findings = settings.contracts if settings.contracts is not None else learnt.contracts
-        self._contracts = digest_of_files() if self._names_findings else None
+        self._contracts = digest_files() if self._names_findings else None
         self._batch = settings.batch
         self._score = scorer or (score_tries if can_share_prefix(model) else score_one_by_one)
         self._identity = TracerIdentity("causal", __version__, digest)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.contracts import CONTRACTS, Verdict, judge, verdict_features
+from blamespan_tracer.checks import CHECKS, CheckResult, apply_checks, result_features
 from blamespan_tracer.evidence import sentences_of
 from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
@@ -169,7 +169,7 @@ def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
     """Name the columns of `RunInputs.features`, in order."""
     return (
         *(STEP_FEATURES[column] for column in _READ),
-        *(f"{contract.name}: {aspect}" for contract in CONTRACTS for aspect in ("broken", "first", "so far")),
+        *(f"{check.name}: {aspect}" for check in CHECKS for aspect in ("broken", "first", "so far")),
         *(f"role: {role}" for role in ROLES),
         *(f"lexicon, step: {code}" for code in lexicon.codes),
         *(f"lexicon, agent: {code}" for code in lexicon.codes),
@@ -177,14 +177,14 @@ def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
 
 
 def read_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary) -> list[RunInputs]:
-    """Return what `read_runs` does, without the verdicts of the contracts."""
+    """Return what `read_runs` does, without the results of the checks."""
     return [inputs for inputs, _ in read_runs(traces, lexicon, vocabulary)]
 
 
 def read_runs(
     traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary
-) -> list[tuple[RunInputs, list[Verdict]]]:
-    """Read runs, and judge each by the contracts; what shares a call changes nothing.
+) -> list[tuple[RunInputs, list[CheckResult]]]:
+    """Read runs, and apply the bundled checks to each; what shares a call changes nothing.
 
     Args:
         traces: The runs, each with at least one step.
@@ -204,10 +204,10 @@ def read_runs(
             score = next(scores)
             by_step[list(score.steps)] = score.by_step
             by_agent[rows[score.agent]] = score.logits * _LOGIT_SCALE
-        verdicts = judge(CONTRACTS, trace, analysis)
-        broken = verdict_features(CONTRACTS, verdicts, representation)
+        results = apply_checks(CHECKS, trace, analysis)
+        broken = result_features(CHECKS, results, representation)
         inputs = _build_inputs(trace, representation, broken, by_step, by_agent, vocabulary)
-        readings.append((inputs, verdicts))
+        readings.append((inputs, results))
     return readings
 
 

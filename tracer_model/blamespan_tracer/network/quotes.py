@@ -1,4 +1,4 @@
-"""The words of a blamed step that carried the decision: what breaks a contract, or what is new in the run."""
+"""The words of a blamed step that carried the decision: what breaks a check, or what is new in the run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from blamespan.attribution import Evidence
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.contracts import Verdict
+from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
 from blamespan_tracer.representation.reading import bounded
 
@@ -25,17 +25,15 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _TOKEN = re.compile(rf"{_NUMBER.pattern}|\w+")
 
 
-def quote_steps(trace: MessageActionTrace, shares: Sequence[float], verdicts: Sequence[Verdict]) -> list[Evidence]:
+def quote_steps(trace: MessageActionTrace, shares: Sequence[float], results: Sequence[CheckResult]) -> list[Evidence]:
     """Quote the most blamed steps, at most three, the most blamed first; a step without words is not quoted.
 
     Args:
         trace: The run.
         shares: Of each of its steps.
-        verdicts: Of the contracts: words that break one are quoted first.
+        results: Of checks: words that break one are quoted first.
     """
-    broken = {
-        verdict.step: verdict.quote for verdict in reversed(verdicts) if verdict.outcome == "fail" and verdict.quote
-    }
+    broken = {result.step: result.quote for result in reversed(results) if result.outcome == "fail" and result.quote}
     ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
     texts = _RunTexts(trace)
     quotes = [

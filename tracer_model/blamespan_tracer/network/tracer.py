@@ -16,7 +16,7 @@ from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
-from blamespan_tracer.contracts import Verdict
+from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.inference import InferenceEngine, NumpyEngine
@@ -218,7 +218,7 @@ class NetworkTracer:
         self,
         trace: MessageActionTrace,
         run: RunInputs,
-        findings: Sequence[Verdict],
+        findings: Sequence[CheckResult],
         prediction: NetworkPrediction,
     ) -> Attribution:
         is_known = trace.outcome == "failed"

@@ -1,6 +1,6 @@
 """What checked rules say of a run, where the package that has them is installed.
 
-The tracer's part `contract_judge` is called with a run. It yields a `Judged` for each rule, or for each step that
+The tracer's part `apply_checks` is called with a run. It yields a `Judged` for each rule, or for each step that
 breaks one.
 """
 
@@ -38,7 +38,7 @@ class Judged(Protocol):
     """What a rule says of a run, or of one step of it."""
 
     @property
-    def contract(self) -> _Rule:
+    def check(self) -> _Rule:
         """Which rule."""
         ...
 
@@ -109,8 +109,8 @@ def _is_open(judged: Judged) -> bool:
 
 def _broken(judged: Judged) -> BrokenRule:
     return BrokenRule(
-        clean(judged.contract.name),
-        clean(judged.contract.title),
+        clean(judged.check.name),
+        clean(judged.check.title),
         judged.outcome,
         judged.step,
         clean(judged.quote),
@@ -121,7 +121,7 @@ def _broken(judged: Judged) -> BrokenRule:
 @cache
 def _judge() -> Callable[[MessageActionTrace], Iterable[Judged]] | None:
     try:
-        return cast("Callable[[MessageActionTrace], Iterable[Judged]]", load_part("contract_judge"))
+        return cast("Callable[[MessageActionTrace], Iterable[Judged]]", load_part("apply_checks"))
     except (BlamespanError, ImportError, AttributeError) as error:
         _logger.warning("contracts are not shown: %s", error)
         return None

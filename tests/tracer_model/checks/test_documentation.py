@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from blamespan_tracer.contracts import CONTRACTS, Contract, declared_contracts, judge
+from blamespan_tracer.checks import CHECKS, Check, apply_checks, read_toml_checks
 from tests.tracer_model.representation.teams import team
 
 PAGE = (Path(__file__).parents[3] / "docs" / "contracts.md").read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ def test_page_lists_every_bundled_contract_with_its_mode() -> None:
     """Name and mode in the page's table are those of the code."""
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| [A-Z].*? \| ([a-z]+:\S+) \|", PAGE, re.MULTILINE))
 
-    assert rows == {contract.name: str(contract.mode) for contract in CONTRACTS}
+    assert rows == {contract.name: str(contract.mode) for contract in CHECKS}
 
 
 def test_example_file_is_read_and_judges(tmp_path: Path) -> None:
@@ -26,9 +26,9 @@ def test_example_file_is_read_and_judges(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(blocks("toml")[0], encoding="utf-8")
     run = team(("user", "Please refund it."), ("Assistant", "refund({})", "tool_call"), roles={"user": "user"})
-    verdicts = judge(declared_contracts(path), run)
+    verdicts = apply_checks(read_toml_checks(path), run)
 
-    assert [(v.contract.name, v.outcome) for v in verdicts] == [
+    assert [(v.check.name, v.outcome) for v in verdicts] == [
         ("search-before-answer", "inconclusive"),
         ("no-refund-by-itself", "fail"),
         ("nobody-guesses", "pass"),
@@ -39,8 +39,8 @@ def test_example_in_python_runs() -> None:
     """The page's Python gives a contract that breaks where it says."""
     scope: dict[str, object] = {}
     exec(blocks("python")[0], scope)
-    contract = scope["SMALL_REFUNDS"]
-    assert isinstance(contract, Contract)
+    refunds_are_small = scope["refunds_are_small"]
+    assert isinstance(refunds_are_small, Check)
     run = team(("clerk", 'refund({"amount": 1000})', "tool_call"))
 
-    assert [(v.outcome, v.step) for v in judge([contract], run)] == [("fail", 0)]
+    assert [(v.outcome, v.step) for v in apply_checks([refunds_are_small], run)] == [("fail", 0)]

@@ -7,7 +7,7 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.contracts import declared_contracts, judge
+from blamespan_tracer.checks import apply_checks, read_toml_checks
 from tests.tracer_model.representation.teams import team
 
 
@@ -19,8 +19,8 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def found(tmp_path: Path, body: str, run: MessageActionTrace) -> list[tuple[str, int | None, str]]:
     """What a contract written as *body* says of a run."""
-    contracts = declared_contracts(written(tmp_path, f'[[contract]]\nname = "it"\n{body}'))
-    return [(verdict.outcome, verdict.step, verdict.quote) for verdict in judge(contracts, run)]
+    contracts = read_toml_checks(written(tmp_path, f'[[contract]]\nname = "it"\n{body}'))
+    return [(verdict.outcome, verdict.step, verdict.quote) for verdict in apply_checks(contracts, run)]
 
 
 GUESS, CALL = "I guess that is final answer 48.", 'search({"q": "price"})'
@@ -112,13 +112,13 @@ def test_rule_says_what_its_table_says(tmp_path: Path, body: str, expected: list
 def test_mistake_in_a_file_is_named_with_what_was_expected(tmp_path: Path, text: str, message: str) -> None:
     """Unknown keys name the nearest one; every value is checked when the file is read, not when a run comes."""
     with pytest.raises(ConfigError, match=message):
-        declared_contracts(written(tmp_path, text))
+        read_toml_checks(written(tmp_path, text))
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     """A file that is not there is an error that names it."""
     with pytest.raises(ConfigError, match=r"nowhere\.toml"):
-        declared_contracts(tmp_path / "nowhere.toml")
+        read_toml_checks(tmp_path / "nowhere.toml")
 
 
 def test_hostile_pattern_and_text_cost_little(tmp_path: Path) -> None:

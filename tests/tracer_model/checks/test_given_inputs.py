@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_tracer.contracts import bundled_steps
-from blamespan_tracer.contracts.run import Run
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.checks.bundled.numbers import numbers_have_a_source
+from blamespan_tracer.checks.bundled.tool_calls import arguments_are_known
 
 REPORT = "Revenue in the north was 48,250 euros, in the south 1,750. The order is X-4471."
 LONG_REPORT = f"{'Nothing of note happened in the other regions. ' * 2_000}{REPORT}{' And so on.' * 2_000}"
@@ -22,7 +23,7 @@ def trace(said: str, given: str, *, kind: str = "message", task: str = "Write up
 
 
 def outcomes(run: MessageActionTrace, step: int = 0) -> list[str]:
-    return [found.outcome for found in bundled_steps.numbers_have_a_source(Run(run)) if found.step == step]
+    return [finding.outcome for finding in numbers_have_a_source.examine(ExaminedRun(run)) if finding.step == step]
 
 
 @pytest.mark.parametrize("given", [REPORT, LONG_REPORT, f"{TABLE}\n{REPORT}"], ids=["short", "long", "table"])
@@ -54,4 +55,4 @@ def test_argument_that_was_given_is_known(order: str, outcome: str) -> None:
     """An identifier that a call takes from what the agent was given was mentioned; another one was not."""
     run = trace(f'look_up({{"order": "{order}"}})', REPORT, kind="tool_call")
 
-    assert [found.outcome for found in bundled_steps.arguments_are_known(Run(run))] == [outcome]
+    assert [finding.outcome for finding in arguments_are_known.examine(ExaminedRun(run))] == [outcome]

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
-from blamespan_tracer.contracts import (
-    CONTRACTS,
-    Contract,
+from blamespan_tracer.checks import (
+    CHECKS,
+    Check,
     ContractsTracer,
+    ExaminedRun,
     Finding,
-    Run,
-    contracts_in_use,
-    judge,
-    verdict_features,
+    apply_checks,
+    checks_in_use,
+    result_features,
 )
-from blamespan_tracer.contracts.loading import CONTRACTS_VARIABLE
+from blamespan_tracer.checks.in_use import CONTRACTS_VARIABLE
 from blamespan_tracer.contracts_command import contracts as command
 from blamespan_tracer.representation import analyse, represent
 from tests.tracer_model.representation.teams import team
@@ -37,7 +37,7 @@ RUN = team(
 )
 
 
-def shouting(run: Run) -> Iterator[Finding]:
+def shouting(run: ExaminedRun) -> Iterator[Finding]:
     """A user's own contract."""
     for step in run.decisions:
         yield Finding(step.index, "fail" if step.content.isupper() else "pass", step.content, "shouts")
@@ -45,7 +45,7 @@ def shouting(run: Run) -> Iterator[Finding]:
 
 def test_first_broken_contract_decides() -> None:
     """The first step that breaks a contract is decisive; symptoms count only where there is no cause."""
-    (verdict,) = ContractsTracer(CONTRACTS).attribute([RUN])
+    (verdict,) = ContractsTracer(CHECKS).attribute([RUN])
 
     assert verdict.decisive_step == 1
     assert verdict.agents[0].agent == "clerk"
@@ -57,7 +57,7 @@ def test_first_broken_contract_decides() -> None:
 
 def test_symptom_decides_where_nothing_else_is_broken() -> None:
     """A symptom is better than nothing."""
-    symptom = Contract("quiet", "Nobody shouts.", shouting, mode("mast:FM-1.2"), 0.3, is_symptom=True)
+    symptom = Check("quiet", "Nobody shouts.", shouting, mode("mast:FM-1.2"), 0.3, is_symptom=True)
 
     (verdict,) = ContractsTracer([symptom]).attribute([team(("a", "hi"), ("b", "HELLO"))])
 
@@ -67,7 +67,7 @@ def test_symptom_decides_where_nothing_else_is_broken() -> None:
 
 def test_run_that_breaks_nothing_gets_no_verdict() -> None:
     """Without a broken contract there is nobody to blame, and the tracer says so."""
-    (verdict,) = ContractsTracer(CONTRACTS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
+    (verdict,) = ContractsTracer(CHECKS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
 
     assert verdict.abstained == "no contract is broken"
 
@@ -75,13 +75,13 @@ def test_run_that_breaks_nothing_gets_no_verdict() -> None:
 def test_contract_that_raises_is_inconclusive() -> None:
     """A check that raises, or names a step that is not there, breaks nothing but itself."""
 
-    def raising(run: Run) -> Iterator[Finding]:
+    def raising(run: ExaminedRun) -> Iterator[Finding]:
         raise KeyError(run.trace.trace_id)
 
-    def astray(run: Run) -> Iterator[Finding]:
+    def astray(run: ExaminedRun) -> Iterator[Finding]:
         yield Finding(99, "fail", "x")
 
-    verdicts = judge([Contract("r", "", raising), Contract("a", "", astray)], RUN)
+    verdicts = apply_checks([Check("r", "", raising), Check("a", "", astray)], RUN)
 
     assert [(each.outcome, each.step, each.reason) for each in verdicts] == [
         ("inconclusive", None, "the check raised KeyError"),
@@ -92,26 +92,26 @@ def test_contract_that_raises_is_inconclusive() -> None:
 def test_quote_that_is_not_there_is_left_out() -> None:
     """Evidence is quoted as it stands, or not at all."""
 
-    def inventing(run: Run) -> Iterator[Finding]:
+    def inventing(run: ExaminedRun) -> Iterator[Finding]:
         yield Finding(1, "fail", "never said")
 
-    (verdict,) = judge([Contract("i", "", inventing)], RUN)
+    (verdict,) = apply_checks([Check("i", "", inventing)], RUN)
 
     assert verdict.quote == ""
 
 
 def test_known_analysis_changes_nothing() -> None:
     """Judging with what the representation already found out says the same."""
-    assert judge(CONTRACTS, RUN, analyse(RUN)) == judge(CONTRACTS, RUN)
+    assert apply_checks(CHECKS, RUN, analyse(RUN)) == apply_checks(CHECKS, RUN)
 
 
 def test_verdicts_as_features() -> None:
     """A model sees on each merged step what it breaks, whether it is the first, and how much has broken by then."""
-    run, verdicts = represent(RUN), judge(CONTRACTS, RUN)
-    columns = verdict_features(CONTRACTS[:1], verdicts, run)
+    run, verdicts = represent(RUN), apply_checks(CHECKS, RUN)
+    columns = result_features(CHECKS[:1], verdicts, run)
 
     np.testing.assert_array_equal(columns, [[0, 0, 0], [1, 1, 0.5], [0, 0, 0.5], [1, 0, 1]])
-    assert verdict_features(CONTRACTS, judge(CONTRACTS, team()), represent(team())).shape == (0, 3 * len(CONTRACTS))
+    assert result_features(CHECKS, apply_checks(CHECKS, team()), represent(team())).shape == (0, 3 * len(CHECKS))
 
 
 def test_tracer_is_installed_under_its_name() -> None:
@@ -130,10 +130,10 @@ def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.M
         "[[contract]]\nname = 'sum-holds'\nforbid = { text = 'x' }\n[[contract]]\nname = 'new'\nforbid = { text = 'y' }"
     )
     monkeypatch.setenv(CONTRACTS_VARIABLE, str(path))
-    in_use = contracts_in_use()
+    in_use = checks_in_use()
 
-    assert [contract.name for contract in in_use] == [*(contract.name for contract in CONTRACTS), "new"]
-    assert in_use[0] is not CONTRACTS[0]
+    assert [contract.name for contract in in_use] == [*(contract.name for contract in CHECKS), "new"]
+    assert in_use[0] is not CHECKS[0]
 
 
 def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +151,10 @@ def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pyte
 
 def test_entry_point_that_offers_no_contract_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a package offers must be contracts; the message names the entry point."""
-    monkeypatch.setattr("blamespan_tracer.contracts.loading.load_entry", lambda entry: [1])
+    monkeypatch.setattr("blamespan_tracer.checks.in_use.load_entry", lambda entry: [1])
 
     with pytest.raises(ConfigError, match="entry point 'bundled'"):
-        contracts_in_use([])
+        checks_in_use([])
 
 
 def aegis_file(folder: Path) -> Path:
@@ -192,7 +192,7 @@ def test_command_lists_contracts_in_use(tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert "no-guess" in result.stdout
-    assert len(result.stdout.splitlines()) == len(CONTRACTS) + 1
+    assert len(result.stdout.splitlines()) == len(CHECKS) + 1
 
 
 parts = [
@@ -220,14 +220,14 @@ kinds = st.sampled_from(["message", "tool_call", "tool_result", "plan", "handoff
 def test_any_run_is_judged(said: list[tuple[str, str, str]], task: str) -> None:
     """No bundled check raises; failures are on steps that can be blamed, and quotes are those steps' own words."""
     run = team(*said, task=task, roles={"terminal": "executor", "user": "user"})  # type: ignore[arg-type]
-    verdicts = judge(CONTRACTS, run)
+    verdicts = apply_checks(CHECKS, run)
 
-    assert {verdict.contract.name for verdict in verdicts} == {contract.name for contract in CONTRACTS}
+    assert {verdict.check.name for verdict in verdicts} == {contract.name for contract in CHECKS}
     assert not any("raised" in verdict.reason for verdict in verdicts)
     for verdict in verdicts:
         if verdict.step is not None:
             assert run.can_be_blamed(run.steps[verdict.step])
             assert verdict.quote in run.steps[verdict.step].content
-    (attribution,) = ContractsTracer(CONTRACTS).attribute([run])
+    (attribution,) = ContractsTracer(CHECKS).attribute([run])
     failed = [verdict.step for verdict in verdicts if verdict.outcome == "fail"]
     assert attribution.decisive_step in failed if failed else attribution.abstained

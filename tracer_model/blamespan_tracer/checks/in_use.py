@@ -1,0 +1,86 @@
+"""Which checks are in use: the bundled ones, installed packages', and those of the user's files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+from blamespan.errors import ConfigError
+from blamespan.plugins import load_entry, plugins
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
+from blamespan_tracer.checks.toml_rules import read_toml_checks
+
+__all__ = ["CONTRACTS_VARIABLE", "apply_checks_in_use", "checks_in_use", "digest_files", "installed_checks"]
+
+CONTRACTS_VARIABLE = "BLAMESPAN_CONTRACTS"
+"""Environment variable: TOML files with further checks, separated like `PATH`."""
+
+_GROUP = "blamespan.contracts"
+
+
+def apply_checks_in_use(trace: MessageActionTrace) -> list[CheckResult]:
+    """Apply every check in use to a run; the part `checks` of `blamespan`.
+
+    Raises:
+        ConfigError: if a file that `BLAMESPAN_CONTRACTS` names, or an installed package, offers what is no check.
+    """
+    return apply_checks(_cached_checks(), trace)
+
+
+def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
+    """Return all checks but evidence: bundled and installed ones, then those of *files*.
+
+    A later one replaces one of its name.
+
+    Args:
+        files: TOML files; where None, those that `BLAMESPAN_CONTRACTS` names.
+
+    Raises:
+        ConfigError: if a file or an installed package offers what is no check.
+        MissingExtra: if an installed package lacks one of ours.
+    """
+    if files is None:
+        files = _list_files()
+    by_name = {check.name: check for check in installed_checks() if not check.is_evidence}
+    for path in files:
+        by_name.update((check.name, check) for check in read_toml_checks(path))
+    return tuple(by_name.values())
+
+
+def digest_files() -> str:
+    """Return the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CONTRACTS` names; empty for none."""
+    digest = hashlib.sha256()
+    files = _list_files()
+    for path in files:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12] if files else ""
+
+
+def installed_checks() -> list[Check]:
+    """Return what the entry points of the group `blamespan.contracts` offer: a check, or several."""
+    entries = plugins(_GROUP)
+    names = sorted(entries, key=lambda name: (name != "bundled", name))
+    return [check for name in names for check in _as_checks(name, load_entry(entries[name]))]
+
+
+@cache
+def _cached_checks() -> tuple[Check, ...]:
+    return checks_in_use()
+
+
+def _list_files() -> list[Path]:
+    return [Path(name) for name in os.environ.get(CONTRACTS_VARIABLE, "").split(os.pathsep) if name]
+
+
+def _as_checks(name: str, offer: object) -> list[Check]:
+    checks = [offer] if isinstance(offer, Check) else list(offer) if isinstance(offer, Iterable) else []
+    if not checks or not all(isinstance(check, Check) for check in checks):
+        raise ConfigError(
+            f"{_GROUP}: expected a Check or several of entry point {name!r}, got {str(offer)[:80]!r}. "
+            "docs/contracts.md shows how to offer one"
+        )
+    return checks
