@@ -60,9 +60,10 @@ def latencies(from_spans: bool) -> list[float]:
 
 def parts(_: None = None) -> dict[str, float]:
     """Measure what the network's verdicts are made of, one after the other: CPU milliseconds a run."""
-    from blamespan_tracer.checks import CHECKS, apply_checks
+    from blamespan_tracer.checks import CONTRACTS, ExaminedRun
     from blamespan_tracer.features import in_batches, read_batch
     from blamespan_tracer.network.inputs import read_runs
+    from blamespan_tracer.network.step_features import step_features
     from blamespan_tracer.network.tracer import NetworkTracer
     from blamespan_tracer.representation import analyse, represent
 
@@ -80,10 +81,13 @@ def parts(_: None = None) -> dict[str, float]:
     timed("rebuild", lambda: [rebuild(each) for each in spans])
     read = timed("words", lambda: [run for batch in in_batches(traces) for run in read_batch(batch).agents])
     timed("lexicon", lambda: tracer.lexicon.score_all([agent for run in read for agent in run]))
-    known = timed("analysis", lambda: [analyse(trace) for trace in traces])
-    timed("representation", lambda: [represent(trace, one) for trace, one in zip(traces, known, strict=True)])
-    timed("checks", lambda: [apply_checks(CHECKS, trace, one) for trace, one in zip(traces, known, strict=True)])
-    runs = timed("all reading", lambda: read_runs(traces, tracer.lexicon, tracer.network.vocabulary))
+    analyses = timed("analysis", lambda: [analyse(trace) for trace in traces])
+    examined = [ExaminedRun(trace, analysis) for trace, analysis in zip(traces, analyses, strict=True)]
+    timed("representation", lambda: [(represent(run.trace, run.analysis), step_features(run)) for run in examined])
+    timed("checks", lambda: [check.apply(run) for run in examined for check in CONTRACTS])
+    runs = timed(
+        "all reading", lambda: read_runs(traces, tracer.lexicon, tracer.network.vocabulary, tracer.network.features)
+    )
     timed("forward", lambda: tracer.predict([run for run, _ in runs]))
     timed("trace to verdict", lambda: tracer.attribute(traces))
     found["evidence and verdict"] = found["trace to verdict"] - found["all reading"] - found["forward"]

@@ -13,7 +13,7 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import Tracer
-from blamespan_tracer.checks import CHECKS, ContractsTracer
+from blamespan_tracer.checks import CONTRACTS, ContractsTracer
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import FORMAT
@@ -29,7 +29,7 @@ def tracer(name: str) -> Tracer:
     if name == "lexical":
         return LexicalTracer.bundled()
     if name == "contracts":
-        return ContractsTracer(CHECKS)
+        return ContractsTracer(CONTRACTS)
     return tracer_with() if name == "network" else NetworkTracer.bundled()
 
 

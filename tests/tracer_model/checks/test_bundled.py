@@ -5,7 +5,7 @@ import json
 import pytest
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import CHECKS, apply_checks
+from blamespan_tracer.checks import CONTRACTS, apply_checks
 from tests.tracer_model.representation.teams import Said, team
 
 LONG = "The plan stands and every part of it was gone through with great care by all of us in this room today."
@@ -13,7 +13,7 @@ LONG = "The plan stands and every part of it was gone through with great care by
 
 def said_of(run: MessageActionTrace, name: str) -> list[tuple[str, int | None, str]]:
     """What one contract says of a run: outcome, step, quote."""
-    chosen = [contract for contract in CHECKS if contract.name == name]
+    chosen = [contract for contract in CONTRACTS if contract.name == name]
     return [(verdict.outcome, verdict.step, verdict.quote) for verdict in apply_checks(chosen, run)]
 
 
@@ -135,7 +135,7 @@ def test_contract_that_sound_runs_break_too_is_left_open(name: str) -> None:
 
 def test_every_contract_is_shown_to_break_or_to_be_left_open() -> None:
     """No bundled contract goes untested, and names are unique."""
-    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(contract.name for contract in CHECKS)
+    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(contract.name for contract in CONTRACTS)
 
 
 SOUND = team(
@@ -150,7 +150,7 @@ SOUND = team(
 
 def test_sound_run_breaks_nothing() -> None:
     """A run without an error keeps every contract or says nothing about it."""
-    assert [verdict for verdict in apply_checks(CHECKS, SOUND) if verdict.outcome == "fail"] == []
+    assert [verdict for verdict in apply_checks(CONTRACTS, SOUND) if verdict.outcome == "fail"] == []
 
 
 def test_error_that_is_met_is_no_breach() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from blamespan_tracer.checks import CHECKS, Check, apply_checks, read_toml_checks
+from blamespan_tracer.checks import CONTRACTS, Check, apply_checks, read_toml_checks
 from tests.tracer_model.representation.teams import team
 
 PAGE = (Path(__file__).parents[3] / "docs" / "contracts.md").read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ def test_page_lists_every_bundled_contract_with_its_mode() -> None:
     """Name and mode in the page's table are those of the code."""
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| [A-Z].*? \| ([a-z]+:\S+) \|", PAGE, re.MULTILINE))
 
-    assert rows == {contract.name: str(contract.mode) for contract in CHECKS}
+    assert rows == {contract.name: str(contract.mode) for contract in CONTRACTS}
 
 
 def test_example_file_is_read_and_judges(tmp_path: Path) -> None:

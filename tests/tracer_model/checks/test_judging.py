@@ -14,18 +14,18 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
 from blamespan_tracer.checks import (
-    CHECKS,
+    CONTRACTS,
     Check,
     ContractsTracer,
     ExaminedRun,
     Finding,
     apply_checks,
     checks_in_use,
-    result_features,
 )
 from blamespan_tracer.checks.in_use import CONTRACTS_VARIABLE
 from blamespan_tracer.contracts_command import contracts as command
-from blamespan_tracer.representation import analyse, represent
+from blamespan_tracer.network.step_features import check_features
+from blamespan_tracer.representation import analyse
 from tests.tracer_model.representation.teams import team
 
 RUN = team(
@@ -45,7 +45,7 @@ def shouting(run: ExaminedRun) -> Iterator[Finding]:
 
 def test_first_broken_contract_decides() -> None:
     """The first step that breaks a contract is decisive; symptoms count only where there is no cause."""
-    (verdict,) = ContractsTracer(CHECKS).attribute([RUN])
+    (verdict,) = ContractsTracer(CONTRACTS).attribute([RUN])
 
     assert verdict.decisive_step == 1
     assert verdict.agents[0].agent == "clerk"
@@ -67,7 +67,7 @@ def test_symptom_decides_where_nothing_else_is_broken() -> None:
 
 def test_run_that_breaks_nothing_gets_no_verdict() -> None:
     """Without a broken contract there is nobody to blame, and the tracer says so."""
-    (verdict,) = ContractsTracer(CHECKS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
+    (verdict,) = ContractsTracer(CONTRACTS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
 
     assert verdict.abstained == "no contract is broken"
 
@@ -102,16 +102,17 @@ def test_quote_that_is_not_there_is_left_out() -> None:
 
 def test_known_analysis_changes_nothing() -> None:
     """Judging with what the representation already found out says the same."""
-    assert apply_checks(CHECKS, RUN, analyse(RUN)) == apply_checks(CHECKS, RUN)
+    run = ExaminedRun(RUN, analyse(RUN))
+
+    assert [result for check in CONTRACTS for result in check.apply(run)] == apply_checks(CONTRACTS, RUN)
 
 
 def test_verdicts_as_features() -> None:
     """A model sees on each merged step what it breaks, whether it is the first, and how much has broken by then."""
-    run, verdicts = represent(RUN), apply_checks(CHECKS, RUN)
-    columns = result_features(CHECKS[:1], verdicts, run)
+    columns = check_features(CONTRACTS[:1], apply_checks(CONTRACTS, RUN), analyse(RUN))
 
     np.testing.assert_array_equal(columns, [[0, 0, 0], [1, 1, 0.5], [0, 0, 0.5], [1, 0, 1]])
-    assert result_features(CHECKS, apply_checks(CHECKS, team()), represent(team())).shape == (0, 3 * len(CHECKS))
+    assert check_features(CONTRACTS, [], analyse(team())).shape == (0, 3 * len(CONTRACTS))
 
 
 def test_tracer_is_installed_under_its_name() -> None:
@@ -132,8 +133,8 @@ def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(CONTRACTS_VARIABLE, str(path))
     in_use = checks_in_use()
 
-    assert [contract.name for contract in in_use] == [*(contract.name for contract in CHECKS), "new"]
-    assert in_use[0] is not CHECKS[0]
+    assert [contract.name for contract in in_use] == [*(contract.name for contract in CONTRACTS), "new"]
+    assert in_use[0] is not CONTRACTS[0]
 
 
 def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +193,7 @@ def test_command_lists_contracts_in_use(tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert "no-guess" in result.stdout
-    assert len(result.stdout.splitlines()) == len(CHECKS) + 1
+    assert len(result.stdout.splitlines()) == len(CONTRACTS) + 1
 
 
 parts = [
@@ -220,14 +221,14 @@ kinds = st.sampled_from(["message", "tool_call", "tool_result", "plan", "handoff
 def test_any_run_is_judged(said: list[tuple[str, str, str]], task: str) -> None:
     """No bundled check raises; failures are on steps that can be blamed, and quotes are those steps' own words."""
     run = team(*said, task=task, roles={"terminal": "executor", "user": "user"})  # type: ignore[arg-type]
-    verdicts = apply_checks(CHECKS, run)
+    verdicts = apply_checks(CONTRACTS, run)
 
-    assert {verdict.check.name for verdict in verdicts} == {contract.name for contract in CHECKS}
+    assert {verdict.check.name for verdict in verdicts} == {contract.name for contract in CONTRACTS}
     assert not any("raised" in verdict.reason for verdict in verdicts)
     for verdict in verdicts:
         if verdict.step is not None:
             assert run.can_be_blamed(run.steps[verdict.step])
             assert verdict.quote in run.steps[verdict.step].content
-    (attribution,) = ContractsTracer(CHECKS).attribute([run])
+    (attribution,) = ContractsTracer(CONTRACTS).attribute([run])
     failed = [verdict.step for verdict in verdicts if verdict.outcome == "fail"]
     assert attribution.decisive_step in failed if failed else attribution.abstained

@@ -17,17 +17,17 @@ from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network
 from tests.tracer_model.representation.teams import team
 
-__all__ = ["VOCABULARY", "drawn_network", "random_team", "tracer_with"]
+__all__ = ["FEATURES", "VOCABULARY", "drawn_network", "random_team", "tracer_with"]
 
 VOCABULARY = Meanings.bundled().vocabulary
+FEATURES = feature_names(LexicalTracer.bundled().lexicon)
 
 
 @cache
 def drawn_network(alarm: float = 0.0) -> Network:
     """Draw a small network; it knows nothing, but it knows it always alike."""
     lexicon = LexicalTracer.bundled().lexicon
-    names = feature_names(lexicon)
-    shape = Shape(len(names), len(VOCABULARY), 8, 16, 2, 2, len(RELATIONS), len(MODES), 6)
+    shape = Shape(len(FEATURES), len(VOCABULARY), 8, 16, 2, 2, len(RELATIONS), len(MODES), 6)
     rng = np.random.default_rng(0)
     return Network(
         shape=shape,
@@ -39,9 +39,9 @@ def drawn_network(alarm: float = 0.0) -> Network:
             for _ in range(2)
         ),
         vocabulary=VOCABULARY,
-        mean=np.zeros(len(names), np.float32),
-        spread=np.ones(len(names), np.float32),
-        features=names,
+        mean=np.zeros(len(FEATURES), np.float32),
+        spread=np.ones(len(FEATURES), np.float32),
+        features=FEATURES,
         modes=tuple(map(str, MODES)),
         lexicon=lexicon.digest,
         alarm=alarm,

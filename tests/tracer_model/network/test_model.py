@@ -15,13 +15,13 @@ from blamespan_tracer.network.inference import NumpyEngine
 from blamespan_tracer.network.inputs import read_inputs
 from blamespan_tracer.network.model import StepInputs, average_scores, forward, stack_ensemble
 from blamespan_tracer.network.torch_inference import pad
-from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, drawn_network, random_team
 
 
 def test_torch_and_numpy_say_the_same() -> None:
     """What was trained in one is what runs in the other."""
     network = drawn_network()
-    run = read_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.vocabulary)[0]
+    run = read_inputs([random_team(1)], LexicalTracer.bundled().lexicon, network.vocabulary, network.features)[0]
     judged = NumpyEngine(network).scores([run])[0]
     members = [{name: torch.from_numpy(value) for name, value in each.items()} for each in network.ensemble]
     padded = pad([run])
@@ -36,7 +36,9 @@ def test_torch_and_numpy_say_the_same() -> None:
 def test_padding_changes_no_score() -> None:
     """A short run beside a long one is read as it would be alone."""
     network = drawn_network()
-    short, long = read_inputs([random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, VOCABULARY)
+    short, long = read_inputs(
+        [random_team(1, 4), random_team(2, 19)], LexicalTracer.bundled().lexicon, VOCABULARY, FEATURES
+    )
     weights = {name: torch.from_numpy(value) for name, value in network.ensemble[0].items()}
     n_steps = len(short)
 

@@ -105,7 +105,9 @@ def test_words_that_aegis_taught_are_not_read(judge: ProseExpert) -> None:
 
 def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
     """Before the first step and after the last there is nothing, in the run and among an agent's own."""
-    run = read_inputs([team(("User", "Hello."), ("A", "One."), ("B", "Two."), ("A", "Three."))], LEXICON, VOCABULARY)[0]
+    run = read_inputs(
+        [team(("User", "Hello."), ("A", "One."), ("B", "Two."), ("A", "Three."))], LEXICON, VOCABULARY, FEATURES
+    )[0]
     features = np.array([[8.0], [1.0], [2.0], [4.0]], np.float32)
     run = replace(run, features=features, can_be_blamed=np.array([False, True, True, True]))
 
@@ -126,7 +128,7 @@ def test_steps_are_read_among_their_neighbours_and_their_agents() -> None:
 def test_rank_is_of_how_many_more_it_is_above_than_below() -> None:
     """Ties count as neither; every column by itself, however far apart their values lie."""
     values = np.random.default_rng(0).normal(scale=100, size=(40, 7)).round(-1).astype(np.float32)
-    run = read_inputs([team(*((name, "One.") for name in "AB" * 20))], LEXICON, VOCABULARY)[0]
+    run = read_inputs([team(*((name, "One.") for name in "AB" * 20))], LEXICON, VOCABULARY, FEATURES)[0]
     ranks = contextual_features(replace(run, features=values), np.arange(7))[:, -7:]
 
     above, below = values[:, None] > values[None], values[:, None] < values[None]
@@ -225,7 +227,7 @@ def test_batch_does_not_change_a_verdict(judge: ProseExpert) -> None:
 
 def test_columns_are_all_but_the_lexicons() -> None:
     """Of a run's inputs, in their order."""
-    (run,) = read_inputs([written(0, "x").trace], LEXICON, VOCABULARY)
+    (run,) = read_inputs([written(0, "x").trace], LEXICON, VOCABULARY, FEATURES)
 
     columns = expert_columns(FEATURES)
     assert run.features.shape[1] == len(FEATURES)

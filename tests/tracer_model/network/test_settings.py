@@ -16,7 +16,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import read_inputs
 from blamespan_tracer.network.settings import NetworkSettings
 from blamespan_tracer.network.weights import Network
-from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, drawn_network, random_team, tracer_with
 
 ALARMS = ((1.0, 0.9), (5.0, 0.6), (10.0, 0.4))
 
@@ -73,7 +73,9 @@ def test_smaller_budgets_leave_more_runs_without_a_verdict() -> None:
     """The alarm decides on the chance of failure."""
     run = random_team(3)
     chance = (
-        tracer_with().predict(read_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failure_probability
+        tracer_with()
+        .predict(read_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY, FEATURES))[0]
+        .failure_probability
     )
     strict, lax = (tracer_with(alarm=chance + step, abstains=True) for step in (0.001, -0.001))
 

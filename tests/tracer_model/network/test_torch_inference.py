@@ -19,14 +19,14 @@ from blamespan_tracer.network.inputs import RunInputs, read_inputs
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.torch_inference import TorchEngine, find_device
 from blamespan_tracer.network.tracer import NetworkTracer
-from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, drawn_network, random_team, tracer_with
 
 LENGTHS = (3, 19, 1, 8, 8, 40)
 
 
 def drawn_runs() -> list[RunInputs]:
     teams = [random_team(seed, length) for seed, length in enumerate(LENGTHS)]
-    return read_inputs(teams, LexicalTracer.bundled().lexicon, VOCABULARY)
+    return read_inputs(teams, LexicalTracer.bundled().lexicon, VOCABULARY, FEATURES)
 
 
 class Cramped(TorchEngine):

@@ -14,7 +14,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import WINDOW, read_inputs
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network, is_network
-from tests.tracer_model.network.networks import VOCABULARY, drawn_network, random_team, tracer_with
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
 
@@ -90,7 +90,9 @@ def test_failure_score_is_a_half_at_the_alarm() -> None:
     """The same run crosses a half where the alarm crosses its chance of failure, and its score falls as alarms rise."""
     run = random_team(3)
     chance = (
-        tracer_with().predict(read_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY))[0].failure_probability
+        tracer_with()
+        .predict(read_inputs([run], LexicalTracer.bundled().lexicon, VOCABULARY, FEATURES))[0]
+        .failure_probability
     )
 
     scores = [tracer_with(alarm=alarm).attribute([run])[0].failure_score for alarm in (0.0, chance, chance + 1e-6, 1.0)]

@@ -1,11 +1,12 @@
-"""Small runs that the tests of the representation and of the contracts build on; every word in them is made up here."""
+"""Small runs that the tests of the representation and of the checks build on; every word in them is made up here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
-from blamespan_tracer.representation import STEP_FEATURES, represent
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import step_features
 
 Said = tuple[str, str] | tuple[str, str, StepKind]
 
@@ -41,4 +42,4 @@ def team(
 
 def feature(trace: MessageActionTrace, name: str) -> list[float]:
     """One column of a run's features, rounded."""
-    return [round(float(value), 3) for value in represent(trace).features[:, STEP_FEATURES.index(name)]]
+    return [round(float(value), 3) for value in step_features(ExaminedRun(trace), (name,))[:, 0]]

@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Batch, Representation, represent
-from tests.tracer_model.representation.teams import team
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import STEP_FEATURES, step_features
+from blamespan_tracer.representation import EDGE_TYPES, ROLES, Representation, represent
+from tests.tracer_model.representation.teams import feature, team
 
 KETTLE = team(
     ("user", "Find the price of the red kettle in euros."),
@@ -23,11 +25,6 @@ KETTLE = team(
     roles={"user": "user"},
     inputs={2: [1], 3: [2], 4: [1, 3]},
 )
-
-
-def feature(run: Representation, name: str) -> list[float]:
-    """One column of a run's features."""
-    return [float(value) for value in run.features[:, STEP_FEATURES.index(name)]]
 
 
 def edges(run: Representation, kind: str) -> set[tuple[int, int]]:
@@ -61,22 +58,18 @@ def test_edges_say_who_builds_on_whom() -> None:
 
 def test_step_that_misreads_its_tool_stands_out() -> None:
     """The step that contradicts its tool says so in its features, and so does what is said about it later."""
-    run = represent(KETTLE)
-
-    assert feature(run, "contradicts a result")[3] == 1.0
-    assert feature(run, "objections to it")[3] == max(feature(run, "objections to it")) > 0
-    assert feature(run, "new numbers")[3] > 0
-    assert feature(run, "new numbers")[5] == 0.0
-    assert feature(run, "end owes to it")[3] > feature(run, "end owes to it")[4]
+    assert feature(KETTLE, "contradicts a result")[3] == 1.0
+    assert feature(KETTLE, "objections to it")[3] == max(feature(KETTLE, "objections to it")) > 0
+    assert feature(KETTLE, "new numbers")[3] > 0
+    assert feature(KETTLE, "new numbers")[5] == 0.0
+    assert feature(KETTLE, "end owes to it")[3] > feature(KETTLE, "end owes to it")[4]
 
 
 def test_addressees_and_wrong_sums() -> None:
     """A message leads to the next step of who it is addressed to; a sum that does not hold is counted."""
-    run = represent(
-        team(("boss", "go"), ("one", "12 * 3 = 35 and 2 + 2 = 4"), ("two", "fine"), recipients={0: ["two"]})
-    )
+    run = team(("boss", "go"), ("one", "12 * 3 = 35 and 2 + 2 = 4"), ("two", "fine"), recipients={0: ["two"]})
 
-    assert edges(run, "addressed") == {(0, 2)}
+    assert edges(represent(run), "addressed") == {(0, 2)}
     assert feature(run, "sums wrong") == [0.0, 0.5, 0.0]
 
 
@@ -105,50 +98,31 @@ def test_names_do_not_matter(others: tuple[str, ...]) -> None:
             dataclasses.replace(step, agent=names[step.agent], content=renamed(step.content)) for step in KETTLE.steps
         ),
     )
-    one, two = represent(KETTLE), represent(other)
-    unlike_length = [name != "characters, z" for name in STEP_FEATURES]
+    unlike_length = [name for name in STEP_FEATURES if name != "characters, z"]
+    first, second = (step_features(ExaminedRun(run), unlike_length) for run in (KETTLE, other))
 
-    np.testing.assert_allclose(one.features[:, unlike_length], two.features[:, unlike_length], atol=0.02)
-    np.testing.assert_array_equal(one.edges, two.edges)
+    np.testing.assert_allclose(first, second, atol=0.02)
+    np.testing.assert_array_equal(represent(KETTLE).edges, represent(other).edges)
 
 
 def test_same_run_is_read_the_same_way() -> None:
     """Reading is deterministic, to the bit."""
-    one, two = represent(KETTLE), represent(dataclasses.replace(KETTLE))
+    copy = dataclasses.replace(KETTLE)
+    first, second = represent(KETTLE), represent(copy)
 
-    assert one.features.tobytes() == two.features.tobytes()
-    assert one.edges.tobytes() == two.edges.tobytes()
-    assert one.edge_weights.tobytes() == two.edge_weights.tobytes()
-
-
-def test_batch_keeps_every_run_as_it_is() -> None:
-    """In whatever order runs are batched, each one's part is its own, edges shifted by where it starts."""
-    runs = [represent(KETTLE), represent(team()), represent(team(("a", "one 77"), ("b", "two 77"), ("a", "three")))]
-    for order in ([0, 1, 2], [2, 0, 1]):
-        batch = Batch.of([runs[each] for each in order])
-        for place, each in enumerate(order):
-            steps = slice(*batch.first_step[place : place + 2])
-            links = slice(*batch.first_edge[place : place + 2])
-            np.testing.assert_array_equal(batch.features[steps], runs[each].features)
-            np.testing.assert_array_equal(batch.edges[1:, links] - batch.first_step[place], runs[each].edges[1:])
-            np.testing.assert_array_equal(batch.agent[steps] - batch.first_agent[place], runs[each].agent)
-            assert (batch.run[steps] == place).all()
-
-
-def test_empty_batch_is_refused() -> None:
-    """A batch of nothing has no features."""
-    with pytest.raises(ValueError, match="expected at least one run, got none"):
-        Batch.of([])
+    assert step_features(ExaminedRun(KETTLE)).tobytes() == step_features(ExaminedRun(copy)).tobytes()
+    assert first.edges.tobytes() == second.edges.tobytes()
+    assert first.edge_weights.tobytes() == second.edge_weights.tobytes()
 
 
 @pytest.mark.parametrize("n_steps", [0, 1, 2])
 @pytest.mark.parametrize("content", ["", "x", "漢字仮名", "\ud800\x00", "1" * 1_000_000, "= " * 200_000, '"' * 100_000])
 def test_little_or_odd_text_is_read(n_steps: int, content: str) -> None:
     """No steps, one, any script, lone surrogates and a megabyte of one character give finite features."""
-    run = represent(team(*[(f"agent{place}", content) for place in range(n_steps)], task=content))
+    features = step_features(ExaminedRun(team(*[(f"agent{n}", content) for n in range(n_steps)], task=content)))
 
-    assert run.features.shape == (n_steps, len(STEP_FEATURES))
-    assert np.isfinite(run.features).all()
+    assert features.shape == (n_steps, len(STEP_FEATURES))
+    assert np.isfinite(features).all()
 
 
 agents = st.sampled_from(["ann", "bob", "terminal", "user"])
@@ -178,11 +152,11 @@ words = st.lists(st.sampled_from(parts), max_size=20).map("".join)
 def test_any_run_is_read(said: list[tuple[str, str, str]], task: str) -> None:
     """Features are finite and 0 where nobody decides, edges lie within the run, and every original step has a place."""
     run = team(*said, task=task, roles={"terminal": "executor", "user": "user"})  # type: ignore[arg-type]
-    found = represent(run)
+    found, features = represent(run), step_features(ExaminedRun(run))
     n_steps = len(found)
 
-    assert np.isfinite(found.features).all()
-    assert not found.features[~found.can_be_blamed].any()
+    assert np.isfinite(features).all()
+    assert not features[~found.can_be_blamed].any()
     assert ((found.edges[1:] >= 0) & (found.edges[1:] < n_steps)).all()
     assert (found.edge_weights > 0).all()
     places = [index for origins in found.origins for index in origins]
@@ -213,7 +187,7 @@ def test_time_grows_with_the_length_of_a_run() -> None:
         times = []
         for _ in range(3):
             start_s = time.process_time()
-            represent(run)
+            step_features(ExaminedRun(run))
             times.append(time.process_time() - start_s)
         return min(times)
 

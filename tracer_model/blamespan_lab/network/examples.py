@@ -17,7 +17,7 @@ from blamespan_lab.agent_names import resolve
 from blamespan_lab.console import show_progress
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features
+from blamespan_tracer.network.inputs import RunInputs, Vocabulary, feature_names, read_inputs, scale_features
 
 __all__ = ["SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns", "scaled_examples"]
 
@@ -72,7 +72,7 @@ def examples_of(
     examples: list[Example] = []
     for start in show_progress(range(0, len(labelled), _BATCH_RUNS), what):
         batch = labelled[start : start + _BATCH_RUNS]
-        inputs = read_inputs([run.trace for run in batch], lexicon, vocabulary)
+        inputs = read_inputs([run.trace for run in batch], lexicon, vocabulary, feature_names(lexicon))
         examples += [_example(run, run_input) for run, run_input in zip(batch, inputs, strict=True)]
     return examples
 

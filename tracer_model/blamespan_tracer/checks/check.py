@@ -13,16 +13,18 @@ sense of arXiv 2603.18096 (Message-Action Traces). A new check is one function i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import TypeAlias
+
+import numpy as np
 
 from blamespan.taxonomy import ErrorMode
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks.examined_run import ExaminedRun
-from blamespan_tracer.representation import Analysis
+from blamespan_tracer.checks.examined_run import ExaminedRun, Finding, Outcome, Source
+from blamespan_tracer.representation.claims import Floats
 
 __all__ = [
     "MAX_QUOTE_CHARS",
@@ -38,48 +40,11 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-"""Kept; broken; or there was nothing to judge by, or not enough."""
-
 MAX_QUOTE_CHARS = 200
 """Longer quotes are cut: a sentence or two, well under what backends cut."""
 
 _MAX_FINDINGS = 1_000
 """Most findings of one check in one run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The words that a finding contradicts.
-
-    Attributes:
-        step: Index of the original step that has them, or None for the task.
-        quote: The words, as they stand there.
-    """
-
-    step: int | None
-    quote: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check finds in one step.
-
-    Attributes:
-        step: Index of the original step that keeps or breaks the check.
-        outcome: Which of these.
-        quote: Words of that step that show it, as they stand in its content; cut to 200 characters.
-        reason: In a few words what is wrong with them.
-        strength: How much of the step breaks the check, for models: 1, or a share above 0.
-        source: The words that it contradicts, where there are such.
-    """
-
-    step: int
-    outcome: Outcome
-    quote: str = ""
-    reason: str = ""
-    strength: float = 1.0
-    source: Source | None = None
 
 
 Examine: TypeAlias = Callable[[ExaminedRun], Iterable[Finding]]
@@ -99,6 +64,8 @@ class Check:
         is_symptom: Whether what breaks it is more often what came of an error than the error: it is blamed only where
             no other check is broken.
         is_evidence: Whether it only informs models, and is no contract: nobody is told that it is kept or broken.
+        is_share: Whether the strength of its findings is a share: models also see how far it is from the run's other
+            steps.
     """
 
     name: str
@@ -108,6 +75,48 @@ class Check:
     trust: float = 0.5
     is_symptom: bool = False
     is_evidence: bool = False
+    is_share: bool = False
+
+    def apply(self, run: ExaminedRun) -> list[CheckResult]:
+        """Return every step that breaks it or leaves it open, by step; or else one result for the run.
+
+        Where it raises, it is inconclusive and the failure is logged: a rule must not break what it watches.
+        """
+        try:
+            findings = list(islice(self.examine(run), _MAX_FINDINGS))
+        except Exception as error:
+            self._log_failure(run)
+            return [CheckResult(self, "inconclusive", reason=f"the check raised {type(error).__name__}")]
+        n_steps = len(run.trace.steps)
+        broken = [finding for finding in findings if finding.outcome != "pass" and 0 <= finding.step < n_steps]
+        if broken:
+            return [self._make_result(finding, run) for finding in sorted(broken, key=lambda finding: finding.step)]
+        if findings:
+            return [CheckResult(self, "pass")]
+        return [CheckResult(self, "inconclusive", reason="nothing in the run to judge")]
+
+    def strengths(self, run: ExaminedRun) -> Floats:
+        """Return how strongly each of the N merged steps breaks it: (N,), 0 where it does not, or where it raises."""
+        owner, strengths = run.analysis.owner, [0.0] * len(run.analysis.steps)
+        try:
+            for finding in self.examine(run):
+                if finding.outcome == "fail":
+                    row = owner[finding.step]
+                    strengths[row] = max(strengths[row], finding.strength)
+        except Exception:
+            self._log_failure(run)
+            strengths = [0.0] * len(strengths)
+        return np.array(strengths, np.float64)
+
+    def _make_result(self, finding: Finding, run: ExaminedRun) -> CheckResult:
+        quote = finding.quote.strip()[:MAX_QUOTE_CHARS].strip()
+        is_quoted = quote in run.trace.steps[finding.step].content
+        return CheckResult(
+            self, finding.outcome, finding.step, quote if is_quoted else "", finding.reason, finding.source
+        )
+
+    def _log_failure(self, run: ExaminedRun) -> None:
+        _log.warning("check %r raised on run %s", self.name, run.trace.trace_id, exc_info=True)
 
 
 def check(
@@ -118,6 +127,7 @@ def check(
     trust: float = 0.5,
     is_symptom: bool = False,
     is_evidence: bool = False,
+    is_share: bool = False,
 ) -> Callable[[Examine], Check]:
     """Make a check of a function that examines a run; the arguments are those of `Check`.
 
@@ -128,6 +138,7 @@ def check(
         trust: How likely a run that breaks it failed for that, 0..1.
         is_symptom: Whether it is blamed only where no other check is broken.
         is_evidence: Whether it only informs models.
+        is_share: Whether the strength of its findings is a share.
 
     Raises:
         ConfigError: if no taxonomy has the mode.
@@ -135,7 +146,7 @@ def check(
 
     def make(examine: Examine) -> Check:
         error_mode = find_mode(mode) if mode else None
-        return Check(name, title, examine, error_mode, trust, is_symptom, is_evidence)
+        return Check(name, title, examine, error_mode, trust, is_symptom, is_evidence, is_share)
 
     return make
 
@@ -161,40 +172,7 @@ class CheckResult:
     source: Source | None = None
 
 
-def apply_checks(
-    checks: Sequence[Check], trace: MessageActionTrace, analysis: Analysis | None = None
-) -> list[CheckResult]:
-    """Apply every check to a run.
-
-    Args:
-        checks: Which.
-        trace: The run.
-        analysis: What the representation found out about it, where that is known already.
-
-    Returns:
-        For each check, in order, every step that breaks it or leaves it open, by step; or else one result for the
-        run. A check that raises is inconclusive and the failure is logged: a rule must not break what it watches.
-    """
-    run = ExaminedRun(trace, analysis)
-    return [result for check in checks for result in _apply(check, run)]
-
-
-def _apply(check: Check, run: ExaminedRun) -> list[CheckResult]:
-    try:
-        findings = list(islice(check.examine(run), _MAX_FINDINGS))
-    except Exception as error:
-        _log.warning("check %r raised on run %s", check.name, run.trace.trace_id, exc_info=True)
-        return [CheckResult(check, "inconclusive", reason=f"the check raised {type(error).__name__}")]
-    n_steps = len(run.trace.steps)
-    broken = [finding for finding in findings if finding.outcome != "pass" and 0 <= finding.step < n_steps]
-    if broken:
-        return [_make_result(check, finding, run) for finding in sorted(broken, key=lambda finding: finding.step)]
-    if findings:
-        return [CheckResult(check, "pass")]
-    return [CheckResult(check, "inconclusive", reason="nothing in the run to judge")]
-
-
-def _make_result(check: Check, finding: Finding, run: ExaminedRun) -> CheckResult:
-    quote = finding.quote.strip()[:MAX_QUOTE_CHARS].strip()
-    is_quoted = quote in run.trace.steps[finding.step].content
-    return CheckResult(check, finding.outcome, finding.step, quote if is_quoted else "", finding.reason, finding.source)
+def apply_checks(checks: Iterable[Check], trace: MessageActionTrace) -> list[CheckResult]:
+    """Apply every check to a run, in order; see `Check.apply`."""
+    run = ExaminedRun(trace)
+    return [result for check in checks for result in check.apply(run)]

@@ -1,10 +1,11 @@
-"""A run as checks examine it: its steps, and what was found out about them, once for all checks."""
+"""A run as checks examine it, and what they find in it: its steps, and what was found out about them, once for all."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from blamespan.conventions import TOOL_NAME
 from blamespan.lazy import lazy_property
 from blamespan.trace import AgentRole, MessageActionTrace, Step
 from blamespan_tracer.representation import Analysis, analyse
+from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import Ints
+from blamespan_tracer.representation.reading import Ints, Mask
 
-__all__ = ["ExaminedRun"]
+__all__ = ["ExaminedRun", "Finding", "Outcome", "Source"]
 
 _T = TypeVar("_T")
 
@@ -26,6 +28,44 @@ _ERROR = re.compile(
     r"(?i)^\W{0,4}(?:error|exception|traceback|failed|failure)\b|\b\w{2,40}(?:Error|Exception)\s*[:(]|"
     r"Traceback \(most recent|exit ?code:? [1-9]|\btimed out\b|\bHTTP (?:4|5)\d\d\b"
 )
+
+
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+"""Kept; broken; or there was nothing to judge by, or not enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The words that a finding contradicts.
+
+    Attributes:
+        step: Index of the original step that has them, or None for the task.
+        quote: The words, as they stand there.
+    """
+
+    step: int | None
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check finds in one step.
+
+    Attributes:
+        step: Index of the original step that keeps or breaks the check.
+        outcome: Which of these.
+        quote: Words of that step that show it, as they stand in its content; cut to 200 characters.
+        reason: In a few words what is wrong with them.
+        strength: How much of the step breaks the check, for models: 1, or a share above 0.
+        source: The words that it contradicts, where there are such.
+    """
+
+    step: int
+    outcome: Outcome
+    quote: str = ""
+    reason: str = ""
+    strength: float = 1.0
+    source: Source | None = None
 
 
 class ExaminedRun:
@@ -51,6 +91,11 @@ class ExaminedRun:
         if work_out not in self._results:
             self._results[work_out] = work_out(self.analysis)
         return cast(_T, self._results[work_out])
+
+    def findings(self, values: Floats | Mask | Sequence[float]) -> Iterator[Finding]:
+        """Yield a finding for each merged step whose value, of the (N,) *values*, is not 0: its strength."""
+        for row in np.flatnonzero(values).tolist():
+            yield Finding(self.analysis.steps[row].said[0].index, "fail", strength=float(values[row]))
 
     @lazy_property
     def decisions(self) -> tuple[Step, ...]:

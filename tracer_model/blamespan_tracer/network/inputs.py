@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import CHECKS, CheckResult, apply_checks, result_features
+from blamespan_tracer.checks import CONTRACTS, Check, CheckResult, ExaminedRun
 from blamespan_tracer.evidence import sentences_of
 from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.representation import EDGE_TYPES, ROLES, STEP_FEATURES, Representation, analyse, represent
+from blamespan_tracer.network.step_features import STEP_FEATURES, check_features, name_check_features, step_features
+from blamespan_tracer.representation import EDGE_TYPES, ROLES, Representation, represent
 from blamespan_tracer.tokens import ranges, tokens_of
 
 __all__ = [
@@ -56,8 +58,6 @@ _N_EDGES = len(EDGE_TYPES)
 
 _UNREAD = frozenset({"duration, z", "tokens written, z", "tokens read, z"})
 """Features that mean nothing in runs made without a clock or an LLM: what they taught would be wrong."""
-
-_READ = np.array([column for column, name in enumerate(STEP_FEATURES) if name not in _UNREAD])
 
 _FURTHEST = 4.0
 """Scaled features are clipped there: a value that training never saw must not drown the others."""
@@ -166,37 +166,76 @@ class RunInputs:
 
 
 def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
-    """Name the columns of `RunInputs.features`, in order."""
+    """Name all features that a network can be trained with: those of the bundled checks among them."""
     return (
-        *(STEP_FEATURES[column] for column in _READ),
-        *(f"{check.name}: {aspect}" for check in CHECKS for aspect in ("broken", "first", "so far")),
-        *(f"role: {role}" for role in ROLES),
-        *(f"lexicon, step: {code}" for code in lexicon.codes),
-        *(f"lexicon, agent: {code}" for code in lexicon.codes),
+        *(name for name in STEP_FEATURES if name not in _UNREAD),
+        *(name for check in CONTRACTS for name in name_check_features(check)),
+        *_other_features(lexicon.codes),
     )
 
 
-def read_inputs(traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary) -> list[RunInputs]:
+def _other_features(codes: Sequence[str]) -> tuple[str, ...]:
+    """Name the features that are neither a step's nor a check's."""
+    return (
+        *(f"role: {role}" for role in ROLES),
+        *(f"lexicon, step: {code}" for code in codes),
+        *(f"lexicon, agent: {code}" for code in codes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which columns make up the features of these names.
+
+    Attributes:
+        of_steps: Names of the features of steps.
+        contracts: The checks whose results are among them.
+        order: (F,) for each name its place: features of steps, of contracts, then the others.
+    """
+
+    of_steps: tuple[str, ...]
+    contracts: tuple[Check, ...]
+    order: Ints
+
+
+@lru_cache(maxsize=64)
+def _lay_out(names: tuple[str, ...], codes: tuple[str, ...]) -> _Layout:
+    wanted = set(names)
+    of_steps = tuple(name for name in names if name in _STEP_FEATURES)
+    contracts = tuple(check for check in CONTRACTS if not wanted.isdisjoint(name_check_features(check)))
+    columns = (*of_steps, *(name for check in contracts for name in name_check_features(check)))
+    places = {name: place for place, name in enumerate((*columns, *_other_features(codes)))}
+    return _Layout(of_steps, contracts, np.array([places[name] for name in names], np.int64))
+
+
+_STEP_FEATURES = frozenset(STEP_FEATURES)
+
+
+def read_inputs(
+    traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary, features: tuple[str, ...]
+) -> list[RunInputs]:
     """Return what `read_runs` does, without the results of the checks."""
-    return [inputs for inputs, _ in read_runs(traces, lexicon, vocabulary)]
+    return [inputs for inputs, _ in read_runs(traces, lexicon, vocabulary, features)]
 
 
 def read_runs(
-    traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary
+    traces: Sequence[MessageActionTrace], lexicon: Lexicon, vocabulary: Vocabulary, features: tuple[str, ...]
 ) -> list[tuple[RunInputs, list[CheckResult]]]:
-    """Read runs, and apply the bundled checks to each; what shares a call changes nothing.
+    """Read runs, and apply to each the checks that the network learnt from; what shares a call changes nothing.
 
     Args:
         traces: The runs, each with at least one step.
         lexicon: Says what the words speak of; its scores are features.
         vocabulary: The words that the network knows.
+        features: Names of the columns to read, of `feature_names`. Checks that are not among them are not applied.
     """
+    layout = _lay_out(features, lexicon.codes)
     agents = [run_agents for batch in in_batches(traces) for run_agents in read_batch(batch).agents]
     scores = iter(lexicon.score_all([agent for run_agents in agents for agent in run_agents]))
     readings = []
     for trace, run_agents in zip(traces, agents, strict=True):
-        analysis = analyse(trace)
-        representation = represent(trace, analysis)
+        run = ExaminedRun(trace)
+        representation = represent(trace, run.analysis)
         by_step = np.zeros((len(trace.steps), len(lexicon.codes)), np.float32)
         by_agent = np.zeros((len(representation.agents), len(lexicon.codes)), np.float32)
         rows = {name: row for row, name in enumerate(representation.agents)}
@@ -204,9 +243,11 @@ def read_runs(
             score = next(scores)
             by_step[list(score.steps)] = score.by_step
             by_agent[rows[score.agent]] = score.logits * _LOGIT_SCALE
-        results = apply_checks(CHECKS, trace, analysis)
-        broken = result_features(CHECKS, results, representation)
-        inputs = _build_inputs(trace, representation, broken, by_step, by_agent, vocabulary)
+        results = [result for check in layout.contracts for result in check.apply(run)]
+        of_steps = step_features(run, layout.of_steps)
+        of_contracts = check_features(layout.contracts, results, run.analysis)
+        table = _join_features(representation, of_steps, of_contracts, by_step, by_agent)[:, layout.order]
+        inputs = _build_inputs(trace, representation, table, vocabulary)
         readings.append((inputs, results))
     return readings
 
@@ -263,27 +304,22 @@ def read_sentence_tokens(task: str, texts: Sequence[str], vocabulary: Vocabulary
     return SentenceTokens(rows, first_token, _offsets(np.array([len(part) for part in parts], np.int64)))
 
 
-def _build_inputs(
-    trace: MessageActionTrace,
-    representation: Representation,
-    broken: Floats,
-    by_step: Floats,
-    by_agent: Floats,
-    vocabulary: Vocabulary,
-) -> RunInputs:
+def _join_features(
+    representation: Representation, of_steps: Floats, of_contracts: Floats, by_step: Floats, by_agent: Floats
+) -> Floats:
     lexical = np.stack([by_step[list(origin)].sum(axis=0) for origin in representation.origins])
     roles = np.eye(len(ROLES), dtype=np.float32)[representation.role]
     blamable = representation.can_be_blamed[:, None]
-    features = np.concatenate(
-        [
-            representation.features[:, _READ],
-            broken * blamable,
-            roles,
-            lexical * blamable,
-            by_agent[representation.agent] * blamable,
-        ],
-        axis=1,
+    parts = (
+        *(of_steps, of_contracts * blamable, roles),
+        *(lexical * blamable, by_agent[representation.agent] * blamable),
     )
+    return np.concatenate(parts, axis=1)
+
+
+def _build_inputs(
+    trace: MessageActionTrace, representation: Representation, features: Floats, vocabulary: Vocabulary
+) -> RunInputs:
     return RunInputs(
         features=features.astype(np.float32),
         tokens=read_sentence_tokens(trace.task, representation.texts, vocabulary),

@@ -88,10 +88,11 @@ class NetworkTracer:
     def __init__(
         self, network: Network, lexicon: Lexicon, engine: InferenceEngine | None = None, *, abstains: bool = False
     ) -> None:
-        if network.features != feature_names(lexicon) or network.lexicon != lexicon.digest:
+        missing = set(network.features).difference(feature_names(lexicon))
+        if missing or network.lexicon != lexicon.digest:
             raise TracerUnavailable(
                 f"expected a network for this version and lexicon {lexicon.digest!r}, got one for "
-                f"{network.lexicon!r} with {len(network.features)} features. Train it again"
+                f"{network.lexicon!r} with features that are missing: {sorted(missing)[:3]!r}. Train it again"
             )
         self._network = network
         self._lexicon = lexicon
@@ -169,7 +170,8 @@ class NetworkTracer:
             if (why := abstention_reason(trace)) is not None
         }
         judged = [index for index in range(len(traces)) if index not in verdicts]
-        readings = read_runs([traces[index] for index in judged], self._lexicon, self._network.vocabulary)
+        runs = [traces[index] for index in judged]
+        readings = read_runs(runs, self._lexicon, self._network.vocabulary, self._network.features)
         predictions = self.predict([run for run, _ in readings])
         for index, (run, findings), prediction in zip(judged, readings, predictions, strict=True):
             verdicts[index] = self._build_verdict(traces[index], run, findings, prediction)

@@ -1,9 +1,6 @@
-"""Runs as models see them: decisions, what ties them together, and what stands out about each."""
+"""A run read once: its decisions, what they state and claim, and what ties them together."""
 
 from blamespan_tracer.representation.analysis import Analysis, analyse
-from blamespan_tracer.representation.features import STEP_FEATURES
-from blamespan_tracer.representation.record import EDGE_TYPES, Batch, Representation
-from blamespan_tracer.representation.represent import represent
-from blamespan_tracer.representation.roles import ROLES
+from blamespan_tracer.representation.represent import EDGE_TYPES, ROLES, Representation, represent
 
-__all__ = ["EDGE_TYPES", "ROLES", "STEP_FEATURES", "Analysis", "Batch", "Representation", "analyse", "represent"]
+__all__ = ["EDGE_TYPES", "ROLES", "Analysis", "Representation", "analyse", "represent"]

@@ -80,6 +80,14 @@ class Analysis:
         """Its sentences, in order."""
         return read_sentences(self.reading, self.claims, self.facts.stated)
 
+    @lazy_property
+    def is_brought_in(self) -> Mask:
+        """Which occurrences of claims an agent brings into the run in its words: as `Claims.claim`."""
+        claims, segments = self.claims, self.segments
+        is_first = (claims.segment == claims.source) | (segments.owner[claims.segment] == segments.owner[claims.source])
+        is_brought_in: Mask = segments.is_said[claims.segment] & is_first & ~claims.in_code
+        return is_brought_in & ~segments.is_result[claims.source]
+
     def per_step(self, values: Floats | Ints | Mask, of: Mask) -> Floats:
         """Add up (G,) *values* of the segments that *of* marks, per step: (N,)."""
         chosen = of & (self.segments.owner >= 0)

@@ -1,27 +1,92 @@
-"""From a run to what a model sees of it."""
+"""A run as a model sees it: its decisions, what ties them together, and what each agent does in the team."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan.trace import MessageActionTrace, Step
+from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.representation.analysis import Analysis, analyse
 from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.features import step_features
 from blamespan_tracer.representation.merging import MergedStep
 from blamespan_tracer.representation.reading import MAX_STEP_CHARS, Flag, Ints, Reading
-from blamespan_tracer.representation.record import EDGE_TYPES, Representation
-from blamespan_tracer.representation.roles import find_roles
 
-__all__ = ["represent"]
+__all__ = ["EDGE_TYPES", "ROLES", "Representation", "represent"]
+
+EDGE_TYPES = ("time", "same agent", "reply", "depends", "objects", "addressed")
+"""What an edge can be, by number; each goes from the earlier step to the later one, but for `objects`, which goes from
+who objects to what it objects to.
+
+- time: the next decision or word.
+- same agent: this agent's next step.
+- reply: the later step builds on the earlier one, as links say.
+- depends: the later step uses numbers, names or identifiers that the earlier one brought into the run.
+- objects: a later step says that something is wrong and points here.
+- addressed: the next step of somebody whom the earlier one was addressed to.
+"""
+
+ROLES = ("user", "executor", "orchestrator", "planner", "solver", "researcher", "coder", "checker", "reporter")
+"""What an agent can be, by number."""
+
+_NAME_WEIGHT = 0.5
+"""What a word of a name counts beside behaviour, which comes to about 1 where it is clear."""
+
+_NAME_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "orchestrator": ("orchestr", "manager", "supervis", "coordinat", "lead", "triage", "selector", "moderator"),
+        "planner": ("plan", "architect", "strateg"),
+        "solver": ("solv", "math", "expert", "calculat", "debater", "worker"),
+        "researcher": ("research", "search", "surf", "retriev", "look", "brows", "reader", "file"),
+        "coder": ("cod", "engineer", "program", "develop"),
+        "checker": ("check", "verif", "critic", "review", "valid", "test", "audit", "proof", "inspect"),
+        "reporter": ("report", "writer", "summar", "judge", "aggregat", "answer", "final", "present"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """A run as its decisions and what ties them together.
+
+    Dims: N merged steps, A agents, E edges.
+
+    Attributes:
+        trace_id: The run's trace.
+        task: What the run was asked to do, its ends where it is long.
+        texts: (N,) what is said in each step, its beginning and end where it is long.
+        results: (N,) what tools answered to it, likewise.
+        origins: (N,) the original steps it is made of, ascending, tools' answers not among them.
+        agents: (A,) names, in order of first speaking; for the answer, never for the model.
+        agent: (N,) int64, who: a label of this run, 0..A-1.
+        role: (N,) int64, what it does in the team: a number of `ROLES`.
+        can_be_blamed: (N,) bool.
+        edges: (3, E) int64: type (a number of `EDGE_TYPES`), from, to.
+        edge_weights: (E,) float32, 1 but for `depends`: how much is owed, 0..1 of what that step owes to all.
+    """
+
+    trace_id: str
+    task: str
+    texts: tuple[str, ...]
+    results: tuple[str, ...]
+    origins: tuple[tuple[int, ...], ...]
+    agents: tuple[str, ...]
+    agent: NDArray[np.int64]
+    role: NDArray[np.int64]
+    can_be_blamed: NDArray[np.bool_]
+    edges: NDArray[np.int64]
+    edge_weights: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.texts)
 
 
 def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Representation:
-    """Read a run as decisions, edges and features.
+    """Read a run as decisions and edges.
 
     Args:
         trace: The run.
@@ -32,14 +97,14 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
     """
     run = analysis or analyse(trace)
     labels = list(dict.fromkeys(step.agent for step in run.steps))
-    roles = _roles(run, labels)
-    edges, weights = _edges(run)
-    texts = _by_step(run.reading, run.segments, is_result=False)
+    roles = _find_roles(run, labels)
+    edges, weights = _find_edges(run)
+    texts = _join_texts(run.reading, run.segments, is_result=False)
     return Representation(
         trace_id=trace.trace_id,
         task=run.reading.texts[0],
         texts=texts,
-        results=_by_step(run.reading, run.segments, is_result=True),
+        results=_join_texts(run.reading, run.segments, is_result=True),
         origins=tuple(tuple(step.index for step in merged.said) for merged in run.steps),
         agents=tuple(labels),
         agent=run.agent,
@@ -47,32 +112,31 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
         can_be_blamed=run.decides,
         edges=edges,
         edge_weights=weights,
-        features=step_features(run),
     )
 
 
-def _by_step(reading: Reading, segments: Segments, *, is_result: bool) -> tuple[str, ...]:
+def _join_texts(reading: Reading, segments: Segments, *, is_result: bool) -> tuple[str, ...]:
     """Join, per step, what was read of what is said, or of what tools answered; not longer than one step may be."""
     parts: list[list[str]] = [[] for _ in range(int(segments.owner.max(initial=-1)) + 1)]
     for text, owner, result in zip(reading.texts, segments.owner.tolist(), segments.is_result.tolist(), strict=True):
         if owner >= 0 and result == is_result and text:
             parts[owner].append(text)
-    return tuple(_shortened("\n".join(part)) for part in parts)
+    return tuple(_shorten("\n".join(part)) for part in parts)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     half = MAX_STEP_CHARS // 2
     return text if len(text) <= MAX_STEP_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
-def _edges(run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _find_edges(run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     depends = run.depends
     into = np.bincount(depends.target, depends.weight, minlength=len(run.steps))
     order = np.arange(len(run.steps))
     by_agent = np.argsort(run.agent, kind="stable")
     same = run.agent[by_agent[1:]] == run.agent[by_agent[:-1]]
-    reply, addressed = _reply(run.trace.steps, run.owner), _addressed(run.steps)
-    found = {
+    reply, addressed = _list_replies(run.trace.steps, run.owner), _list_addressees(run.steps)
+    ends = {
         "time": (order[:-1], order[1:]),
         "same agent": (by_agent[:-1][same], by_agent[1:][same]),
         "reply": (reply[:, 0], reply[:, 1]),
@@ -80,7 +144,7 @@ def _edges(run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         "objects": (run.objecting, run.objected),
         "addressed": (addressed[:, 0], addressed[:, 1]),
     }
-    rows = [np.stack([np.full(len(found[kind][0]), n), *found[kind]]) for n, kind in enumerate(EDGE_TYPES)]
+    rows = [np.stack([np.full(len(ends[kind][0]), n), *ends[kind]]) for n, kind in enumerate(EDGE_TYPES)]
     weights = [np.ones(row.shape[1]) for row in rows]
     weights[EDGE_TYPES.index("depends")] = depends.weight / np.where(into > 0, into, 1.0)[depends.target]
     return np.concatenate(rows, axis=1).astype(np.int64), np.concatenate(weights).astype(np.float32)
@@ -90,7 +154,7 @@ _MAX_REPLIES = 8
 """Most links that one step is read to have: the latest. A hub that is linked to all before it grows no square."""
 
 
-def _reply(steps: Sequence[Step], owner: Sequence[int]) -> NDArray[np.int64]:
+def _list_replies(steps: Sequence[Step], owner: Sequence[int]) -> NDArray[np.int64]:
     pairs = dict.fromkeys(
         (owner[before], owner[step.index])
         for step in steps
@@ -101,39 +165,38 @@ def _reply(steps: Sequence[Step], owner: Sequence[int]) -> NDArray[np.int64]:
     return np.array(list(pairs), np.int64).reshape(-1, 2)
 
 
-def _addressed(steps: Sequence[MergedStep]) -> NDArray[np.int64]:
+def _list_addressees(steps: Sequence[MergedStep]) -> NDArray[np.int64]:
     """Lead from each step to the next one of every agent it is addressed to, the first eight of them."""
     next_of: dict[str, int] = {}
     pairs: list[tuple[int, int]] = []
-    for place in range(len(steps) - 1, -1, -1):
-        names = dict.fromkeys(name for step in steps[place].said for name in step.recipients)
-        known = [next_of[name] for name in list(names)[:_MAX_REPLIES] if name in next_of]
-        pairs += [(place, after) for after in known]
-        next_of[steps[place].agent] = place
+    for row in range(len(steps) - 1, -1, -1):
+        names = dict.fromkeys(name for step in steps[row].said for name in step.recipients)
+        pairs += [(row, next_of[name]) for name in list(names)[:_MAX_REPLIES] if name in next_of]
+        next_of[steps[row].agent] = row
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)
 
 
-def _roles(run: Analysis, names: Sequence[str]) -> Ints:
+def _find_roles(run: Analysis, names: Sequence[str]) -> Ints:
     """Return each agent's role by how it behaves over all its steps."""
     n_agents = len(names)
     steps = np.bincount(run.agent, minlength=n_agents)
-    reading, said = run.reading, run.segments.is_said & (run.segments.owner >= 0)
-    words = run.per_step(reading.count(reading.has(Flag.WORD)), said)
+    reading, is_said = run.reading, run.segments.is_said & (run.segments.owner >= 0)
+    words = run.per_step(reading.count(reading.has(Flag.WORD)), is_said)
     size = np.bincount(run.agent, words, minlength=n_agents).clip(min=1)
 
     def rate(*cues: str) -> Floats:
-        hits = sum(run.per_step(reading.cue[:, CUES.index(cue)], said) for cue in cues)
+        hits = sum(run.per_step(reading.cue[:, CUES.index(cue)], is_said) for cue in cues)
         per_word: Floats = np.bincount(run.agent, hits, minlength=n_agents) / size
         return per_word
 
     def share(of: NDArray[np.bool_]) -> Floats:
-        taken: Floats = np.bincount(run.agent, of, minlength=n_agents) / steps.clip(min=1)
-        return taken
+        shares: Floats = np.bincount(run.agent, of, minlength=n_agents) / steps.clip(min=1)
+        return shares
 
     calls = np.array([any(s.kind == "tool_call" for s in m.said) for m in run.steps], np.bool_)
     hands = np.array([any(s.kind == "handoff" for s in m.said) for m in run.steps], np.bool_)
     plans = np.array([any(s.kind == "plan" for s in m.said) for m in run.steps], np.bool_)
-    code = run.per_step(reading.count(reading.has(Flag.FENCE)), said) > 0
+    code = run.per_step(reading.count(reading.has(Flag.FENCE)), is_said) > 0
     checks = np.minimum(1.0, 15 * rate("check", "agree", "object"))
     first, last = np.zeros((2, n_agents))
     decided = run.agent[run.decides]
@@ -149,8 +212,32 @@ def _roles(run: Analysis, names: Sequence[str]) -> Ints:
         "reporter": 0.6 * last * np.minimum(1.0, 20 * rate("conclusion", "end")),
     }
     roles = {agent.name: agent for agent in run.trace.agents}
-    return find_roles([roles[name] for name in names], behaviour, steps)
+    return _choose_roles([roles[name] for name in names], behaviour)
 
 
 def _addresses_one(steps: Sequence[MergedStep]) -> NDArray[np.bool_]:
     return np.array([any(len(step.recipients) == 1 for step in merged.said) for merged in steps], np.bool_)
+
+
+def _choose_roles(agents: Sequence[Agent], behaviour: Mapping[str, Floats]) -> Ints:
+    """Return the likeliest role of each agent.
+
+    Args:
+        agents: The A who speak, in order of first speaking.
+        behaviour: For each role an agent can be told by, (A,) how much it behaves like that, about 0..1.
+
+    Returns:
+        (A,) numbers of `ROLES`.
+    """
+    scores = np.zeros((len(agents), len(ROLES)))
+    for role, likeness in behaviour.items():
+        scores[:, ROLES.index(role)] = likeness
+    for row, agent in enumerate(agents):
+        name = agent.name.lower()
+        for role, words in _NAME_WORDS.items():
+            if any(word in name for word in words):
+                scores[row, ROLES.index(role)] += _NAME_WEIGHT
+        if agent.role != "agent":
+            scores[row] = np.arange(len(ROLES)) == ROLES.index(agent.role)
+    best: Ints = scores.argmax(axis=1) if len(agents) else np.zeros(0, np.int64)
+    return best

@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 
 from blamespan_tracer.checks.check import Check
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "CONTRACTS", "EVIDENCE"]
 
 _FIRST = (
     *("arithmetic", "contradictions", "repetition", "tool_calls", "numbers", "teamwork", "task", "approvals"),
@@ -36,3 +36,9 @@ def _collect() -> tuple[Check, ...]:
 
 CHECKS: tuple[Check, ...] = _collect()
 """In the order in which they are reported."""
+
+CONTRACTS = tuple(check for check in CHECKS if not check.is_evidence)
+"""Those that people are told of."""
+
+EVIDENCE = tuple(check for check in CHECKS if check.is_evidence)
+"""Those that only inform models."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from blamespan_tracer.checks.check import Finding, Source, check
 from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.facts import Conflict
 from blamespan_tracer.representation.reading import is_number
 
@@ -85,3 +89,81 @@ def _find_source(run: ExaminedRun, conflict: Conflict) -> Source:
         return Source(None, run.sentence_in(run.trace.task, *words))
     step = run.trace.steps[conflict.earlier - 1]
     return Source(step.index, run.sentence_with(step, *words))
+
+
+_SOURCES = ("the task", "a result", "another", "itself")
+
+
+def mark_conflicts(run: Analysis) -> dict[str, Floats]:
+    """Return which steps contradict what, and which are contradicted: (N,) of 0 and 1 each."""
+    segments = run.segments
+    contradicts = {source: np.zeros(len(run.steps)) for source in _SOURCES}
+    by_result, by_another, overridden = np.zeros((3, len(run.steps)))
+    for conflict in run.facts.conflicts:
+        earlier, later = int(segments.owner[conflict.earlier]), int(segments.owner[conflict.later])
+        if segments.is_said[conflict.later]:
+            if segments.is_given[conflict.earlier]:
+                source = "the task"
+            elif segments.is_result[conflict.earlier]:
+                source = "a result"
+            elif segments.speaker[conflict.earlier] == segments.speaker[conflict.later]:
+                source = "itself"
+            else:
+                source = "another"
+            contradicts[source][later] = 1.0
+        if segments.is_said[conflict.earlier] and earlier != later:
+            overridden[earlier] = 1.0
+            if segments.is_result[conflict.later]:
+                by_result[earlier] = 1.0
+            elif run.agent[earlier] != run.agent[later]:
+                by_another[earlier] = 1.0
+    stands = np.maximum.reduce(list(contradicts.values())) * (1 - overridden)
+    return contradicts | {"by a result": by_result, "by another": by_another, "later": overridden, "stands": stands}
+
+
+@check("contradicts the task", "A step does not contradict the task, or what a user said.", is_evidence=True)
+def task_stands(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that give a subject of the task another value."""
+    return run.findings(run.once(mark_conflicts)["the task"])
+
+
+@check("contradicts a result", "A step does not contradict a tool.", is_evidence=True)
+def results_stand(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that give a subject of a tool's answer another value."""
+    return run.findings(run.once(mark_conflicts)["a result"])
+
+
+@check("contradicts another", "A step does not contradict another agent.", is_evidence=True)
+def others_stand(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that give a subject of another agent another value."""
+    return run.findings(run.once(mark_conflicts)["another"])
+
+
+@check("contradicts itself", "A step does not contradict its own agent.", is_evidence=True)
+def own_statements_stand(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that give a subject of their own agent another value."""
+    return run.findings(run.once(mark_conflicts)["itself"])
+
+
+@check("contradicted by a result", "No tool contradicts a step later.", is_evidence=True)
+def results_agree(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that a later answer of a tool contradicts."""
+    return run.findings(run.once(mark_conflicts)["by a result"])
+
+
+@check("contradicted by another", "No other agent contradicts a step later.", is_evidence=True)
+def others_agree(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that another agent contradicts later."""
+    return run.findings(run.once(mark_conflicts)["by another"])
+
+
+@check("overridden", "No later step contradicts a step.", is_evidence=True)
+def later_steps_agree(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that a later step contradicts."""
+    return run.findings(run.once(mark_conflicts)["later"])
+
+
+@check("contradicts and stands", "What contradicts is contradicted itself.", is_evidence=True)
+def contradictions_do_not_stand(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that contradict and that no later step contradicts."""
+    return run.findings(run.once(mark_conflicts)["stands"])

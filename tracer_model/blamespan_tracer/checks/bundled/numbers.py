@@ -1,20 +1,32 @@
-"""Numbers that a step brings in, and whether anything explains them."""
+"""Numbers that a step brings in and nothing explains, and numbers that were only ever said of something else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from blamespan_tracer.checks.check import Finding, check
 from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.equations import equations
-from blamespan_tracer.representation.reading import spelled
-from blamespan_tracer.representation.signs.figures import is_slip
+from blamespan_tracer.representation.reading import is_long, spelled
 
 _MAX_KNOWN = 60
 """Numbers that one may have been worked out from: those of the step, and the latest before it."""
+
+_KNOWN, _FRESH = 48, 16
+"""Numbers known before that are tried, the latest, and new ones of a step that are looked at, the first."""
+
+_LEAST_DIGITS = 2
+"""A number of one digit is like too many others to be mistaken for one."""
+
+_MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
+"""Earlier sentences that a number is looked up in, the first; numbers of a step that are looked at; names of a sentence
+up to which a tool ties them to each other."""
 
 
 @check("number-has-source", "A number stands in what is known, or follows from it.", mode="blamespan:X1", trust=0.4)
@@ -36,7 +48,7 @@ def numbers_have_a_source(run: ExaminedRun) -> Iterator[Finding]:
             row for row in np.flatnonzero(is_fresh).tolist() if not is_common(values[row]) and values[row] not in sides
         ]
         sources = inputs.numbers_until(segment)
-        odd = [row for row in unknown if not _is_derived(values[row], known) or is_slip(spelled(values[row]), sources)]
+        odd = [row for row in unknown if not _is_derived(values[row], known) or _is_slip(spelled(values[row]), sources)]
         token = run.spell_claims(claims.claim[odd[:1]])[0] if odd else ""
         quote = run.sentence_with(step, token) if odd else ""
         yield Finding(step.index, "fail" if odd else "pass", quote, f"nothing before it gives {token!r}")
@@ -53,3 +65,217 @@ def _is_derived(value: float, known: Floats) -> bool:
             sums[:, None] - sums[None, :],
         )
         return any(bool((np.abs(table - value) <= abs(value) * 0.005 + 1e-9).any()) for table in tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Per merged step: (N,) each.
+
+    Attributes:
+        unexplained: New numbers that no sum and no two known numbers give, as a share of the step's numbers.
+        mistakable: Those of them that have the digits of a known one in another order, or all of its but one.
+    """
+
+    unexplained: Floats
+    mistakable: Floats
+
+
+@check(
+    "unexplained numbers",
+    "A new number is the result of a sum, or of two known numbers.",
+    is_evidence=True,
+    is_share=True,
+)
+def most_numbers_are_explained(run: ExaminedRun) -> Iterator[Finding]:
+    """Count the new numbers of each step that nothing explains."""
+    return run.findings(run.once(explain_numbers).unexplained)
+
+
+@check("a number nothing explains", "Every new number is explained.", is_evidence=True)
+def all_numbers_are_explained(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps with a new number that nothing explains."""
+    return run.findings(run.once(explain_numbers).unexplained > 0)
+
+
+@check(
+    "mistakable numbers",
+    "A new number is unlike the known ones, or explained.",
+    is_evidence=True,
+    is_share=True,
+)
+def most_numbers_are_unlike(run: ExaminedRun) -> Iterator[Finding]:
+    """Count the numbers of each step that nothing explains, and that are like a known one."""
+    return run.findings(run.once(explain_numbers).mistakable)
+
+
+@check("a mistakable number", "No new number is like a known one, and unexplained.", is_evidence=True)
+def all_numbers_are_unlike(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps with a number that nothing explains, and that is like a known one."""
+    return run.findings(run.once(explain_numbers).mistakable > 0)
+
+
+def explain_numbers(run: Analysis) -> Figures:
+    """Look at the new numbers of every step."""
+    reading, claims, steps = run.reading, run.claims, run.segments.speaking_steps()
+    unexplained, mistakable, total = np.zeros((3, len(run.steps)))
+    known: deque[str] = deque(maxlen=_KNOWN)
+    chosen = np.flatnonzero(claims.is_number & ~claims.in_code)
+    order = chosen[np.argsort(claims.segment[chosen], kind="stable")]
+    bounds = np.searchsorted(claims.segment[order], np.arange(len(reading.texts) + 1))
+    for segment in np.unique(claims.segment[order]).tolist():
+        own = order[bounds[segment] : bounds[segment + 1]]
+        numbers = [reading.tokens[claims.token[claim]] for claim in claims.claim[own].tolist()]
+        is_fresh = (claims.source[own] == segment).tolist()
+        fresh = [number for number, is_new in zip(numbers, is_fresh, strict=True) if is_new]
+        row = steps[segment]
+        if row >= 0:
+            tried = [*run.inputs.few_until(segment), *known, *numbers]
+            strange = _list_unexplained(fresh[:_FRESH], tried, reading.texts[segment])
+            total[row] += len(numbers)
+            unexplained[row] += len(strange)
+            sources = [*run.inputs.numbers_until(segment), *known]
+            mistakable[row] += sum(_is_mistakable(number, sources) for number in strange)
+        known.extend(fresh)
+    size = np.where(total > 0, total, 1.0)
+    return Figures(unexplained / size, mistakable / size)
+
+
+@check("a digit slips", "A new number is no known one but for a digit or its sign.", is_evidence=True)
+def digits_do_not_slip(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that state a new number, without a sum, that is a known one but for a digit or its sign."""
+    analysis = run.analysis
+    slips = np.zeros(len(analysis.steps))
+    latest: deque[str] = deque(maxlen=_KNOWN)
+    known: set[int] = set()
+    n_looked_at: Counter[int] = Counter()
+    steps, tokens = analysis.segments.speaking_steps(), analysis.reading.tokens
+    for sentence in analysis.sentences:
+        new = [
+            number
+            for number in dict.fromkeys(sentence.numbers)
+            if number not in known and not analysis.inputs.has(tokens[number], sentence.segment)
+        ]
+        if not new:
+            continue
+        row = steps[sentence.segment]
+        is_stated = len(sentence.numbers) == 1 and sentence.value == new[0]
+        if row >= 0 and is_stated and n_looked_at[row] < _FRESH:
+            n_looked_at[row] += 1
+            sources = [*analysis.inputs.numbers_until(sentence.segment), *latest]
+            slips[row] = max(slips[row], _is_slip(tokens[new[0]], sources))
+        latest.extend(tokens[number] for number in new)
+        known.update(new)
+    return run.findings(slips)
+
+
+def _is_slip(number: str, known: Iterable[str]) -> bool:
+    """Check whether a number, as `Reading.tokens` spells it, is one of *known* but for a digit, the order or a sign."""
+    if number.startswith("-"):
+        return number[1:] in known
+    return len(number.replace(".", "")) > _LEAST_DIGITS and _is_mistakable(number, known)
+
+
+def _list_unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
+    """Choose those of the *fresh* numbers that no written sum and no two *known* ones come to."""
+    if not fresh:
+        return []
+    sums = {round(equation.right, 6) for equation in equations(text)}
+    remaining = [number for number in fresh if round(float(number), 6) not in sums and not is_common(float(number))]
+    values = np.unique([float(number) for number in known[-2 * _KNOWN :]])
+    left, right = values[:, None], values[None, :]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reached = np.stack([left + right, left - right, left * right, left / right, left * right / 100])
+    strange = []
+    for number in remaining:
+        value = float(number)
+        decimals = len(number.partition(".")[2])
+        is_near = np.abs(reached - value) <= max(1e-9 * abs(value), 10.0**-decimals * ("." in number))
+        is_near &= (left != value) & (right != value)
+        if not is_near.any():
+            strange.append(number)
+    return strange
+
+
+def _is_mistakable(number: str, known: Iterable[str]) -> bool:
+    digits = number.replace(".", "")
+    return len(digits) >= _LEAST_DIGITS and any(_are_alike(digits, other.replace(".", "")) for other in known)
+
+
+def _are_alike(first: str, second: str) -> bool:
+    if first == second or abs(len(first) - len(second)) > 1:
+        return False
+    if len(first) != len(second):
+        short, long = sorted((first, second), key=len)
+        return any(long[:index] + long[index + 1 :] == short for index in range(len(long)))
+    return sorted(first) == sorted(second) or (
+        len(first) > _LEAST_DIGITS and sum(a != b for a, b in zip(first, second, strict=True)) == 1
+    )
+
+
+@check(
+    "numbers of others",
+    "A number is said of the names that it was said of before.",
+    is_evidence=True,
+    is_share=True,
+)
+def numbers_keep_their_names(run: ExaminedRun) -> Iterator[Finding]:
+    """Count each step's numbers, of those said before, that stood beside other names only.
+
+    "Units of West are 412" is odd where 412 was always said of North, unless a tool said that North is in West. What a
+    tool answers is read together with what it was asked.
+    """
+    analysis = run.analysis
+    reading, segments = analysis.reading, analysis.segments
+    n_judged, n_strange = np.zeros((2, len(analysis.steps)))
+    names_of: dict[int, list[frozenset[int]]] = defaultdict(list)
+    results = [step for step in analysis.trace.steps if step.kind == "tool_result" and step.inputs]
+    call_of = {step.index + 1: step.inputs[-1] + 1 for step in results}
+    asked: dict[int, frozenset[int]] = defaultdict(frozenset)
+    tied: dict[int, set[int]] = defaultdict(set)
+    steps, is_call, is_result = segments.speaking_steps(), segments.is_call.tolist(), segments.is_result.tolist()
+    for sentence in analysis.sentences:
+        segment, row = sentence.segment, steps[sentence.segment]
+        names = frozenset(sentence.names) | asked[call_of.get(segment, -1)]
+        numbers = [number for number in sentence.numbers if is_long(reading.tokens[number])]
+        if is_call[segment]:
+            asked[segment] |= names
+        elif is_result[segment]:
+            for name in sentence.names if len(sentence.names) <= _MAX_NAMES else ():
+                tied[name] |= sentence.names
+        elif row >= 0:
+            is_plain = not numbers or len(names) > _MAX_NAMES
+            with_tied = names if is_plain else names.union(*(tied[name] for name in names))
+            for number in numbers[: _MAX_NUMBERS - int(n_judged[row])]:
+                if names_of[number]:
+                    n_judged[row] += 1
+                    n_strange[row] += all(names - others and not with_tied >= others for others in names_of[number])
+        for number in numbers:
+            if len(names_of[number]) < _MAX_SOURCES:
+                names_of[number].append(names)
+    return run.findings(n_strange / n_judged.clip(min=1))
+
+
+@check("a value of others", "A number is said of the thing that it was said of before.", is_evidence=True)
+def values_keep_their_things(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that state a number of one thing, without a sum, that was only ever said of others.
+
+    Things without a name are told by the task's and the tools' words: "684 pages a week" is odd where 684 were the
+    pages of the reports.
+    """
+    analysis = run.analysis
+    is_strange = np.zeros(len(analysis.steps))
+    words_of: dict[int, list[frozenset[int]]] = defaultdict(list)
+    steps, tokens = analysis.segments.speaking_steps(), analysis.reading.tokens
+    for sentence in analysis.sentences:
+        if not sentence.numbers:
+            continue
+        words = frozenset((sentence.words | sentence.names) & analysis.facts.given)
+        row = steps[sentence.segment]
+        number = sentence.numbers[0] if len(sentence.numbers) == 1 else -1
+        if row >= 0 and number >= 0 and words and is_long(tokens[number]) and words_of[number]:
+            is_others = all(words - others and others - words for others in words_of[number])
+            is_strange[row] = max(is_strange[row], is_others)
+        for number in sentence.numbers:
+            if len(words_of[number]) < _MAX_SOURCES:
+                words_of[number].append(words)
+    return run.findings(is_strange)

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from blamespan_tracer.representation import represent
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import step_features
 from tests.tracer_model.representation.teams import Said, team
 
 _NAMES = " ".join(f"Hall{place} Inn{place}" for place in range(60))
@@ -44,6 +45,6 @@ def test_time_is_bounded_by_length(kind: str) -> None:
     run = team(*said, task=f"Name the hall with the lowest cost, rent or value. {_TEXTS[kind]} {_NAMES}")
     start_s = time.process_time()
 
-    represent(run)
+    step_features(ExaminedRun(run))
 
     assert time.process_time() - start_s < 30

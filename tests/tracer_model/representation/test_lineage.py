@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import Said, team
+from tests.tracer_model.representation.teams import Said, feature, team
 
 _TASK = "The rent is 417 and the fee is 86. What are five rents and fees?"
 _SUM: Said = ("solver", "The cost is 417 + 86 = 503.")
@@ -15,7 +14,7 @@ _END: Said = ("reporter", "The final answer is 2515.")
 
 
 def _sign(run: MessageActionTrace, name: str) -> list[float]:
-    return [float(value) for value in represent(run).features[:, STEP_FEATURES.index(name)]]
+    return feature(run, name)
 
 
 def test_an_answer_is_followed_through_sums_to_the_task() -> None:

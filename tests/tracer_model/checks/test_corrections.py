@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, analyse, represent
-from tests.tracer_model.representation.teams import Said, team
+from blamespan_tracer.representation import analyse
+from tests.tracer_model.representation.teams import Said, feature, team
 
 _SOLVER: Said = ("solver", "The rent is 120 + 30 = 150.")
 _SLIP: Said = ("solver", "The rent is 120 + 30 = 250.")
-
-
-def feature(run: MessageActionTrace, name: str) -> list[float]:
-    """One column of a run's features."""
-    return [float(value) for value in represent(run).features[:, STEP_FEATURES.index(name)]]
 
 
 @pytest.mark.parametrize(

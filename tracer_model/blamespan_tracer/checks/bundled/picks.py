@@ -9,21 +9,20 @@ Dims: N merged steps.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from blamespan_tracer.checks.check import Finding, check
+from blamespan_tracer.checks.examined_run import ExaminedRun
 from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import STOP_WORDS
 from blamespan_tracer.representation.reading import Reading, is_number
 from blamespan_tracer.representation.sentences import Sentence
 
-__all__ = ["Picks", "find_picks"]
-
-Floats = NDArray[np.float64]
 _Name: TypeAlias = frozenset[int]
 
 _MOST = frozenset("largest greatest highest most maximum max biggest latest longest top".split())  # noqa: SIM905
@@ -53,16 +52,35 @@ class Picks:
     refused: Floats
 
 
+@check("picks the right one", "A step picks nothing by the values.", is_evidence=True)
+def picks_are_left_to_others(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that pick what has the most, or the least, as the task asks."""
+    return run.findings(run.once(find_picks).right)
+
+
+@check("picks a wrong one", "What is picked has the most, or the least, as the task asks.", is_evidence=True)
+def picks_are_right(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that pick something else that has a value."""
+    return run.findings(run.once(find_picks).wrong)
+
+
+@check("picks what was refused", "What is picked was not refused.", is_evidence=True)
+def picks_were_not_refused(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that pick what was said not to fit."""
+    return run.findings(run.once(find_picks).refused)
+
+
 def find_picks(run: Analysis) -> Picks:
     """Hold every name that is picked against the values said until then."""
     reading, segments, sentences = run.reading, run.segments, run.sentences
-    found = {name: np.zeros(len(run.steps)) for name in Picks.__slots__}
+    columns = {name: np.zeros(len(run.steps)) for name in Picks.__slots__}
     most, least = reading.known(_MOST), reading.known(_LEAST)
     if not most | least:
-        return Picks(**found)
+        return Picks(**columns)
     refuses, stop = reading.known(_REFUSES), reading.known(STOP_WORDS) - most - least
-    asked = [each for each in sentences if each.segment == 0 and each.words & (most | least)][:_MAX_ASKED]
-    measures = _measures(reading, sentences)
+    asked = [sentence for sentence in sentences if sentence.segment == 0 and sentence.words & (most | least)]
+    asked = asked[:_MAX_ASKED]
+    measures = _list_measures(reading, sentences)
     values: dict[int, dict[_Name, float]] = defaultdict(dict)
     refused: dict[_Name, set[int]] = {}
     n_judged = 0
@@ -76,17 +94,17 @@ def find_picks(run: Analysis) -> Picks:
                 values[word][names] = float(reading.tokens[sentence.value])
         elif sentence.value in names and segments.is_said[sentence.segment] and n_judged < _MAX_PICKS:
             n_judged += 1
-            verdict = _verdict(names, words, asked, most, values, refused)
-            if verdict:
-                found[verdict][step] = 1.0
+            judgement = _judge_pick(names, words, asked, most, values, refused)
+            if judgement:
+                columns[judgement][step] = 1.0
         elif sentence.words & refuses:
             refused[names] = words
         elif sentence.value < 0 and 2 * len(words & refused.get(names, set())) > len(words):
             del refused[names]  # it fits after all
-    return Picks(**found)
+    return Picks(**columns)
 
 
-def _verdict(
+def _judge_pick(
     pick: _Name,
     words: set[int],
     asked: Sequence[Sentence],
@@ -95,7 +113,7 @@ def _verdict(
     refused: Collection[_Name],
 ) -> str:
     """Judge one pick, said with these *words*; empty where nothing can be said."""
-    about = max(asked, key=lambda each: len(each.words & words), default=None)
+    about = max(asked, key=lambda sentence: len(sentence.words & words), default=None)
     if about is None or not about.words & words:
         return ""
     if pick in refused:
@@ -108,10 +126,10 @@ def _verdict(
     return ""
 
 
-def _measures(reading: Reading, sentences: Sequence[Sentence]) -> set[int]:
+def _list_measures(reading: Reading, sentences: Sequence[Sentence]) -> set[int]:
     """List the words that several statements with a number and a name have."""
     times: Counter[int] = Counter()
-    for each in sentences:
-        if each.names and each.value >= 0 and is_number(reading.tokens[each.value]):
-            times.update(each.words)
+    for sentence in sentences:
+        if sentence.names and sentence.value >= 0 and is_number(reading.tokens[sentence.value]):
+            times.update(sentence.words)
     return {word for word, count in times.items() if count >= _LEAST_TIMES}

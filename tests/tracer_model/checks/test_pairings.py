@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 _CALL = 'sum({"where": "region = North"})'
 
@@ -31,7 +30,7 @@ def test_number_of_another_name_stands_out(said: str, share: float) -> None:
         task="Compare the totals of North and West.",
     )
 
-    assert represent(run).features[-1, STEP_FEATURES.index("numbers of others")] == pytest.approx(share)
+    assert feature(run, "numbers of others")[-1] == pytest.approx(share)
 
 
 def test_number_of_two_names_belongs_to_both() -> None:
@@ -43,7 +42,7 @@ def test_number_of_two_names_belongs_to_both() -> None:
         task="Compare the totals of North and West.",
     )
 
-    assert represent(run).features[-1, STEP_FEATURES.index("numbers of others")] == 0
+    assert feature(run, "numbers of others")[-1] == 0
 
 
 @pytest.mark.parametrize(
@@ -65,4 +64,4 @@ def test_value_of_another_thing_stands_out(said: str, strange: float) -> None:
         task="How many pages a week are the pages of the reports and of the tales?",
     )
 
-    assert represent(run).features[-1, STEP_FEATURES.index("a value of others")] == strange
+    assert feature(run, "a value of others")[-1] == strange

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from blamespan_tracer.representation import represent
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import step_features
 from tests.tracer_model.representation.teams import Said, feature, team
 
 _TASK = "The cost is the rent of the house and the fee of the house together. What is the cost?"
@@ -86,6 +87,6 @@ def test_time_is_linear_in_what_is_lacking() -> None:
     run = team(*said, task=text)
     start_s = time.process_time()
 
-    represent(run)
+    step_features(ExaminedRun(run))
 
     assert time.process_time() - start_s < 40

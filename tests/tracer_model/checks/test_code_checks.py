@@ -6,16 +6,15 @@ import warnings
 
 import pytest
 
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 _TASK = "Write a function that keeps the 15 largest values and adds 7 to each, at most 0 of them."
 
 
 def _signs(said: str, *, task: str = _TASK) -> list[str]:
-    features = represent(team(("coder", said), task=task)).features[0]
+    run = team(("coder", said), task=task)
     names = ("its code breaks", "its code lacks a number", "its code has a new number")
-    return [name for name in names if features[STEP_FEATURES.index(name)]]
+    return [name for name in names if feature(run, name)[0]]
 
 
 def _fenced(code: str, language: str = "python") -> str:

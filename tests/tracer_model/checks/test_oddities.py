@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from blamespan_tracer.representation import represent
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import step_features
 from tests.tracer_model.representation.teams import Said, feature, team
 
 
@@ -163,7 +164,7 @@ def test_time_is_linear_in_calls_and_numbers() -> None:
     run = team(*said, inputs={place: range(place) for place in range(0, 5_000, 50)})
     start_s = time.process_time()
 
-    represent(run)
+    step_features(ExaminedRun(run))
 
     assert time.process_time() - start_s < 20
 

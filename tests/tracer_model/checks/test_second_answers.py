@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 _TASK = "Find the pages a week, or the region to be named: North or West."
 
@@ -26,4 +25,4 @@ def test_another_answer_at_the_end(said: str, second: float) -> None:
     """Said of nothing in particular, and new: neither what was found, nor a thing of its own, nor known before."""
     run = team(("solver", "It may be 61."), ("checker", said), task=_TASK)
 
-    assert represent(run).features[-1, STEP_FEATURES.index("ends on another answer")] == second
+    assert feature(run, "ends on another answer")[-1] == second

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 _TASK = "The hall to be booked is the one with the {} cost. Alder Hall, Birch Hall and Cedar Barn are offered."
 _COSTS = "The cost of Alder Hall is 120. The cost of Birch Hall is 240. The cost of Cedar Barn is 360."
@@ -17,7 +16,7 @@ def picked(text: str, *before: str, task: str = "lowest") -> list[str]:
     said = [("solver", each) for each in before]
     run: MessageActionTrace = team(*said, ("picker", text), task=_TASK.format(task))
     names = ("picks the right one", "picks a wrong one", "picks what was refused")
-    return [name for name in names if represent(run).features[-1, STEP_FEATURES.index(name)]]
+    return [name for name in names if feature(run, name)[-1]]
 
 
 @pytest.mark.parametrize(

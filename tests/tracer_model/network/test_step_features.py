@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from tests.tracer_model.representation.teams import team
 )
 def test_message_that_breaks_off(said: str, breaks_off: float) -> None:
     """It ends with a mark, in capitals, or is a few words; code ends with its fence."""
-    assert represent(team(("solver", said))).features[-1, STEP_FEATURES.index("breaks off")] == breaks_off
+    assert feature(team(("solver", said)), "breaks off")[-1] == breaks_off
 
 
 def test_whose_turn_it_is_breaks_nothing_off() -> None:
@@ -32,7 +31,7 @@ def test_whose_turn_it_is_breaks_nothing_off() -> None:
 
     for name, breaks_off in (("solver_2", 0.0), ("nobody here", 1.0)):
         run = team(("leader", said.format(name)), ("solver_2", "It is 12."))
-        assert represent(run).features[0, STEP_FEATURES.index("breaks off")] == breaks_off
+        assert feature(run, "breaks off")[0] == breaks_off
 
 
 @pytest.mark.parametrize(
@@ -43,4 +42,4 @@ def test_an_error_that_there_is_none_of(result: str, fails: float) -> None:
     """Tests that pass say how many failed."""
     run = team(("tester", "run_tests({})", "tool_call"), ("tester", result, "tool_result"), ("tester", "Done."))
 
-    assert represent(run).features[0, STEP_FEATURES.index("result fails")] == fails
+    assert feature(run, "result fails")[0] == fails

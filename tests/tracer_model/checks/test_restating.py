@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 _TASK = (
     "The rent of Harbour Inn is 171. The fee of Harbour Inn is 43. The rent of Birch House is 262. The fee of Birch "
@@ -16,7 +15,7 @@ _TASK = (
 
 
 def _sign(run: MessageActionTrace, name: str, step: int = 0) -> float:
-    return float(represent(run).features[step, STEP_FEATURES.index(name)])
+    return feature(run, name)[step]
 
 
 def test_what_is_left_out_of_what_the_task_gives() -> None:

@@ -8,7 +8,8 @@ import blamespan
 from blamespan.testing import SpanRecorder
 from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.tasks import FAMILIES
-from blamespan_tracer.representation import STEP_FEATURES, represent
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import STEP_FEATURES, step_features
 
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
@@ -35,9 +36,10 @@ def test_sound_runs_show_no_sign(family: str, topology: str, framework: str, rec
     for seed in range(4):
         recorder.clear()
         Program(family, topology, framework, cast="people", seed=seed, size=4).run()  # type: ignore[arg-type]
-        run = represent(blamespan.rebuild(recorder.spans()))
+        run = ExaminedRun(blamespan.rebuild(recorder.spans()))
+        features = step_features(run)
         for sign in _SIGNS:
-            places = run.features[:, STEP_FEATURES.index(sign)].nonzero()[0].tolist()
-            found += [(seed, sign, run.texts[place][:300]) for place in places]
+            places = features[:, STEP_FEATURES.index(sign)].nonzero()[0].tolist()
+            found += [(seed, sign, run.analysis.steps[place].said[0].content[:300]) for place in places]
 
     assert found == []

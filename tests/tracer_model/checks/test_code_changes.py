@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan_tracer.representation import STEP_FEATURES, represent
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.representation.teams import feature, team
 
 _LINES = ("def solve(values):", "    kept = sorted(values)", "    kept = kept[:3]", "    return kept")
 
@@ -28,4 +27,4 @@ def test_code_of_another_with_a_line_changed_stands_out(author: str, lines: tupl
     """A line less, a line otherwise; not the same code, one's own, or other code."""
     run = team(("coder", _fenced(*_LINES)), ("planner", "Please check it."), (author, _fenced(*lines)))
 
-    assert represent(run).features[-1, STEP_FEATURES.index("alters another's code")] == alters
+    assert feature(run, "alters another's code")[-1] == alters

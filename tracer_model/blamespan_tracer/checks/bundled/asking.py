@@ -10,18 +10,18 @@ Dims: N merged steps, G segments, T tokens of all segments, V distinct tokens of
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan_tracer.checks.check import Finding, check
+from blamespan_tracer.checks.examined_run import ExaminedRun
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_long
 from blamespan_tracer.representation.sentences import Sentence
 from blamespan_tracer.representation.tool_calls import Call
-
-__all__ = ["Asking", "find_asking"]
 
 Floats = NDArray[np.float64]
 Words = frozenset[int]
@@ -40,7 +40,7 @@ _LEAST_PLURAL = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CallQuestions:
     """Per merged step: (N,) each, 0 for steps without calls or without results told.
 
     Attributes:
@@ -54,29 +54,47 @@ class Asking:
     tells_as_other: Floats
 
 
-def find_asking(run: Analysis) -> Asking:
+def compare_calls(run: Analysis) -> CallQuestions:
     """Hold what each call asks for against what was said before it, and what is told of its result after."""
-    misfit, told, tells = np.zeros((3, len(run.steps)))
+    misfit, told_as_other, tells_as_other = np.zeros((3, len(run.steps)))
     if run.calls:
-        named = _named(run.reading)
-        about = _abouts(run, named)
+        named = _can_name(run.reading)
+        about = _list_words(run, named)
         owner = run.segments.owner
         for call, share in zip(run.calls, _misfits(run, about, _SentenceIndex(run, named)), strict=True):
             misfit[owner[call.segment]] = share
-        for call, step in _told_otherwise(run, about):
-            told[owner[call.segment]] = tells[step] = 1.0
-    return Asking(misfit, told, tells)
+        for call, step in _list_told_otherwise(run, about):
+            told_as_other[owner[call.segment]] = tells_as_other[step] = 1.0
+    return CallQuestions(misfit, told_as_other, tells_as_other)
 
 
-def _abouts(run: Analysis, named: Mask) -> list[Ints]:
+@check("call misfits", "A call asks for what a sentence before it asks for.", is_evidence=True, is_share=True)
+def calls_are_asked_for(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for calls that name more than any one sentence before them."""
+    return run.findings(run.once(compare_calls).misfit)
+
+
+@check("its result is told of another", "The result of a call is told of what it asked for.", is_evidence=True)
+def results_are_told_as_asked(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for calls whose result is first told of something else."""
+    return run.findings(run.once(compare_calls).told_as_other)
+
+
+@check("tells a result of another", "A result is told of what its call asked for.", is_evidence=True)
+def tells_results_as_asked(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that are the first to tell a result of something else."""
+    return run.findings(run.once(compare_calls).tells_as_other)
+
+
+def _list_words(run: Analysis, named: Mask) -> list[Ints]:
     """List the distinct tokens of each call that are *named*, but for its routine words."""
     reading = run.reading
-    kept = named & ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
+    is_about = named & ~np.isin(reading.segment * len(reading.tokens) + reading.token, run.routine)
     ends = np.searchsorted(reading.segment, np.array([call.segment for call in run.calls])[:, None] + [0, 1]).tolist()
-    return [np.unique(reading.token[begin:end][kept[begin:end]])[:_MAX_WORDS] for begin, end in ends]
+    return [np.unique(reading.token[begin:end][is_about[begin:end]])[:_MAX_WORDS] for begin, end in ends]
 
 
-def _named(reading: Reading) -> Mask:
+def _can_name(reading: Reading) -> Mask:
     """Return which tokens can name what is asked for: words, but for stop words, and numbers: (T,)."""
     named: Mask = (reading.has(Flag.WORD) & ~reading.has(Flag.STOP)) | reading.has(Flag.NUMBER)
     return named
@@ -86,27 +104,27 @@ def _misfits(run: Analysis, about: Sequence[Ints], index: _SentenceIndex) -> lis
     """Return, for each call, how much of what it names no one sentence before it has, of what sentences ask with."""
     has: Counter[tuple[str, int]] = Counter()
     fits: Counter[tuple[str, int]] = Counter()
-    before = [index.places(own, end) for own, end in zip(about, index.first_sentences(run.calls), strict=True)]
-    for call, own, places in zip(run.calls, about, before, strict=True):
-        best, _ = _most_common(places)
-        for token, found in zip(own.tolist(), places, strict=True):
+    before = [index.list_sentences(own, end) for own, end in zip(about, index.first_sentences(run.calls), strict=True)]
+    for call, own, sentences in zip(run.calls, about, before, strict=True):
+        best, _ = _most_common(sentences)
+        for token, numbers in zip(own.tolist(), sentences, strict=True):
             has[call.tool[1], token] += bool(len(best))
-            fits[call.tool[1], token] += bool(np.isin(found, best).any())
+            fits[call.tool[1], token] += bool(np.isin(numbers, best).any())
     shares = []
-    for call, own, places in zip(run.calls, about, before, strict=True):
-        known = [
-            found
-            for token, found in zip(own.tolist(), places, strict=True)
-            if len(found) and fits[call.tool[1], token] >= _USUAL_FIT * has[call.tool[1], token]
+    for call, own, sentences in zip(run.calls, about, before, strict=True):
+        asked = [
+            numbers
+            for token, numbers in zip(own.tolist(), sentences, strict=True)
+            if len(numbers) and fits[call.tool[1], token] >= _USUAL_FIT * has[call.tool[1], token]
         ]
-        _, most = _most_common(known)
-        shares.append(1.0 - most / len(known) if len(known) > 1 else 0.0)
+        _, most = _most_common(asked)
+        shares.append(1.0 - most / len(asked) if len(asked) > 1 else 0.0)
     return shares
 
 
-def _most_common(places: Sequence[Ints]) -> tuple[Ints, int]:
-    """List which numbers of sentences are in most of *places*, and say in how many."""
-    numbers, times = np.unique(np.concatenate([*places, np.zeros(0, np.int64)]), return_counts=True)
+def _most_common(sentences: Sequence[Ints]) -> tuple[Ints, int]:
+    """List which numbers of sentences are in most of *sentences*, and in how many."""
+    numbers, times = np.unique(np.concatenate([*sentences, np.zeros(0, np.int64)]), return_counts=True)
     most = int(times.max(initial=0))
     return numbers[times == most], most
 
@@ -123,10 +141,10 @@ class _SentenceIndex:
         self._sentence = pairs % n_sentences
         self._begins = np.searchsorted(pairs // n_sentences, np.arange(len(reading.tokens) + 1))
 
-    def places(self, tokens: Ints, end: int) -> list[Ints]:
+    def list_sentences(self, tokens: Ints, end: int) -> list[Ints]:
         """List, for each of *tokens*, the sentences below *end* that have it, the first."""
-        found = (self._sentence[self._begins[each] : self._begins[each + 1]] for each in tokens.tolist())
-        return [each[: np.searchsorted(each, end)][:_MAX_SENTENCES] for each in found]
+        rows = (self._sentence[self._begins[token] : self._begins[token + 1]] for token in tokens.tolist())
+        return [sentences[: np.searchsorted(sentences, end)][:_MAX_SENTENCES] for sentences in rows]
 
     def first_sentences(self, calls: Sequence[Call]) -> list[int]:
         """Number the first sentence of each call, or of what follows where it has none."""
@@ -136,67 +154,67 @@ class _SentenceIndex:
         return numbers
 
 
-def _told_otherwise(run: Analysis, about: Sequence[Ints]) -> list[tuple[Call, int]]:
+def _list_told_otherwise(run: Analysis, about: Sequence[Ints]) -> list[tuple[Call, int]]:
     """List the calls whose result is a number that is first told of something else, and the steps that do."""
-    fold = _folding(run.reading)
-    asked = [frozenset(fold[each] for each in own.tolist()) for own in about]
-    pairs = _first_told(run, asked)
+    fold = _fold_plurals(run.reading)
+    asked = [frozenset(fold[token] for token in own.tolist()) for own in about]
+    first_told = _find_first_told(run, asked)
     has: dict[str, Counter[int]] = defaultdict(Counter)
-    told: dict[str, Counter[int]] = defaultdict(Counter)
-    said = {}
-    for place, (_, sentence) in pairs.items():
-        tool = run.calls[place].tool[1]
-        said[place] = frozenset(fold[each] for each in sentence.words | sentence.names)
-        has[tool].update(asked[place])
-        told[tool].update(asked[place] & said[place])
+    told_with: dict[str, Counter[int]] = defaultdict(Counter)
+    words = {}
+    for number, (_, sentence) in first_told.items():
+        tool = run.calls[number].tool[1]
+        words[number] = frozenset(fold[token] for token in sentence.words | sentence.names)
+        has[tool].update(asked[number])
+        told_with[tool].update(asked[number] & words[number])
     usual = {
-        tool: {each for each, times in counts.items() if times >= _USUALLY_TOLD * has[tool][each]}
-        for tool, counts in told.items()
+        tool: {token for token, times in counts.items() if times >= _USUALLY_TOLD * has[tool][token]}
+        for tool, counts in told_with.items()
     }
-    found = []
-    for place, (step, sentence) in pairs.items():
-        call, own = run.calls[place], asked[place]
-        names = frozenset(fold[each] for each in sentence.names)
-        lacks = any(told[call.tool[1]][each] for each in own - said[place])
-        if lacks and ((said[place] & usual[call.tool[1]]) | names) - own:
-            found.append((call, step))
-    return found
+    otherwise = []
+    for number, (step, sentence) in first_told.items():
+        call, own = run.calls[number], asked[number]
+        names = frozenset(fold[token] for token in sentence.names)
+        lacks = any(told_with[call.tool[1]][token] for token in own - words[number])
+        if lacks and ((words[number] & usual[call.tool[1]]) | names) - own:
+            otherwise.append((call, step))
+    return otherwise
 
 
-def _first_told(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[int, Sentence]]:
+def _find_first_told(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[int, Sentence]]:
     """Find, for each call that got a number of its own, the step and the sentence that first tells it."""
-    got = _numbers_got(run)
+    results = _read_results(run)
     asked_for: dict[int, set[Words]] = defaultdict(set)
-    for place, number in got.items():
-        asked_for[number].add(asked[place])
+    for call, number in results.items():
+        asked_for[number].add(asked[call])
     first: dict[int, tuple[int, Sentence]] = {}
     steps = run.segments.speaking_steps()
     for sentence in run.sentences:
         if steps[sentence.segment] >= 0 and len(set(sentence.numbers)) == 1 and sentence.numbers[0] in asked_for:
             first.setdefault(sentence.numbers[0], (steps[sentence.segment], sentence))
     return {
-        place: first[number]
-        for place, number in got.items()
-        if number in first and first[number][1].segment > run.calls[place].segment and len(asked_for[number]) == 1
+        call: first[number]
+        for call, number in results.items()
+        if number in first and first[number][1].segment > run.calls[call].segment and len(asked_for[number]) == 1
     }
 
 
-def _numbers_got(run: Analysis) -> dict[int, int]:
+def _read_results(run: Analysis) -> dict[int, int]:
     """Return for each call whose result is one number of two digits or more that number."""
     numbers: dict[int, list[int]] = {call.result: [] for call in run.calls if call.result >= 0}
     for sentence in run.sentences:
         if sentence.segment in numbers:
             numbers[sentence.segment] += sentence.numbers
     return {
-        place: numbers[call.result][0]
-        for place, call in enumerate(run.calls)
+        index: numbers[call.result][0]
+        for index, call in enumerate(run.calls)
         if len(numbers.get(call.result, ())) == 1 and is_long(run.reading.tokens[numbers[call.result][0]])
     }
 
 
-def _folding(reading: Reading) -> list[int]:
+def _fold_plurals(reading: Reading) -> list[int]:
     """Return for each token the one it is a plural of, where the run has it, else itself: (V,)."""
     return [
-        reading.places.get(token[:-1], place) if token[-1:] == "s" and len(token) >= _LEAST_PLURAL else place
-        for place, token in enumerate(reading.tokens)
+        reading.places.get(token[:-1], index) if token[-1:] == "s" and len(token) >= _LEAST_PLURAL else index
+        for index, token in enumerate(reading.tokens)
     ]
