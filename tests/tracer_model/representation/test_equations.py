@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan_tracer.representation.arithmetic import value_of
-from blamespan_tracer.representation.equations import equations
+from blamespan_tracer.representation.equations import equations, value_of
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.merging import merge
+from blamespan_tracer.representation.steps import merge
 from tests.tracer_model.representation.teams import team
 
 

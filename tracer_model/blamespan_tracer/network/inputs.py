@@ -184,13 +184,13 @@ def _other_features(codes: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _FeatureLayout:
     """Which columns make up the features of these names.
 
     Attributes:
         of_steps: Names of the features of steps.
         contracts: The checks whose results are among them.
-        order: (F,) for each name its place: features of steps, of contracts, then the others.
+        order: (F,) for each name its column: features of steps, of contracts, then the others.
     """
 
     of_steps: tuple[str, ...]
@@ -199,13 +199,13 @@ class _Layout:
 
 
 @lru_cache(maxsize=64)
-def _lay_out(names: tuple[str, ...], codes: tuple[str, ...]) -> _Layout:
+def _lay_out(names: tuple[str, ...], codes: tuple[str, ...]) -> _FeatureLayout:
     wanted = set(names)
     of_steps = tuple(name for name in names if name in _STEP_FEATURES)
     contracts = tuple(check for check in CONTRACTS if not wanted.isdisjoint(name_check_features(check)))
     columns = (*of_steps, *(name for check in contracts for name in name_check_features(check)))
-    places = {name: place for place, name in enumerate((*columns, *_other_features(codes)))}
-    return _Layout(of_steps, contracts, np.array([places[name] for name in names], np.int64))
+    column_of = {name: column for column, name in enumerate((*columns, *_other_features(codes)))}
+    return _FeatureLayout(of_steps, contracts, np.array([column_of[name] for name in names], np.int64))
 
 
 _STEP_FEATURES = frozenset(STEP_FEATURES)

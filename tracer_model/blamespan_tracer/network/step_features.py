@@ -20,7 +20,7 @@ from blamespan_tracer.checks.bundled import EVIDENCE
 from blamespan_tracer.checks.bundled.tool_calls import compare_results
 from blamespan_tracer.checks.check import Check, CheckResult
 from blamespan_tracer.checks.examined_run import ExaminedRun
-from blamespan_tracer.representation.analysis import Analysis, added
+from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.lineage import find_lineage
@@ -93,13 +93,13 @@ _ASPECTS = ("broken", "first", "so far")
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _StepLayout:
     """Which columns make up the features of these names.
 
     Attributes:
         plain: Names of the columns that are taken as they are, and
         scored: of those whose standard scores are.
-        order: (F,) for each name its place among them.
+        order: (F,) for each name its column among them.
         evidence: The checks that are applied for them.
     """
 
@@ -110,13 +110,13 @@ class _Layout:
 
 
 @lru_cache(maxsize=64)
-def _lay_out(names: tuple[str, ...]) -> _Layout:
+def _lay_out(names: tuple[str, ...]) -> _StepLayout:
     plain = tuple(name for name in names if not name.endswith(_SCORE))
     scored = tuple(name.removesuffix(_SCORE) for name in names if name.endswith(_SCORE))
-    places = {name: place for place, name in enumerate((*plain, *(f"{name}{_SCORE}" for name in scored)))}
+    columns = {name: column for column, name in enumerate((*plain, *(f"{name}{_SCORE}" for name in scored)))}
     needed = dict.fromkeys((*plain, *scored, *_ODD))
     evidence = tuple(_EVIDENCE[name] for name in needed if name in _EVIDENCE)
-    return _Layout(plain, scored, np.array([places[name] for name in names], np.int64), evidence)
+    return _StepLayout(plain, scored, np.array([columns[name] for name in names], np.int64), evidence)
 
 
 def step_features(run: ExaminedRun, names: Sequence[str] = STEP_FEATURES) -> NDArray[np.float32]:
@@ -306,7 +306,7 @@ def _describe_provenance(run: Analysis) -> Iterator[tuple[str, Floats]]:
     is_earlier = is_said & (claims.segment != claims.source) & (source != owner)
 
     def total(of: Mask) -> Floats:
-        return added(owner[of], claims.weight[of], n_steps)
+        return sum_by(owner[of], claims.weight[of], n_steps)
 
     stated = total(is_said)
     whole = np.where(stated > 0, stated, 1.0)

@@ -1,4 +1,4 @@
-"""All that is found out about a run before it is laid out for a model, or judged by contracts."""
+"""All that is found out about a run before checks examine it and features are computed of it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from blamespan_tracer.representation.claims import Claims, Dependencies, Floats,
 from blamespan_tracer.representation.equations import Equation, equations
 from blamespan_tracer.representation.facts import Facts, find_facts
 from blamespan_tracer.representation.inputs import Inputs, read_inputs, with_inputs
-from blamespan_tracer.representation.merging import MergedStep, merge
+from blamespan_tracer.representation.likeness import Repetition, Similarity, find_repetition, find_similarity
 from blamespan_tracer.representation.objections import find_objections, name_tokens
-from blamespan_tracer.representation.own_words import own_words
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
-from blamespan_tracer.representation.repetition import Repetition, find_repetition
 from blamespan_tracer.representation.sentences import Sentence, read_sentences
-from blamespan_tracer.representation.similarity import Similarity, find_similarity
+from blamespan_tracer.representation.steps import MergedStep, cut_own_words, merge
 from blamespan_tracer.representation.tool_calls import Call, calls_of, routine_words
 
-__all__ = ["Analysis", "added", "analyse"]
+__all__ = ["Analysis", "analyse", "sum_by"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class Analysis:
         depends: Who builds on whom.
         facts: What is stated, and where that contradicts.
         repetition: What was said before.
-        similarity: What is alike.
         objecting: (O,) who objects,
         objected: (O,) to what.
         equations: The sums of each segment in which an agent speaks, but for calls.
@@ -63,7 +60,6 @@ class Analysis:
     depends: Dependencies
     facts: Facts
     repetition: Repetition
-    similarity: Similarity
     objecting: Ints
     objected: Ints
     equations: Mapping[int, tuple[Equation, ...]]
@@ -81,6 +77,13 @@ class Analysis:
         return read_sentences(self.reading, self.claims, self.facts.stated)
 
     @lazy_property
+    def similarity(self) -> Similarity:
+        """What is alike."""
+        is_plan = np.array([any(step.kind == "plan" for step in merged.said) for merged in self.steps], np.bool_)
+        decisions = np.flatnonzero(self.decides)
+        return find_similarity(self.reading, self.segments, self.agent, decisions, is_plan & self.decides)
+
+    @lazy_property
     def is_brought_in(self) -> Mask:
         """Which occurrences of claims an agent brings into the run in its words: as `Claims.claim`."""
         claims, segments = self.claims, self.segments
@@ -91,28 +94,27 @@ class Analysis:
     def per_step(self, values: Floats | Ints | Mask, of: Mask) -> Floats:
         """Add up (G,) *values* of the segments that *of* marks, per step: (N,)."""
         chosen = of & (self.segments.owner >= 0)
-        return added(self.segments.owner[chosen], values[chosen].astype(np.float64), len(self.steps))
+        return sum_by(self.segments.owner[chosen], values[chosen].astype(np.float64), len(self.steps))
 
 
 def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
-    """Find all that the features, the edges and the contracts of a run are made of; of *turns*, see `merge`."""
+    """Find all that the features, the edges and the checks of a run are made of; of *turns*, see `merge`."""
     steps, owner = merge(trace, turns=turns)
     names = list(dict.fromkeys(step.agent for step in steps))
-    reading = read_texts([trace.task, *own_words(trace)], names)
+    reading = read_texts([trace.task, *cut_own_words(trace)], names)
     label = {name: number for number, name in enumerate(names)}
-    segments = _segments(trace, steps, owner, label)
-    named = name_tokens(reading, names)
+    segments = _describe_segments(trace, steps, owner, label)
+    agent_named = name_tokens(reading, names)
     agent = np.array([label[step.agent] for step in steps], np.int64)
     decides = np.array([step.can_be_blamed for step in steps], np.bool_)
     inputs = read_inputs(trace)
-    claims = with_inputs(find_claims(reading, named >= 0, segments.is_call), reading, inputs)
+    claims = with_inputs(find_claims(reading, agent_named >= 0, segments.is_call), reading, inputs)
     facts = find_facts(reading, segments)
-    objecting, objected = find_objections(reading, segments, facts, agent, decides, named)
-    said = np.flatnonzero(segments.is_said & ~segments.is_call).tolist()
-    sums_of = {place: equations(reading.texts[place]) for place in said}
-    sums, wrong_sums = _counted(sums_of, segments, len(steps))
+    objecting, objected = find_objections(reading, segments, facts, agent, decides, agent_named)
+    spoken = np.flatnonzero(segments.is_said & ~segments.is_call).tolist()
+    sums_of = {segment: equations(reading.texts[segment]) for segment in spoken}
+    sums, wrong_sums = _count_sums(sums_of, segments, len(steps))
     calls = calls_of(trace)
-    plans = np.array([any(step.kind == "plan" for step in merged.said) for merged in steps], np.bool_) & decides
     return Analysis(
         trace=trace,
         steps=steps,
@@ -124,7 +126,6 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
         depends=dependencies(claims, segments, len(steps)),
         facts=facts,
         repetition=find_repetition(reading, segments, len(steps)),
-        similarity=find_similarity(reading, segments, agent, np.flatnonzero(decides), plans),
         objecting=objecting,
         objected=objected,
         equations=sums_of,
@@ -132,37 +133,37 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
         wrong_sums=wrong_sums,
         agent=agent,
         decides=decides,
-        labels=named >= 0,
+        labels=agent_named >= 0,
         calls=calls,
         routine=routine_words(calls, reading),
     )
 
 
-def _segments(
+def _describe_segments(
     trace: MessageActionTrace, steps: Sequence[MergedStep], owner: Sequence[int], label: Mapping[str, int]
 ) -> Segments:
     is_result = np.array([False, *(step.kind == "tool_result" for step in trace.steps)], np.bool_)
     owners = np.array([-1, *owner], np.int64)
     decides = np.array([*(step.can_be_blamed for step in steps), False], np.bool_)[owners]  # the last one: the task
-    said_by = np.array([-1, *(label.get(step.agent, -1) for step in trace.steps)], np.int64)
+    speaker = np.array([-1, *(label.get(step.agent, -1) for step in trace.steps)], np.int64)
     return Segments(
         owner=owners,
         is_given=~decides & ~is_result,
         is_result=is_result,
         is_call=np.array([False, *(step.kind == "tool_call" for step in trace.steps)], np.bool_),
-        speaker=np.where(is_result, -1, said_by),
+        speaker=np.where(is_result, -1, speaker),
     )
 
 
-def _counted(sums_of: Mapping[int, tuple[Equation, ...]], segments: Segments, n_steps: int) -> tuple[Ints, Ints]:
+def _count_sums(sums_of: Mapping[int, tuple[Equation, ...]], segments: Segments, n_steps: int) -> tuple[Ints, Ints]:
     """Count, per step, the sums an agent writes, and those that do not hold."""
     sums, wrong = np.zeros((2, n_steps), np.int64)
-    for place, found in sums_of.items():
-        sums[segments.owner[place]] += len(found)
-        wrong[segments.owner[place]] += sum(not equation.holds for equation in found)
+    for segment, own in sums_of.items():
+        sums[segments.owner[segment]] += len(own)
+        wrong[segments.owner[segment]] += sum(not equation.holds for equation in own)
     return sums, wrong
 
 
-def added(place: Ints, weight: Floats, size: int) -> Floats:
-    """Add up *weight* by *place*: (size,)."""
-    return np.bincount(place, weight, minlength=size).astype(np.float64, copy=False)  # numpy's types say integers
+def sum_by(index: Ints, weight: Floats, size: int) -> Floats:
+    """Add up *weight* by *index*: (size,)."""
+    return np.bincount(index, weight, minlength=size).astype(np.float64, copy=False)  # numpy's types say integers

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan.lazy import lazy_property
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
 
 __all__ = ["Claims", "Dependencies", "Floats", "Segments", "dependencies", "find_claims", "is_common"]
@@ -24,7 +25,7 @@ _COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.
 """Numbers of more than a dozen that need no source."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Segments:
     """What each segment of a run is.
 
@@ -42,14 +43,15 @@ class Segments:
     is_call: Mask
     speaker: Ints
 
-    @property
+    @lazy_property
     def is_said(self) -> Mask:
         """What an agent that decides says or calls: (G,)."""
-        said: Mask = ~self.is_given & ~self.is_result
-        return said
+        is_said: Mask = ~self.is_given & ~self.is_result
+        return is_said
 
+    @lazy_property
     def speaking_steps(self) -> list[int]:
-        """Return, per segment, the merged step in which a deciding agent says it, no call; -1 for all else: (G,)."""
+        """Per segment, the merged step in which a deciding agent says it, no call; -1 for all else: (G,)."""
         steps: list[int] = np.where(self.is_said & ~self.is_call, self.owner, -1).tolist()
         return steps
 
@@ -110,7 +112,7 @@ def find_claims(reading: Reading, labels: Mask, is_call: Mask) -> Claims:
     within a word) or a word in quotation marks.
     """
     is_claim, key, is_number = _keys(reading)
-    is_claim |= _quoted(reading) & ~is_call[reading.segment]
+    is_claim |= _mark_quoted(reading) & ~is_call[reading.segment]
     is_claim &= ~labels[reading.token]
     at = np.flatnonzero(is_claim)
     n_segments = len(reading.texts)
@@ -144,7 +146,7 @@ def _keys(reading: Reading) -> tuple[Mask, Ints, Mask]:
     return is_number | is_name | is_identifier, reading.token, is_number
 
 
-def _quoted(reading: Reading) -> Mask:
+def _mark_quoted(reading: Reading) -> Mask:
     """Return which words, but for stop words, stand between two quotation marks of one sentence."""
     is_mark = reading.has(Flag.QUOTE)
     if not is_mark.any():
@@ -154,8 +156,8 @@ def _quoted(reading: Reading) -> Mask:
     before = np.where(first > 0, so_far[first - 1], 0)
     is_paired = (so_far[end - 1] - before) % 2 == 0
     is_inside = (so_far - before) % 2 == 1
-    quoted: Mask = is_inside & is_paired & reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & ~reading.in_code
-    return quoted
+    is_quoted: Mask = is_inside & is_paired & reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & ~reading.in_code
+    return is_quoted
 
 
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
@@ -181,8 +183,8 @@ def dependencies(claims: Claims, segments: Segments, n_steps: int) -> Dependenci
     to = pairs // n_steps
     order = np.lexsort((-weight, to))
     begins = np.searchsorted(to, to)  # `to` ascends, and lexsort keeps that
-    kept = np.sort(order[np.arange(len(to)) - begins < MAX_SOURCES])
-    return Dependencies(pairs[kept] % n_steps, to[kept], weight[kept])
+    chosen = np.sort(order[np.arange(len(to)) - begins < MAX_SOURCES])
+    return Dependencies(pairs[chosen] % n_steps, to[chosen], weight[chosen])
 
 
 def is_common(value: float) -> bool:

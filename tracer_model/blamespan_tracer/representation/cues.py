@@ -99,9 +99,9 @@ PHRASES: Mapping[tuple[str, str], str] = MappingProxyType(
 """Pairs of neighbouring words, and what they hint at together."""
 
 _BY_WORD: dict[str, int] = {}
-for _place, _cue in enumerate(CUES):
+for _bit, _cue in enumerate(CUES):
     for _word in _WORDS[_cue].split():
-        _BY_WORD[_word] = _BY_WORD.get(_word, 0) | 1 << _place
+        _BY_WORD[_word] = _BY_WORD.get(_word, 0) | 1 << _bit
 
 _ERROR = 1 << CUES.index("error")
 _ERROR_CLASS = re.compile(r"\w{2,36}(?:Error|Exception|Fault)\Z")

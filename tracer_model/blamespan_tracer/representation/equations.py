@@ -2,20 +2,36 @@
 
 Only what is wholly written in digits is judged. A side that may be part of something longer (`2x + 3 = 7`,
 `sqrt(9 + 16) = 5`) is left alone: silence is better than a wrong objection.
+
+Where the result is said in words ("12 x 3 gives 36", "the total is 36, which is 12 x 3"), a clause is judged that has
+one calculation, one other number, and words that make that number its result. All else is left alone: ranges and dates
+(`3-5`, `24/7`), guesses ("about 40"), factorials, LaTeX, and clauses that deny or compare.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from blamespan_tracer.representation.arithmetic import Side, are_equal, goes_on_after, goes_on_before, side_of
-from blamespan_tracer.representation.stated_sums import stated_sums
+__all__ = ["Equation", "equations", "value_of"]
 
-__all__ = ["Equation", "equations"]
+_NUMBER_PATTERN = r"\d{1,15}(?:,\d{3})*(?:\.\d{1,12})?"
+"""A number: `1,204.50`."""
+
+_NUMBER = re.compile(_NUMBER_PATTERN)
+_SAME = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u00b7": "*", "\u2212": "-", "$": None, "\u20ac": None})
+_SPEAKS_OF_SUMS = frozenset(
+    ("times", "of", "by", "plus", "minus", "half", "double", "twice", "over", "divided", "multiplied", "modulo", "mod")
+)
+_WORD_BEFORE = re.compile(r"(\w{1,20})\s*\Z")
+_BELOW_ZERO = re.compile(r"\s+[-\u2212]\d")
+"""How a side begins with a number below zero, and not with a sign that takes away from what stands before it."""
+_SIGNS = frozenset("+-*/^\u00d7\u00f7\u00b7\u2212")
+_MAX_DEPTH, _MAX_POWER, _MAX_VALUE = 12, 64, 1e15
 
 _MADE_OF = "0123456789.,()+-*/^\u00d7\u00f7\u00b7\u2212=$\u20ac \t"
 _MAX_RUN_CHARS = 300
@@ -25,6 +41,42 @@ _CALCULATES = re.compile(r"[\d)][ \t]{0,4}[-+*/^\u00d7\u00f7\u00b7\u2212]")
 _LATEX = (("\\times", "*"), ("\\cdot", "*"), ("\\div", "/"), ("\\,", ""), ("\\$", ""))
 _BULLET = re.compile(r"[ \t]{0,20}(?:[-*+]|\d{1,2}[.)])[ \t]+(?=[\d(-])")
 _MAX_EQUATIONS = 200
+
+_SIGN = "(?: ?[\u00d7\u00f7\u00b7] ?| [-+*/\u2212] )"
+_OPERAND = rf"\(?[$\u20ac]?{_NUMBER_PATTERN}\)?"
+_FIRST = rf"(?:(?<![\d)] )[-\u2212](?=\d))?{_OPERAND}"
+"""Where nothing stands before it to take away from, it may be below zero."""
+_SUM = re.compile(rf"(?<![\w.,/^%$\u20ac-]){_FIRST}(?:{_SIGN}{_OPERAND}){{1,40}}(?![\w^%(!]|\)!|[.,]\d| ?%)")
+_HAS_SIGN = re.compile(rf"\d\)?{_SIGN}[($\u20ac\d]")
+_OTHER = re.compile(rf"(?<![\w.,/-])-?[$\u20ac]?{_NUMBER_PATTERN}(?![\w%/]|[.,]\d| ?%)")
+_FOLLOWS_SIGN = re.compile(r"(?:[-+/^\u00d7\u00f7\u00b7\u2212]|(?<!\*)\*)\s*\Z")
+_LIST_MARK = re.compile(r"\s*(?:[-*+]|\d{1,2}[.)])\s+")
+_CLAUSE_END = re.compile(r"[.!?;](?=\s|\Z)|\n")
+_REACH = 240
+"""How far a clause goes to both sides of its calculation, in characters."""
+
+_MAX_SUMS = 200
+_RESULT_VERBS = (
+    r"is|are|was|were|gives?|giving|makes?|making|yields?|equals?|totals?|comes?|amounts?|results?|leads?|leaves?"
+    r"|leaving|becomes?|gets?|have|has|obtain|arrive|produces?|returns?|means|works?|turns?|find|reach|be"
+)
+_IS = rf"(?:\b(?:{_RESULT_VERBS})\b|[\u2192\u21d2\u2248:]|->|=>)"
+_GIVES = re.compile(_IS, re.IGNORECASE)
+_GIVES_AT_ONCE = re.compile(rf"[\s)*]{{0,4}}{_IS}(?:[\s*]+[a-z]+){{0,5}}[\s*$\u20ac-]{{0,4}}\Z", re.IGNORECASE)
+_COMES_FROM = re.compile(
+    r"\b(?:which is|that is|this is|namely|i\.e\.|from|since|because|as|being|via|by)\b", re.IGNORECASE
+)
+_BESIDE = re.compile(r"[\s*]*(?:[^\W\d]+[\s*]*){0,2}\Z")
+_LEADS_IN = re.compile(
+    r"(?:\A|[,:]\s*)(?:so |then |and |now )?(?:working |computing |starting |going )?"
+    r"(?:with|since|from|given|using|taking|computing|calculating|by|as|adding|out|of)\s*\Z",
+    re.IGNORECASE,
+)
+_DENIES = re.compile(
+    r"n't\b|\b(?:not|never|rather|instead|about|approximately|roughly|around|almost|nearly|least|most|than|would|should"
+    r"|if|unless|wrong|incorrect|mistaken|mod|modulo|between|versus|vs)\b|~",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +106,242 @@ class Equation:
 def equations(text: str) -> tuple[Equation, ...]:
     """Find the sums of *text* that can be worked out again, in order; of those with `=`, and in words, the first 200.
 
-    Kept for a while: features and several contracts ask for those of the same texts.
+    Cached: features and several checks ask for those of the same texts.
     """
-    written = _written(text) if "=" in text else []
-    stated = [Equation(*each) for each in stated_sums(text)]
-    return tuple(sorted([*written, *stated], key=lambda each: each.start))
+    in_signs = _read_sums_in_signs(text) if "=" in text else []
+    in_words = [Equation(*fields) for fields in _read_sums_in_words(text)]
+    return tuple(sorted([*in_signs, *in_words], key=lambda equation: equation.start))
 
 
-def _written(text: str) -> list[Equation]:
+def _read_sums_in_signs(text: str) -> list[Equation]:
     for latex, plain in _LATEX if "\\" in text else ():
-        text = text.replace(latex, plain.ljust(len(latex)))  # same length: places stay
-    found: list[Equation] = []
+        text = text.replace(latex, plain.ljust(len(latex)))  # same length: indices stay
+    sums: list[Equation] = []
     at = text.find("=")
-    while at >= 0 and len(found) < _MAX_EQUATIONS:
+    while at >= 0 and len(sums) < _MAX_EQUATIONS:
         before, after = text[max(0, at - _MAX_RUN_CHARS) : at], text[at : at + _MAX_RUN_CHARS]
         start = at - (len(before) - len(before.rstrip(_MADE_OF)))
         end = at + len(after) - len(after.lstrip(_MADE_OF))
         if _CALCULATES.search(text, start, end) and "==" not in text[at:end]:
-            found += _in_run(text, start, end)
+            sums += _split_run(text, start, end)
         at = text.find("=", end)
-    return found
+    return sums
 
 
-def _in_run(text: str, start: int, end: int) -> Iterator[Equation]:
+def _split_run(text: str, start: int, end: int) -> Iterator[Equation]:
     bullet = _BULLET.match(text, start, end) if start == 0 or text[start - 1] == "\n" else None
     start = bullet.end() if bullet else start
-    places = [start - 1, *(start + m.start() for m in re.finditer("=", text[start:end])), end]
-    sides = [(places[i] + 1, places[i + 1]) for i in range(len(places) - 1)]
-    read: list[Side | None] = []
+    signs = [start - 1, *(start + m.start() for m in re.finditer("=", text[start:end])), end]
+    sides = [(before + 1, after) for before, after in pairwise(signs)]
+    read: list[_Side | None] = []
     for number, (begin, stop) in enumerate(sides):
         side = text[begin:stop]
-        cut = (number == 0 and goes_on_before(text, start, side)) or (
-            number == len(sides) - 1 and goes_on_after(text, end)
+        is_part = (number == 0 and _goes_on_before(text, start, side)) or (
+            number == len(sides) - 1 and _goes_on_after(text, end)
         )
-        read.append(None if cut else side_of(side))
+        read.append(None if is_part else _read_side(side))
     for (left, right), ((begin, _), (_, stop)) in zip(pairwise(read), pairwise(sides), strict=True):
         if left is not None and right is not None and (left.operators or right.operators):
             lead = len(text[begin:stop]) - len(text[begin:stop].lstrip(" \t,.)"))
-            shown = text[begin:stop].rstrip(" \t,.(")
-            yield Equation(begin + lead, begin + len(shown), left.value, right.value, are_equal(left, right))
+            equation = text[begin:stop].rstrip(" \t,.(")
+            yield Equation(begin + lead, begin + len(equation), left.value, right.value, _are_equal(left, right))
+
+
+def _read_sums_in_words(text: str) -> Iterator[tuple[int, int, float, float, bool]]:
+    """Find sums without `=` that can be worked out again; of the first 200 calculations.
+
+    Yields:
+        Where it begins and ends in *text*, what the calculation comes to, the result that is said, and whether the two
+        are equal as far as they are rounded.
+    """
+    if not _HAS_SIGN.search(text):
+        return
+    for count, match in enumerate(_SUM.finditer(text)):
+        if count >= _MAX_SUMS:
+            return
+        begin, end = _find_clause(text, match.start(), match.end())
+        if _goes_on_before(text, match.start(), match[0]) or _FOLLOWS_SIGN.search(text[begin : match.start()]):
+            continue
+        result = _find_result(text, begin, match.start(), match.end(), end)
+        if result is None:
+            continue
+        left, right = _read_side(_unwrap(match[0])), _read_side(result[0])
+        if left is not None and right is not None:
+            first, last = min(match.start(), result.start()), max(match.end(), result.end())
+            yield first, last, left.value, right.value, _are_equal(left, right)
+
+
+def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:
+    """Find the clause around a calculation, without the mark of a list."""
+    before = [m.end() for m in _CLAUSE_END.finditer(text, max(0, start - _REACH), start)]
+    after = _CLAUSE_END.search(text, end, end + _REACH)
+    begin = before[-1] if before else max(0, start - _REACH)
+    mark = _LIST_MARK.match(text, begin, start)
+    return (mark.end() if mark else begin), (after.start() if after else min(len(text), end + _REACH))
+
+
+def _find_result(text: str, begin: int, start: int, end: int, stop: int) -> re.Match[str] | None:
+    """Find the number that a clause says its calculation comes to; None where that is not plain."""
+    around = text[begin:start] + " " + text[end:stop]
+    if "=" in around or "\\" in around or _DENIES.search(around) or _HAS_SIGN.search(around):
+        return None
+    others = [*_OTHER.finditer(text, begin, start), *_OTHER.finditer(text, end, stop)]
+    if len(others) != 1 or len(re.findall(r"\d+", around)) != len(re.findall(r"\d+", others[0][0])):
+        return None
+    result = others[0]
+    if result.start() < start:
+        between = text[result.end() : start]
+        is_beside = text[start] == "(" and _BESIDE.match(between)
+        return result if is_beside or _COMES_FROM.search(between) else None
+    if _GIVES_AT_ONCE.match(text[end : result.start()]):
+        return result
+    is_led_in = text[end : end + 1] == "," and _LEADS_IN.search(text[begin:start])
+    return result if is_led_in and _GIVES.search(text, end, result.start()) else None
+
+
+def _unwrap(text: str) -> str:
+    """Drop a bracket that belongs to the text around."""
+    surplus = text.count("(") - text.count(")")
+    return text.removeprefix("(") if surplus > 0 else text.removesuffix(")") if surplus < 0 else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of an equation.
+
+    Attributes:
+        value: What it comes to.
+        operators: How many signs of calculation it has; none in a bare number.
+        decimals: Most places behind the point of any of its numbers.
+        divides: Whether it may have been rounded.
+    """
+
+    value: float
+    operators: int
+    decimals: int
+    divides: bool
+
+
+def _read_side(text: str) -> _Side | None:
+    """Read one side of an equation; None where it cannot be worked out."""
+    stripped = text.translate(_SAME).strip().rstrip(".,(").strip()
+    if not stripped or not any(char.isdigit() for char in stripped):
+        return None
+    value = value_of(stripped)
+    if value is None:
+        return None
+    operators = sum(stripped.count(sign) for sign in "+-*/^") - (stripped[0] == "-")
+    decimals = max((len(n.partition(".")[2]) for n in _NUMBER.findall(stripped)), default=0)
+    return _Side(value, operators, decimals, "/" in stripped)
+
+
+def _are_equal(left: _Side, right: _Side) -> bool:
+    """Compare as exactly as the less exact side is written: a quotient may be rounded to its last place."""
+    if math.isclose(left.value, right.value, rel_tol=1e-9, abs_tol=1e-9):
+        return True
+    rounded = [side for side in (left, right) if not side.operators] or [left, right]
+    is_inexact = left.divides or right.divides or left.decimals != right.decimals
+    slack = max(10.0**-side.decimals for side in rounded) if is_inexact else 0.0
+    return abs(left.value - right.value) <= slack * 1.001
+
+
+def _goes_on_before(text: str, start: int, side: str) -> bool:
+    """Check whether the first side of a run may be the end of something that is not all digits."""
+    before = text[max(0, start - 24) : start]
+    if not before or before[-1] == "\n":
+        return False
+    if before[-1].isalnum() or before[-1] in "_)]}%":
+        is_glued = not side[:1].isspace()
+        if is_glued or (side.strip()[:1] in _SIGNS and not _BELOW_ZERO.match(side)):
+            return True
+    word = _WORD_BEFORE.search(before)
+    if word is None:
+        return before.rstrip()[-1:] in ("%", "]", "}", "|", "!", "&", "<", ">")
+    return (len(word[1]) == 1 and word[1] not in "aA") or word[1].lower() in _SPEAKS_OF_SUMS
+
+
+def _goes_on_after(text: str, end: int) -> bool:
+    """Check whether the last side of a run may go on in something that is not all digits."""
+    after = text[end : end + 12]
+    if not after:
+        return False
+    if text[end - 1].isspace():
+        word = re.match(r"\w+", after)
+        return after[0] in "%\\!|" or (word is not None and (len(word[0]) == 1 or word[0].lower() in _SPEAKS_OF_SUMS))
+    return after[0].isalnum() or after[0] in "_%\\!([{|"
+
+
+def value_of(text: str) -> float | None:
+    """Work out a sum of numbers, `+ - * / ^ **` and brackets; None where it is none, or too large."""
+    parser = _Parser(text.replace("**", "^"))
+    try:
+        value = parser.sum(0)
+    except (_NoSum, ZeroDivisionError, OverflowError):
+        return None
+    return value if parser.is_at_end() and abs(value) <= _MAX_VALUE else None
+
+
+class _NoSum(Exception):
+    """The text is no sum."""
+
+
+class _Parser:
+    """Reads a sum from left to right, one character ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def is_at_end(self) -> bool:
+        return not self._next()
+
+    def sum(self, depth: int) -> float:
+        value = self._product(depth)
+        while (sign := self._next()) in ("+", "-") and sign:
+            self._at += 1
+            term = self._product(depth)
+            value = value + term if sign == "+" else value - term
+        return value
+
+    def _product(self, depth: int) -> float:
+        value = self._power(depth)
+        while (sign := self._next()) in ("*", "/") and sign:
+            self._at += 1
+            factor = self._power(depth)
+            value = value * factor if sign == "*" else value / factor
+        return value
+
+    def _power(self, depth: int) -> float:
+        base = self._factor(depth)
+        if self._next() != "^":
+            return base
+        self._at += 1
+        exponent = self._factor(depth)
+        if abs(exponent) > _MAX_POWER or (base < 0 and exponent != int(exponent)):
+            raise _NoSum
+        return float(base**exponent)
+
+    def _factor(self, depth: int) -> float:
+        if depth > _MAX_DEPTH:
+            raise _NoSum
+        sign = self._next()
+        if sign == "-":
+            self._at += 1
+            return -self._power(depth + 1)
+        if sign == "(":
+            self._at += 1
+            value = self.sum(depth + 1)
+            if self._next() != ")":
+                raise _NoSum
+            self._at += 1
+            return value
+        number = _NUMBER.match(self._text, self._at)
+        if number is None:
+            raise _NoSum
+        self._at = number.end()
+        return float(number[0].replace(",", ""))
+
+    def _next(self) -> str:
+        while self._at < len(self._text) and self._text[self._at] in " \t":
+            self._at += 1
+        return self._text[self._at : self._at + 1]

@@ -1,4 +1,8 @@
-"""What a run's sentences say of which subject, and where the run contradicts itself.
+"""What a run's sentences state of which subject, and where the run contradicts itself.
+
+The value of a sentence is its only number but for those of a calculation ("12 - 5 gives 7") and those that it says are
+wrong (`not`, `than` or `instead of` stands before them), what stands behind its last `=`, or a name: "the maker is
+Halden Works", "Halden Works is the maker". Calls ask, they state nothing.
 
 Two sentences are about one thing if they share half of their words, and neither has one of the task's or the tools'
 words that the other has not: "the fee of Harbour Inn" and "the rent of Harbour Inn" are two things. They are found by
@@ -15,15 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from blamespan_tracer.representation.claims import Segments
+from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
-from blamespan_tracer.representation.statements import find_statements, refuted_numbers
 
 __all__ = ["Conflict", "Facts", "find_facts"]
-
-Floats = NDArray[np.float64]
 
 _SAME_SUBJECT, _MAX_WORDS = 0.5, 60
 """Share of the content words that two sentences must have in common to be about one thing, of the first 60."""
@@ -33,6 +33,26 @@ _LEAST_WORDS = 2
 
 _MAX_CONFLICTS_OF_STEP = 64
 """Enough to say that a step contradicts; bounds the work on a run that contradicts itself all over."""
+
+_SAYS_WORDS = (
+    "amount amounts equal equals turn turns come comes give gives get gets got obtain obtained put note stand stands "
+    "work works calculate calculated compute computed find found state stated say said yield yields make makes"
+)
+_SAYS = frozenset(_SAYS_WORDS.split())
+"""Words by which a sentence states, whatever it is about."""
+
+_IS = frozenset(("is", "are", "was", "were", "be", "been", "become", "becomes", "has", "have", "named", "called", "="))
+"""What stands before a name that is stated, with `the` or `a` between at most; or, with `the`, behind it."""
+
+_AS = frozenset(("as",))
+_GIVEN_AS = frozenset(("given", "listed", "known", "recorded", "stated", "identified", "registered", "noted"))
+"""Likewise, one behind the other: "is given as"."""
+
+_REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "by", "as", "of", "to", "in", "with"))
+"""What stands before a number that is said to be wrong ("not 346", "rather than at 346"), and between."""
+
+_ARTICLES, _THE = frozenset(("the", "a", "an")), frozenset(("the",))
+_MAX_NAME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +99,8 @@ class Facts:
 def find_facts(reading: Reading, segments: Segments) -> Facts:
     """Find what is stated, and what contradicts."""
     n_segments = len(reading.texts)
-    refuted = refuted_numbers(reading)
-    value, content = find_statements(reading, segments, refuted)
+    refuted = _mark_refuted_numbers(reading)
+    value, content = _find_statements(reading, segments, refuted)
     segment_of = np.zeros(len(value), np.int64)
     segment_of[reading.sentence] = reading.segment
     answer = np.full(n_segments, -1, np.int64)
@@ -90,32 +110,35 @@ def find_facts(reading: Reading, segments: Segments) -> Facts:
     given = frozenset(reading.token[content & is_given[reading.segment]].tolist())
     at = np.flatnonzero(content & (value[reading.sentence] >= 0)) if len(reading.token) else np.zeros(0, np.int64)
     pairs, sets = _pairs(reading, at), _sets(reading, at, given)
-    said = pairs.stated(value, segment_of), sets.stated(value, segment_of)
-    conflicts = tuple(_conflicts(reading, content, said, given))
-    return Facts(conflicts, _supported(said, segments), answer, value, given, refuted)
+    records = pairs.list_records(value, segment_of), sets.list_records(value, segment_of)
+    conflicts = tuple(_find_conflicts(reading, content, records, given))
+    return Facts(conflicts, _share_support(records, segments), answer, value, given, refuted)
 
 
-def _conflicts(reading: Reading, content: Mask, said: Sequence[_Records], given: frozenset[int]) -> Iterator[Conflict]:
+def _find_conflicts(
+    reading: Reading, content: Mask, records: Sequence[_Records], given: frozenset[int]
+) -> Iterator[Conflict]:
     """Go through neighbouring records of one subject with different values, by the later statement."""
     sentences = _Sentences(reading, content, given)
     has_equals = set(reading.sentence[reading.has(Flag.EQUALS)].tolist())
-    counted: Counter[int] = Counter()
-    told: set[tuple[int, int]] = set()
-    for _, of, place in sorted(
-        (int(records.segment[place + 1]), of, place) for of, records in enumerate(said) for place in records.clashes()
+    n_conflicts: Counter[int] = Counter()
+    compared: set[tuple[int, int]] = set()
+    for _, kind, row in sorted(
+        (int(own.segment[row + 1]), kind, row) for kind, own in enumerate(records) for row in own.clashes()
     ):
-        records = said[of]
-        earlier, later = records.segment[place : place + 2].tolist()
-        about = int(records.sentence[place]), int(records.sentence[place + 1])
-        if counted[later] >= _MAX_CONFLICTS_OF_STEP or about in told:
+        own = records[kind]
+        earlier, later = own.segment[row : row + 2].tolist()
+        about = int(own.sentence[row]), int(own.sentence[row + 1])
+        if n_conflicts[later] >= _MAX_CONFLICTS_OF_STEP or about in compared:
             continue
-        counted[later] += 1
-        told.add(about)
-        first, second = (reading.tokens[value] for value in records.value[place : place + 2].tolist())
+        n_conflicts[later] += 1
+        compared.add(about)
+        first, second = (reading.tokens[value] for value in own.value[row : row + 2].tolist())
         is_alike = is_number(first) == is_number(second)  # a number against a name says nothing
         if is_alike and sentences.are_about_one(*about):
-            one, other = (reading.tokens[word] for word in records.words(int(records.subject[place])))
-            yield Conflict(earlier, later, (one, other), (first, second), about[1] in has_equals)
+            words = own.words(int(own.subject[row]))
+            subject = reading.tokens[words[0]], reading.tokens[words[1]]
+            yield Conflict(earlier, later, subject, (first, second), about[1] in has_equals)
 
 
 class _Sentences:
@@ -132,9 +155,9 @@ class _Sentences:
         self._sentence, self._token = reading.sentence[at], reading.token[at]
         self._given = given
 
-    def are_about_one(self, one: int, other: int) -> bool:
+    def are_about_one(self, left: int, right: int) -> bool:
         """Check whether two sentences are about one thing."""
-        first, second = self._words(one), self._words(other)
+        first, second = self._words(left), self._words(right)
         is_near = len(first & second) >= _SAME_SUBJECT * len(first | second)
         return is_near and not (first ^ second) & self._given
 
@@ -157,7 +180,7 @@ class _Subjects:
     subject: Ints
     sentence: Ints
 
-    def stated(self, value: Ints, segment_of: Ints) -> _Records:
+    def list_records(self, value: Ints, segment_of: Ints) -> _Records:
         """List what each segment states of each subject, once, but for subjects that some segment gives two values.
 
         Args:
@@ -165,15 +188,15 @@ class _Subjects:
             segment_of: (S,) where each stands.
         """
         subject, sentence = self.subject, self.sentence
-        segment, said = segment_of[sentence], value[sentence]
-        order = np.lexsort((sentence, said, segment, subject))
-        subject, segment, said, sentence = subject[order], segment[order], said[order], sentence[order]
+        segment, stated = segment_of[sentence], value[sentence]
+        order = np.lexsort((sentence, stated, segment, subject))
+        subject, segment, stated, sentence = subject[order], segment[order], stated[order], sentence[order]
         is_next = np.zeros(len(subject), np.bool_)
         is_next[1:] = (subject[1:] == subject[:-1]) & (segment[1:] == segment[:-1])
         differs = np.ones(len(subject), np.bool_)
-        differs[1:] = said[1:] != said[:-1]
-        kept = np.flatnonzero(~is_next & ~np.isin(subject, subject[is_next & differs]))
-        return _Records(self.words, subject[kept], segment[kept], said[kept], sentence[kept])
+        differs[1:] = stated[1:] != stated[:-1]
+        rows = np.flatnonzero(~is_next & ~np.isin(subject, subject[is_next & differs]))
+        return _Records(self.words, subject[rows], segment[rows], stated[rows], sentence[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,19 +255,19 @@ def _sets(reading: Reading, at: Ints, given: frozenset[int]) -> _Subjects:
     )
 
 
-def _supported(said: Sequence[_Records], segments: Segments) -> Floats:
+def _share_support(records: Sequence[_Records], segments: Segments) -> Floats:
     """Return, per segment, which share of other speakers' statements on its subjects gives its value: (G,)."""
     n_segments = len(segments.owner)
     n_asked, n_agree = np.zeros((2, n_segments))
-    for records in said:
-        speaker = segments.speaker[records.segment] + 1
+    for own in records:
+        speaker = segments.speaker[own.segment] + 1
         n_speakers = int(speaker.max(initial=0)) + 1
-        subject = np.unique(records.subject, return_inverse=True)[1]
-        stated = np.unique(subject * (int(records.value.max(initial=0)) + 1) + records.value, return_inverse=True)[1]
+        subject = np.unique(own.subject, return_inverse=True)[1]
+        stated = np.unique(subject * (int(own.value.max(initial=0)) + 1) + own.value, return_inverse=True)[1]
         asked = _times(subject) - _times(subject * n_speakers + speaker)
         agree = _times(stated) - _times(stated * n_speakers + speaker)
-        n_asked += np.bincount(records.segment, asked, minlength=n_segments)
-        n_agree += np.bincount(records.segment, agree, minlength=n_segments)
+        n_asked += np.bincount(own.segment, asked, minlength=n_segments)
+        n_agree += np.bincount(own.segment, agree, minlength=n_segments)
     shares: Floats = np.where(n_asked > 0, n_agree / np.where(n_asked > 0, n_asked, 1), np.nan)
     return shares
 
@@ -253,3 +276,91 @@ def _times(keys: Ints) -> Ints:
     """Count how often each entry's key occurs: (R,)."""
     _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
     return counts[which]
+
+
+def _find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tuple[Ints, Mask]:
+    """Find the value of every sentence, and which tokens may tell its subject.
+
+    Args:
+        reading: The run's tokens.
+        segments: What each segment is.
+        refuted: (T,) which numbers are said to be wrong.
+
+    Returns:
+        (S,) an index of `Reading.tokens`, -1 where nothing is stated, and (T,).
+    """
+    n_sentences = int(reading.sentence[-1]) + 1 if len(reading.sentence) else 0
+    value = np.full(n_sentences, -1, np.int64)
+    readable = ~reading.in_code & ~segments.is_call[reading.segment]
+    is_number = reading.has(Flag.NUMBER) & readable & ~reading.numbers_list & ~refuted
+    sentence = reading.sentence
+    equals = np.bincount(sentence[reading.has(Flag.EQUALS) & readable], minlength=n_sentences)
+    is_result = is_number & ((equals[sentence] > 0) | ~_mark_operands(reading))
+    numbers, results = (np.bincount(sentence[mask], minlength=n_sentences) for mask in (is_number, is_result))
+    is_word = reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & ~reading.in_code
+    is_name = _mark_stated_names(reading, is_word & readable)
+    value[sentence[is_name]] = reading.token[is_name]  # the last name of the sentence
+    value[sentence[is_result]] = reading.token[is_result]  # the last number, rather
+    value[(equals == 0) & ((results > 1) | ((numbers > 0) & (results == 0)))] = -1
+    is_value = (value[sentence] == reading.token) | is_name
+    follows = np.zeros(len(is_number), np.bool_)
+    follows[1:] = is_number[:-1]  # its unit
+    return value, is_word & ~is_value & ~follows & ~reading.is_any(_SAYS)
+
+
+def _mark_refuted_numbers(reading: Reading) -> Mask:
+    """Return which tokens are numbers that are said to be wrong: (T,)."""
+    refutes, between = reading.is_any(_REFUTES), reading.is_any(_BETWEEN)
+    refutes[1:] |= reading.is_any(("of",))[1:] & reading.is_any(("instead",))[:-1]
+    before = np.zeros(len(refutes), np.bool_)
+    before[1:] = refutes[:-1]
+    before[2:] |= between[1:-1] & refutes[:-2]
+    same = np.zeros(len(before), np.bool_)
+    same[1:] = reading.sentence[1:] == reading.sentence[:-1]
+    refuted: Mask = reading.has(Flag.NUMBER) & before & same & ~reading.in_code
+    return refuted
+
+
+def _mark_stated_names(reading: Reading, is_word: Mask) -> Mask:
+    """Return which tokens are of a name that something is said to be: (T,)."""
+    is_large = is_word & reading.has(Flag.CAPITAL)
+    is_name = is_large & ~reading.opens
+    states = reading.is_any(_IS)
+    before = _after(states & ~is_name) | _after(_after(states) & reading.is_any(_ARTICLES))
+    before |= _after(_after(reading.is_any(_GIVEN_AS)) & reading.is_any(_AS))
+    stated = is_name & before
+    for _ in range(_MAX_NAME - 1):
+        stated |= is_name & _after(stated)
+    return stated | _mark_names_first(reading, is_large, states)
+
+
+def _mark_names_first(reading: Reading, is_large: Mask, states: Mask) -> Mask:
+    """Return which tokens open a sentence like "Halden Works is the maker", if one has the name within: (T,)."""
+    is_name = is_large & np.isin(reading.token, reading.token[is_large & ~reading.opens])
+    begun = is_name & reading.opens
+    for _ in range(_MAX_NAME - 1):
+        begun |= is_name & ~reading.opens & _after(begun)
+    stated = begun & _before(states & _before(reading.is_any(_THE)))
+    for _ in range(_MAX_NAME - 1):
+        stated |= begun & _before(stated & ~reading.opens)
+    return stated
+
+
+def _mark_operands(reading: Reading) -> Mask:
+    """Return which tokens stand beside a sign of calculation: (T,)."""
+    is_sign = reading.has(Flag.OPERATOR)
+    return _before(is_sign) | _after(is_sign)
+
+
+def _after(marked: Mask) -> Mask:
+    """Return which tokens stand right behind a marked one: (T,)."""
+    is_after = np.zeros(len(marked), np.bool_)
+    is_after[1:] = marked[:-1]
+    return is_after
+
+
+def _before(marked: Mask) -> Mask:
+    """Return which tokens stand right before a marked one: (T,)."""
+    is_before = np.zeros(len(marked), np.bool_)
+    is_before[:-1] = marked[1:]
+    return is_before

@@ -36,8 +36,8 @@ class Inputs:
 
     def few_until(self, segment: int) -> list[str]:
         """List them where they are few enough to work others out from; of many some two come to any value."""
-        found = self.numbers_until(segment)
-        return found if len(found) <= _FEW else []
+        numbers = self.numbers_until(segment)
+        return numbers if len(numbers) <= _FEW else []
 
     def has(self, token: str, segment: int) -> bool:
         """Check whether a step up to that of *segment* was given *token*."""

@@ -16,19 +16,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blamespan_tracer.representation.analysis import Analysis
-from blamespan_tracer.representation.claims import is_common
+from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.facts import Facts
 from blamespan_tracer.representation.reading import Flag, is_number, spelled
 
 __all__ = ["Lineage", "find_lineage"]
 
-Floats = NDArray[np.float64]
-
-_MOST_VALUES, _MOST_PLACES = 200, 64
-"""Values that are followed, and places of each that are looked at, the latest."""
+_MOST_VALUES, _MOST_SEGMENTS = 200, 64
+"""Values that are followed, and segments with each that are looked at, the latest."""
 
 _NUMBER = re.compile(r"\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,12})?")
 
@@ -51,76 +48,77 @@ class Lineage:
 
 def find_lineage(run: Analysis) -> Lineage:
     """Follow the value that the last answer of a run states."""
-    return _Followed(run).lineage()
+    return _LineageSearch(run).follow()
 
 
-class _Followed:
+class _LineageSearch:
     def __init__(self, run: Analysis) -> None:
         self._reading, self._segments, self._decides = run.reading, run.segments, run.decides
-        self._places = _places(run)
-        self._sentences, self._given, self._sums = run.sentences, run.facts.given, run.equations
-        self._start = self._answer(run.facts)
+        self._segments_of = _list_segments(run)
+        self._sentences, self._subjects, self._sums = run.sentences, run.facts.given, run.equations
+        self._start = self._find_answer(run.facts)
         self._carries, self._works_out, self._begins = np.zeros((3, len(run.decides)))
 
-    def lineage(self) -> Lineage:
+    def follow(self) -> Lineage:
         """Follow value by value, each once."""
         waiting = [self._start] if self._start else []
-        seen: set[int] = set()
-        while waiting and len(seen) < _MOST_VALUES:
+        followed: set[int] = set()
+        while waiting and len(followed) < _MOST_VALUES:
             token, segment = waiting.pop()
-            if token not in seen:
-                seen.add(token)
-                waiting += self._sources(token, segment)
+            if token not in followed:
+                followed.add(token)
+                waiting += self._follow_value(token, segment)
         self._follow_code()
         return Lineage(self._carries, self._works_out, self._begins)
 
-    def _answer(self, facts: Facts) -> tuple[int, int] | None:
+    def _find_answer(self, facts: Facts) -> tuple[int, int] | None:
         """Return the last value that somebody who decides states, and its segment."""
         owner = self._segments.owner
-        told = np.flatnonzero(self._segments.is_said & (facts.answer >= 0) & (owner >= 0))
-        told = told[self._decides[owner[told]]]
-        return (int(facts.answer[told[-1]]), int(told[-1])) if len(told) else None
+        stating = np.flatnonzero(self._segments.is_said & (facts.answer >= 0) & (owner >= 0))
+        stating = stating[self._decides[owner[stating]]]
+        return (int(facts.answer[stating[-1]]), int(stating[-1])) if len(stating) else None
 
-    def _sources(self, token: int, segment: int) -> list[tuple[int, int]]:
-        """Mark who said a value up to *segment*, the latest first; give the values that it was worked out from.
+    def _follow_value(self, token: int, segment: int) -> list[tuple[int, int]]:
+        """Mark who said a value up to *segment*, the latest first; return the values that it was worked out from.
 
         Who says what the task or a tool gives says it rightly: only the call is marked.
         """
-        said = self._places[token]
+        segments = self._segments_of[token]
         speakers: list[int] = []
-        for place in reversed(said[: bisect_right(said, segment)][-_MOST_PLACES:]):
-            if self._segments.is_given[place]:
+        for earlier in reversed(segments[: bisect_right(segments, segment)][-_MOST_SEGMENTS:]):
+            if self._segments.is_given[earlier]:
                 return []
-            step = int(self._segments.owner[place])
-            if self._segments.is_result[place]:
+            step = int(self._segments.owner[earlier])
+            if self._segments.is_result[earlier]:
                 self._carries[step] = 1.0
-                return self._asked(step)
+                return self._list_arguments(step)
             speakers.append(step)
-            taken = self._operands(token, place)
-            if taken:
+            operands = self._list_operands(token, earlier)
+            if operands:
                 self._carries[speakers] = 1.0
                 self._works_out[step] = 1.0
-                return taken
+                return operands
         name = self._reading.tokens[token]
         if not speakers or (is_number(name) and is_common(float(name))):
             return []
         self._carries[speakers] = 1.0
         self._begins[speakers[-1]] = 1.0
-        return [] if is_number(name) else self._compared(said[0])
+        return [] if is_number(name) else self._list_compared(segments[0])
 
-    def _compared(self, segment: int) -> list[tuple[int, int]]:
+    def _list_compared(self, segment: int) -> list[tuple[int, int]]:
         """List the numbers that names are said to have up to *segment*, the last of each: one was picked by them."""
         latest: dict[tuple[frozenset[int], frozenset[int]], tuple[int, int]] = {}
-        for each in self._sentences:
-            if each.segment > segment:
+        for sentence in self._sentences:
+            if sentence.segment > segment:
                 break
-            if each.names and each.value >= 0 and is_number(self._reading.tokens[each.value]):
-                latest[frozenset(each.names), frozenset(each.words & self._given)] = (each.value, each.segment)
+            if sentence.names and sentence.value >= 0 and is_number(self._reading.tokens[sentence.value]):
+                subject = frozenset(sentence.names), frozenset(sentence.words & self._subjects)
+                latest[subject] = (sentence.value, sentence.segment)
         return list(latest.values())[-_MOST_VALUES:]
 
     def _follow_code(self) -> None:
         """Mark who shows the last piece of code, word for word; it begins with the first of them."""
-        reading, steps = self._reading, self._segments.speaking_steps()
+        reading, steps = self._reading, self._segments.speaking_steps
         at = np.flatnonzero(reading.in_code)
         codes: dict[int, list[int]] = defaultdict(list)
         for segment, token in zip(reading.segment[at].tolist(), reading.token[at].tolist(), strict=True):
@@ -131,36 +129,39 @@ class _Followed:
         self._carries[same] = 1.0
         self._begins[same[:1]] = 1.0
 
-    def _operands(self, token: int, segment: int) -> list[tuple[int, int]]:
+    def _list_operands(self, token: int, segment: int) -> list[tuple[int, int]]:
         """List the numbers of the last sum of *segment* that comes to this value."""
         name = self._reading.tokens[token]
         if not is_number(name):
             return []
-        sums = [each for each in self._sums[segment] if each.comes_to(float(name))]
+        sums = [equation for equation in self._sums[segment] if equation.comes_to(float(name))]
         text = self._reading.texts[segment]
-        return self._numbers(text[sums[-1].start : sums[-1].end], segment, but=token) if sums else []
+        return self._read_numbers(text[sums[-1].start : sums[-1].end], segment, but=token) if sums else []
 
-    def _asked(self, step: int) -> list[tuple[int, int]]:
+    def _list_arguments(self, step: int) -> list[tuple[int, int]]:
         """List the numbers that a tool was called with."""
         calls = np.flatnonzero(self._segments.is_call & (self._segments.owner == step))
-        return [found for call in calls.tolist() for found in self._numbers(self._reading.texts[call], call, but=-1)]
+        return [
+            number for call in calls.tolist() for number in self._read_numbers(self._reading.texts[call], call, but=-1)
+        ]
 
-    def _numbers(self, text: str, segment: int, *, but: int) -> list[tuple[int, int]]:
+    def _read_numbers(self, text: str, segment: int, *, but: int) -> list[tuple[int, int]]:
         """List the tokens of the numbers in *text*; `-40` may be a number below zero, or 40 taken away."""
-        values = [float(each.replace(",", "")) for each in _NUMBER.findall(text)]
-        known = [self._reading.places.get(spelled(sign * value), but) for value in values for sign in (1, -1)]
-        return [(token, segment) for token in dict.fromkeys(known) if token != but]
+        values = [float(number.replace(",", "")) for number in _NUMBER.findall(text)]
+        tokens = [self._reading.places.get(spelled(sign * value), but) for value in values for sign in (1, -1)]
+        return [(token, segment) for token in dict.fromkeys(tokens) if token != but]
 
 
-def _places(run: Analysis) -> dict[int, list[int]]:
+def _list_segments(run: Analysis) -> dict[int, list[int]]:
     """List the segments that say each number, or state each name, ascending."""
     reading, is_call = run.reading, run.segments.is_call
-    found: dict[int, list[int]] = defaultdict(list)
+    segments: dict[int, list[int]] = defaultdict(list)
     at = np.flatnonzero(reading.has(Flag.NUMBER) & ~run.facts.refuted & ~reading.in_code & ~is_call[reading.segment])
     pairs = dict.fromkeys(zip(reading.token[at].tolist(), reading.segment[at].tolist(), strict=True))
     for token, segment in pairs:
-        found[token].append(segment)
-    for each in run.sentences:
-        if each.value >= 0 and not is_number(reading.tokens[each.value]) and found[each.value][-1:] != [each.segment]:
-            found[each.value].append(each.segment)
-    return found
+        segments[token].append(segment)
+    for sentence in run.sentences:
+        value, segment = sentence.value, sentence.segment
+        if value >= 0 and not is_number(reading.tokens[value]) and segments[value][-1:] != [segment]:
+            segments[value].append(segment)
+    return segments

@@ -24,10 +24,10 @@ def name_tokens(reading: Reading, names: list[str]) -> Ints:
     taken: set[int] = set()
     for label, name in enumerate(names):
         words = name.replace("-", " ").lower().split()
-        told_by = {name.lower(), max(words, key=len)[:40]} if words else set()
-        for place in sorted(token_of[each] for each in told_by if each in token_of):
-            named[place] = -1 if place in taken else label
-            taken.add(place)
+        spellings = {name.lower(), max(words, key=len)[:40]} if words else set()
+        for token in sorted(token_of[spelling] for spelling in spellings if spelling in token_of):
+            named[token] = -1 if token in taken else label
+            taken.add(token)
     return named
 
 
@@ -43,37 +43,37 @@ def find_objections(
         (O,) the objecting steps, ascending, and (O,) what each objects to; a pair at most once.
     """
     n_steps = len(agent)
-    said = segments.is_said & (segments.owner >= 0)
-    objects = np.bincount(segments.owner[said], reading.cue[said, _OBJECT], minlength=n_steps) > 0
+    is_said = segments.is_said & (segments.owner >= 0)
+    objects = np.bincount(segments.owner[is_said], reading.cue[is_said, _OBJECT], minlength=n_steps) > 0
     objects &= decides
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for conflict in facts.conflicts:
         later, earlier = int(segments.owner[conflict.later]), int(segments.owner[conflict.earlier])
         if later >= 0 and earlier >= 0 and objects[later] and decides[earlier] and agent[later] != agent[earlier]:
-            found.add((later, earlier))
-    mentions = _mentions(reading, segments, named, said)
+            pairs.add((later, earlier))
+    mentions = _list_mentions(reading, segments, named, is_said)
     last_of: dict[int, int] = {}
     before = -1
     for step in np.flatnonzero(decides).tolist():
         if objects[step]:
             pointed = [last_of[label] for label in mentions.get(step, ()) if label in last_of and label != agent[step]]
-            found.update((step, target) for target in pointed)
+            pairs.update((step, target) for target in pointed)
             if not pointed and before >= 0 and agent[before] != agent[step]:
-                found.add((step, before))
+                pairs.add((step, before))
         last_of[int(agent[step])] = before = step
-    ordered = np.array(sorted(found), np.int64).reshape(-1, 2)
+    ordered = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     return ordered[:, 0], ordered[:, 1]
 
 
-def _mentions(reading: Reading, segments: Segments, named: Ints, said: Mask) -> dict[int, list[int]]:
+def _list_mentions(reading: Reading, segments: Segments, named: Ints, is_said: Mask) -> dict[int, list[int]]:
     """List, by step, the agents it names, in order."""
     if not len(reading.token):
         return {}
-    at = np.flatnonzero((named[reading.token] >= 0) & said[reading.segment])
+    at = np.flatnonzero((named[reading.token] >= 0) & is_said[reading.segment])
     pairs = dict.fromkeys(
         zip(segments.owner[reading.segment[at]].tolist(), named[reading.token[at]].tolist(), strict=True)
     )
-    found: dict[int, list[int]] = {}
+    mentions: dict[int, list[int]] = {}
     for step, label in pairs:
-        found.setdefault(step, []).append(label)
-    return found
+        mentions.setdefault(step, []).append(label)
+    return mentions

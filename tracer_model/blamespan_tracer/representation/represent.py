@@ -13,8 +13,8 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.representation.analysis import Analysis, analyse
 from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.merging import MergedStep
 from blamespan_tracer.representation.reading import MAX_STEP_CHARS, Flag, Ints, Reading
+from blamespan_tracer.representation.steps import MergedStep
 
 __all__ = ["EDGE_TYPES", "ROLES", "Representation", "represent"]
 

@@ -55,7 +55,7 @@ def routine_words(calls: Sequence[Call], reading: Reading) -> Ints:
     in_call = np.isin(reading.segment, [call.segment for call in calls])
     is_spoken = np.zeros(n_tokens + 1, np.bool_)
     is_spoken[reading.token[~in_call]] = True
-    found = []
+    routine = []
     for segments in by_tool.values():
         ends = np.searchsorted(reading.segment, np.array(segments)[:, None] + [0, 1]).tolist()
         token, times = np.unique(
@@ -64,5 +64,5 @@ def routine_words(calls: Sequence[Call], reading: Reading) -> Ints:
         names = np.unique([reading.token[begin] for begin, end in ends if begin < end])
         is_shared = (times == len(segments)) & ((len(segments) >= _ROUTINE) | ~is_spoken[token])
         shared = np.union1d(names, token[is_shared & (len(segments) > 1)])
-        found.append((np.array(segments)[:, None] * n_tokens + shared).ravel())
-    return np.sort(np.concatenate(found)).astype(np.int64) if found else np.zeros(0, np.int64)
+        routine.append((np.array(segments)[:, None] * n_tokens + shared).ravel())
+    return np.sort(np.concatenate(routine)).astype(np.int64) if routine else np.zeros(0, np.int64)

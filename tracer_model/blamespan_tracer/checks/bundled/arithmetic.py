@@ -115,7 +115,7 @@ def _list_numbers(
     reading: Reading, segments: Segments, is_refuted: Mask
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     """List where each number is stated, and where an agent refutes it: segments by token, ascending."""
-    is_spoken = (np.array(segments.speaking_steps()) >= 0)[reading.segment]
+    is_spoken = (np.array(segments.speaking_steps) >= 0)[reading.segment]
     is_number = reading.has(Flag.NUMBER) & ~reading.in_code
     return _by_token(reading, is_number & ~is_refuted), _by_token(reading, is_refuted & is_spoken)
 

@@ -188,7 +188,7 @@ def _find_first_told(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[i
     for call, number in results.items():
         asked_for[number].add(asked[call])
     first: dict[int, tuple[int, Sentence]] = {}
-    steps = run.segments.speaking_steps()
+    steps = run.segments.speaking_steps
     for sentence in run.sentences:
         if steps[sentence.segment] >= 0 and len(set(sentence.numbers)) == 1 and sentence.numbers[0] in asked_for:
             first.setdefault(sentence.numbers[0], (steps[sentence.segment], sentence))

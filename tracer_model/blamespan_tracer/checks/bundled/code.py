@@ -75,7 +75,7 @@ def code_of_others_is_kept(run: ExaminedRun) -> Iterator[Finding]:
     analysis = run.analysis
     alters = np.zeros(len(analysis.steps))
     latest: tuple[int, frozenset[tuple[int, ...]]] = (-1, frozenset())
-    steps = analysis.segments.speaking_steps()
+    steps = analysis.segments.speaking_steps
     for segment, lines in _list_code_lines(analysis.reading).items():
         row, speaker = steps[segment], int(analysis.segments.speaker[segment])
         if row < 0:
@@ -99,7 +99,7 @@ def find_code_faults(run: Analysis) -> CodeFaults:
     unsigned = [token.lstrip("-") for token in reading.tokens]
     of_task = {unsigned[token] for token in reading.token[is_number & (reading.segment == 0)].tolist()} - _COMMON
     stated: set[str] = set()
-    steps = segments.speaking_steps()
+    steps = segments.speaking_steps
     bounds = np.searchsorted(reading.segment, np.arange(len(steps) + 1)).tolist()
     for segment, row in enumerate(steps):
         here = slice(bounds[segment], bounds[segment + 1])

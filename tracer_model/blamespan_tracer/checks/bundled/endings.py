@@ -132,7 +132,7 @@ def answers_are_kept(run: ExaminedRun) -> Iterator[Finding]:
     analysis = run.analysis
     ends_on_another = np.zeros(len(analysis.steps))
     known: set[int] = set()
-    steps = analysis.segments.speaking_steps()
+    steps = analysis.segments.speaking_steps
     for segment, group in groupby(analysis.sentences, lambda sentence: sentence.segment):
         own = list(group)
         row = steps[segment]

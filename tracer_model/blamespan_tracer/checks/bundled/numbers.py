@@ -116,7 +116,7 @@ def all_numbers_are_unlike(run: ExaminedRun) -> Iterator[Finding]:
 
 def explain_numbers(run: Analysis) -> Figures:
     """Look at the new numbers of every step."""
-    reading, claims, steps = run.reading, run.claims, run.segments.speaking_steps()
+    reading, claims, steps = run.reading, run.claims, run.segments.speaking_steps
     unexplained, mistakable, total = np.zeros((3, len(run.steps)))
     known: deque[str] = deque(maxlen=_KNOWN)
     chosen = np.flatnonzero(claims.is_number & ~claims.in_code)
@@ -148,7 +148,7 @@ def digits_do_not_slip(run: ExaminedRun) -> Iterator[Finding]:
     latest: deque[str] = deque(maxlen=_KNOWN)
     known: set[int] = set()
     n_looked_at: Counter[int] = Counter()
-    steps, tokens = analysis.segments.speaking_steps(), analysis.reading.tokens
+    steps, tokens = analysis.segments.speaking_steps, analysis.reading.tokens
     for sentence in analysis.sentences:
         new = [
             number
@@ -232,7 +232,7 @@ def numbers_keep_their_names(run: ExaminedRun) -> Iterator[Finding]:
     call_of = {step.index + 1: step.inputs[-1] + 1 for step in results}
     asked: dict[int, frozenset[int]] = defaultdict(frozenset)
     tied: dict[int, set[int]] = defaultdict(set)
-    steps, is_call, is_result = segments.speaking_steps(), segments.is_call.tolist(), segments.is_result.tolist()
+    steps, is_call, is_result = segments.speaking_steps, segments.is_call.tolist(), segments.is_result.tolist()
     for sentence in analysis.sentences:
         segment, row = sentence.segment, steps[sentence.segment]
         names = frozenset(sentence.names) | asked[call_of.get(segment, -1)]
@@ -265,7 +265,7 @@ def values_keep_their_things(run: ExaminedRun) -> Iterator[Finding]:
     analysis = run.analysis
     is_strange = np.zeros(len(analysis.steps))
     words_of: dict[int, list[frozenset[int]]] = defaultdict(list)
-    steps, tokens = analysis.segments.speaking_steps(), analysis.reading.tokens
+    steps, tokens = analysis.segments.speaking_steps, analysis.reading.tokens
     for sentence in analysis.sentences:
         if not sentence.numbers:
             continue

@@ -101,7 +101,7 @@ def compare_with_task(run: Analysis) -> Restatements:
     reading, n_steps = run.reading, len(run.steps)
     of_task = [sentence for sentence in run.sentences if sentence.segment == 0][:_MOST_SENTENCES]
     of_step: dict[int, list[Sentence]] = defaultdict(list)
-    steps = run.segments.speaking_steps()
+    steps = run.segments.speaking_steps
     for sentence in run.sentences:
         if steps[sentence.segment] >= 0:
             of_step[steps[sentence.segment]].append(sentence)

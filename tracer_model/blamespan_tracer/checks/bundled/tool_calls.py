@@ -13,7 +13,7 @@ import numpy as np
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Finding, check
 from blamespan_tracer.checks.examined_run import ExaminedRun
-from blamespan_tracer.representation.analysis import Analysis, added
+from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
@@ -128,8 +128,8 @@ def arguments_were_mentioned(run: ExaminedRun) -> Iterator[Finding]:
     is_usual = np.array([is_number(name) and is_common(float(name)) for name in names] or [False], np.bool_)
     in_call = (segments.is_said & segments.is_call)[claims.segment] & ~is_routine & ~is_usual[claims.claim]
     is_fresh = analysis.is_brought_in
-    whole = added(owner[in_call], claims.weight[in_call], n_steps)
-    fresh = added(owner[in_call & is_fresh], claims.weight[in_call & is_fresh], n_steps)
+    whole = sum_by(owner[in_call], claims.weight[in_call], n_steps)
+    fresh = sum_by(owner[in_call & is_fresh], claims.weight[in_call & is_fresh], n_steps)
     return run.findings(fresh / np.where(whole > 0, whole, 1.0))
 
 

@@ -1,0 +1,132 @@
+"""Original steps into decisions: each thing that an agent says or does, with what tools answered to it; and what of a
+step's text are its own words.
+
+What a tool or executor answers belongs to the step that asked: it is no decision, and after it a new one begins. What
+people and executors say in a row is one step. What an agent says in a row is one step only where *turns* are asked for,
+as for a language model to read: what is wrong may stand in one message of several, and which (decision 037).
+
+A node of LangGraph gives back all the messages it made, its tool calls and their results first. These are steps of
+their own already; to read them once more as the agent's words would make it state what it asked. Where it hands over
+by calling a tool, that call and its result come last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from blamespan.trace import MessageActionTrace, Step
+
+__all__ = ["MergedStep", "cut_own_words", "merge"]
+
+_ERROR = "Error: "
+"""What LangGraph's tool node begins the message for a tool with that raised; the rest is spelled in several ways."""
+
+_HANDING_OVER = re.compile(r"\n(?:transfer|hand_?off)\w*\(\{.*\}\)(?:\n[^\n]+)?\s*\Z", re.IGNORECASE)
+"""A call that ends a message, by the names of LangGraph's documented tools, and a line of result."""
+
+
+@dataclass(slots=True)
+class MergedStep:
+    """One decision, or what somebody who cannot be blamed said.
+
+    Attributes:
+        agent: Who.
+        can_be_blamed: Whether it is a decision of an agent.
+        said: Original steps it is made of, ascending, at least one; a decision has one but for turns.
+        results: Tools' answers to it, ascending.
+    """
+
+    agent: str
+    can_be_blamed: bool
+    said: list[Step]
+    results: list[Step] = field(default_factory=list)
+
+
+def merge(trace: MessageActionTrace, *, turns: bool = False) -> tuple[list[MergedStep], list[int]]:
+    """Merge a run's steps.
+
+    Args:
+        trace: The run.
+        turns: Whether what an agent says before it hears anything new is one step, unless it alone decides in the run:
+            there nothing would be left to tell apart.
+
+    Returns:
+        The merged steps in order, and for each original step which merged one it belongs to.
+    """
+    deciding = {step.agent for step in trace.steps if trace.can_be_blamed(step)}
+    merged: list[MergedStep] = []
+    owner: list[int] = []
+    for step in trace.steps:
+        if step.kind == "tool_result" and merged:
+            owner.append(_asker(step, merged, owner))
+            merged[owner[-1]].results.append(step)
+            continue
+        can_be_blamed = trace.can_be_blamed(step)
+        is_apart = can_be_blamed and (not turns or len(deciding) == 1)
+        if is_apart or not (merged and _goes_on(step, merged[-1], can_be_blamed=can_be_blamed)):
+            merged.append(MergedStep(step.agent, can_be_blamed, [step]))
+        else:
+            merged[-1].said.append(step)
+        owner.append(len(merged) - 1)
+    return merged, owner
+
+
+def _asker(result: Step, merged: list[MergedStep], owner: list[int]) -> int:
+    """Find who asked: the step that the result names, or else the one before it."""
+    return owner[result.inputs[-1]] if result.inputs else len(merged) - 1
+
+
+def _goes_on(step: Step, last: MergedStep, *, can_be_blamed: bool) -> bool:
+    return (
+        step.agent == last.agent
+        and can_be_blamed == last.can_be_blamed
+        and step.kind not in ("tool_result", "tool_call")
+        and last.said[-1].kind != "tool_call"
+        and last.said[-1].index == step.index - 1
+    )
+
+
+def cut_own_words(trace: MessageActionTrace) -> list[str]:
+    """Return the text of each step without the agent's own calls and results, where it begins or ends with them."""
+    open_calls: dict[str, list[Step]] = defaultdict(list)
+    texts = []
+    for step in trace.steps:
+        if step.kind in ("tool_call", "tool_result"):
+            open_calls[step.agent].append(step)
+            texts.append(step.content)
+        else:
+            own = _cut_calls(step.content, open_calls.pop(step.agent, []))
+            texts.append(_HANDING_OVER.sub("", own) if step.kind == "handoff" else own)
+    return texts
+
+
+def _cut_calls(text: str, calls: Sequence[Step]) -> str:
+    """Cut off what *text* begins with, as long as that is one of *calls*, each once."""
+    remaining = Counter(call.content.strip() for call in calls if call.content.strip())
+    errors = sum(call.kind == "tool_result" and call.status == "error" for call in calls)
+    rest = text.lstrip()
+    while rest:
+        first = next((call for call, times in remaining.items() if times and _begins(rest, call)), None)
+        if first is not None:
+            remaining[first] -= 1
+            rest = rest[len(first) :].lstrip()
+        elif errors and rest.startswith(_ERROR):
+            errors -= 1
+            rest = _cut_error(rest, remaining)
+        else:
+            break
+    return rest if len(rest) < len(text.lstrip()) else text
+
+
+def _cut_error(text: str, remaining: Mapping[str, int]) -> str:
+    """Cut off an error that *text* begins with: up to the next of the *remaining* calls and results, or a line."""
+    starts = [text.find(f"\n{call}") for call, times in remaining.items() if times]
+    end = min((start for start in starts if start >= 0), default=text.find("\n"))
+    return text[end:].lstrip() if end >= 0 else ""
+
+
+def _begins(text: str, call: str) -> bool:
+    return text.startswith(call) and text[len(call) : len(call) + 1] in ("", "\n")
