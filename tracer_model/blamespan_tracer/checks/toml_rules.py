@@ -27,8 +27,7 @@ import re2  # type: ignore[import-untyped]
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.trace import AgentRole, Step, StepKind, StepStatus
-from blamespan_tracer.checks.check import Check, Finding, Outcome
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import Check, ExaminedRun, Finding, Outcome
 
 __all__ = ["Scope", "StepPattern", "StepRule", "Suspect", "read_toml_checks"]
 

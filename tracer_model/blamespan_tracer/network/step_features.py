@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from blamespan_tracer.checks.bundled import EVIDENCE
 from blamespan_tracer.checks.bundled.tool_calls import compare_results
-from blamespan_tracer.checks.check import Check, CheckResult
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
 from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES

@@ -9,16 +9,31 @@ import numpy as np
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.claims import Claims, Dependencies, Floats, Segments, dependencies, find_claims
+from blamespan_tracer.representation.claims import (
+    Claims,
+    Dependencies,
+    Floats,
+    Inputs,
+    Segments,
+    dependencies,
+    find_claims,
+    read_run_inputs,
+    with_inputs,
+)
 from blamespan_tracer.representation.equations import Equation, equations
 from blamespan_tracer.representation.facts import Facts, find_facts
-from blamespan_tracer.representation.inputs import Inputs, read_inputs, with_inputs
 from blamespan_tracer.representation.likeness import Repetition, Similarity, find_repetition, find_similarity
 from blamespan_tracer.representation.objections import find_objections, name_tokens
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
 from blamespan_tracer.representation.sentences import Sentence, read_sentences
-from blamespan_tracer.representation.steps import MergedStep, cut_own_words, merge
-from blamespan_tracer.representation.tool_calls import Call, calls_of, routine_words
+from blamespan_tracer.representation.steps import (
+    Call,
+    MergedStep,
+    cut_own_words,
+    list_calls,
+    list_routine_words,
+    merge,
+)
 
 __all__ = ["Analysis", "analyse", "sum_by"]
 
@@ -46,8 +61,6 @@ class Analysis:
         agent: (N,) labels.
         decides: (N,) which steps can be blamed.
         labels: (V,) which tokens are names of agents.
-        calls: The tool calls, in order.
-        routine: What calls say whatever they are about, see `tool_calls.routine_words`.
     """
 
     trace: MessageActionTrace
@@ -68,8 +81,16 @@ class Analysis:
     agent: Ints
     decides: Mask
     labels: Mask
-    calls: list[Call]
-    routine: Ints
+
+    @lazy_property
+    def calls(self) -> list[Call]:
+        """The tool calls, in order."""
+        return list_calls(self.trace)
+
+    @lazy_property
+    def routine(self) -> Ints:
+        """What calls say whatever they are about, see `list_routine_words`."""
+        return list_routine_words(self.calls, self.reading)
 
     @lazy_property
     def sentences(self) -> list[Sentence]:
@@ -107,14 +128,13 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
     agent_named = name_tokens(reading, names)
     agent = np.array([label[step.agent] for step in steps], np.int64)
     decides = np.array([step.can_be_blamed for step in steps], np.bool_)
-    inputs = read_inputs(trace)
+    inputs = read_run_inputs(trace)
     claims = with_inputs(find_claims(reading, agent_named >= 0, segments.is_call), reading, inputs)
     facts = find_facts(reading, segments)
     objecting, objected = find_objections(reading, segments, facts, agent, decides, agent_named)
     spoken = np.flatnonzero(segments.is_said & ~segments.is_call).tolist()
     sums_of = {segment: equations(reading.texts[segment]) for segment in spoken}
     sums, wrong_sums = _count_sums(sums_of, segments, len(steps))
-    calls = calls_of(trace)
     return Analysis(
         trace=trace,
         steps=steps,
@@ -134,8 +154,6 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
         agent=agent,
         decides=decides,
         labels=agent_named >= 0,
-        calls=calls,
-        routine=routine_words(calls, reading),
     )
 
 

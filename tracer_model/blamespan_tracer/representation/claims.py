@@ -1,20 +1,36 @@
 """What steps claim, and whose word it was first: numbers, names, identifiers and quotes, and who builds on whom.
 
+What agents were given beside the run's messages (prompts, documents, packets) are its inputs: who repeats them invents
+nothing.
+
 Dims: G segments, N merged steps, C occurrences of claims, E edges.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.lazy import lazy_property
-from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.representation.reading import MAX_STEP_CHARS, Flag, Ints, Mask, Reading, is_number, read_texts
 
-__all__ = ["Claims", "Dependencies", "Floats", "Segments", "dependencies", "find_claims", "is_common"]
+__all__ = [
+    "Claims",
+    "Dependencies",
+    "Floats",
+    "Inputs",
+    "Segments",
+    "dependencies",
+    "find_claims",
+    "is_common",
+    "read_run_inputs",
+    "with_inputs",
+]
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +39,10 @@ MAX_SOURCES = 8
 
 _COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.0))
 """Numbers of more than a dozen that need no source."""
+
+_MAX_INPUT_CHARS = 1_000_000
+"""Of all that a run's steps were given so much is read, from the first step on: bounded time for any run."""
+_MOST_NUMBERS, _FEW = 2_000, 12
 
 
 @dataclass(frozen=True)
@@ -64,7 +84,7 @@ class Claims:
         claim: (C,) which claim; equal numbers are equal claims.
         segment: (C,) where it occurs.
         source: (C,) the segment where the run has it first, at or before `segment`; the task's where a step was given
-            it (`inputs.with_inputs`).
+            it (`with_inputs`).
         is_number: (C,) a number rather than a name or an identifier.
         weight: (C,) what sharing it says, 0..1: much for a rare name or a long number, little for a 2.
         in_code: (C,) whether it stands in a code block there.
@@ -190,3 +210,74 @@ def dependencies(claims: Claims, segments: Segments, n_steps: int) -> Dependenci
 def is_common(value: float) -> bool:
     """Check whether a number needs no source: counts, list numbers, hours, per cent."""
     return abs(value) <= 12 or value in _COMMON
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The tokens that steps were given.
+
+    Attributes:
+        first: The segment of the first step that was given each token, as `Reading.tokens` spells it.
+        numbers: The numbers among them, with that segment, ascending by segment.
+    """
+
+    first: Mapping[str, int] = field(default_factory=dict)
+    numbers: tuple[tuple[int, str], ...] = ()
+
+    def numbers_until(self, segment: int) -> list[str]:
+        """List the latest numbers that steps up to that of *segment* were given."""
+        return [number for first, number in self.numbers if first <= segment][-_MOST_NUMBERS:]
+
+    def few_until(self, segment: int) -> list[str]:
+        """List them where they are few enough to work others out from; of many some two come to any value."""
+        numbers = self.numbers_until(segment)
+        return numbers if len(numbers) <= _FEW else []
+
+    def has(self, token: str, segment: int) -> bool:
+        """Check whether a step up to that of *segment* was given *token*."""
+        return self.first.get(token, segment + 1) <= segment
+
+
+_NO_INPUTS = Inputs()
+
+
+def read_run_inputs(trace: MessageActionTrace) -> Inputs:
+    """Read what the steps of a run were given; all of each text, however long, up to a bound for the run."""
+    pieces: list[str] = []
+    owners: list[int] = []
+    room = _MAX_INPUT_CHARS
+    for step in trace.steps:
+        for piece in _cut_pieces(step.input_text[:room]):
+            pieces.append(piece)
+            owners.append(step.index + 1)  # segment 0 is the task
+        room -= len(step.input_text[:room])
+    if not pieces:
+        return _NO_INPUTS
+    reading = read_texts(pieces)
+    first: dict[str, int] = {}
+    for token, piece in zip(reading.token.tolist(), reading.segment.tolist(), strict=True):
+        first.setdefault(reading.tokens[token], owners[piece])
+    return Inputs(first, tuple((segment, token) for token, segment in first.items() if is_number(token)))
+
+
+def with_inputs(claims: Claims, reading: Reading, inputs: Inputs) -> Claims:
+    """Let what a step was given come from the task's segment, where the step would else be the first to say it."""
+    if not inputs.first:
+        return claims
+    fresh = np.flatnonzero(claims.source == claims.segment)
+    tokens = claims.token[claims.claim[fresh]].tolist()
+    segments = claims.segment[fresh].tolist()
+    is_input = [inputs.has(reading.tokens[token], segment) for token, segment in zip(tokens, segments, strict=True)]
+    source = claims.source.copy()
+    source[fresh[np.array(is_input, np.bool_)]] = 0
+    return replace(claims, source=source)
+
+
+def _cut_pieces(text: str) -> Iterator[str]:
+    """Cut a text into pieces that are read whole, between two words."""
+    while len(text) > MAX_STEP_CHARS:
+        end = max(text.rfind(" ", 0, MAX_STEP_CHARS), text.rfind("\n", 0, MAX_STEP_CHARS)) + 1 or MAX_STEP_CHARS
+        yield text[:end]
+        text = text[end:]
+    if text:
+        yield text

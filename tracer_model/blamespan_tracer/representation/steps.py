@@ -1,5 +1,6 @@
-"""Original steps into decisions: each thing that an agent says or does, with what tools answered to it; and what of a
-step's text are its own words.
+"""Original steps into decisions: each thing that an agent says or does, with what tools answered to it.
+
+Also what of a step's text are its own words, and the tool calls.
 
 What a tool or executor answers belongs to the step that asked: it is no decision, and after it a new one begins. What
 people and executors say in a row is one step. What an agent says in a row is one step only where *turns* are asked for,
@@ -17,15 +18,21 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from blamespan.trace import MessageActionTrace, Step
+import numpy as np
 
-__all__ = ["MergedStep", "cut_own_words", "merge"]
+from blamespan.trace import MessageActionTrace, Step
+from blamespan_tracer.representation.reading import Ints, Reading
+
+__all__ = ["Call", "MergedStep", "cut_own_words", "list_calls", "list_routine_words", "merge"]
 
 _ERROR = "Error: "
 """What LangGraph's tool node begins the message for a tool with that raised; the rest is spelled in several ways."""
 
 _HANDING_OVER = re.compile(r"\n(?:transfer|hand_?off)\w*\(\{.*\}\)(?:\n[^\n]+)?\s*\Z", re.IGNORECASE)
 """A call that ends a message, by the names of LangGraph's documented tools, and a line of result."""
+
+_ROUTINE = 3
+"""Calls of a tool from which on what all of them say is routine; of two calls, only what nobody else says."""
 
 
 @dataclass(slots=True)
@@ -130,3 +137,54 @@ def _cut_error(text: str, remaining: Mapping[str, int]) -> str:
 
 def _begins(text: str, call: str) -> bool:
     return text.startswith(call) and text[len(call) : len(call) + 1] in ("", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call and what came of it: segments, -1 where no result came."""
+
+    segment: int
+    result: int
+    tool: tuple[str, str]
+    text: str
+
+
+def list_calls(trace: MessageActionTrace) -> list[Call]:
+    """List the calls in order; the segment of a step is its index and one, as the task comes first."""
+    result_of = {step.inputs[-1]: step.index for step in trace.steps if step.kind == "tool_result" and step.inputs}
+    return [
+        Call(
+            step.index + 1,
+            result_of.get(step.index, -2) + 1,
+            (step.agent, step.content.partition("(")[0]),
+            step.content.strip(),
+        )
+        for step in trace.steps
+        if step.kind == "tool_call"
+    ]
+
+
+def list_routine_words(calls: Sequence[Call], reading: Reading) -> Ints:
+    """List what every call of a tool says, its name and its arguments' names: nothing that a call is about.
+
+    Returns:
+        Ascending, a segment's number times the number of distinct tokens, plus a token that is routine there.
+    """
+    by_tool: dict[str, list[int]] = defaultdict(list)
+    for call in calls:
+        by_tool[call.tool[1]].append(call.segment)
+    n_tokens = len(reading.tokens)
+    in_call = np.isin(reading.segment, [call.segment for call in calls])
+    is_spoken = np.zeros(n_tokens + 1, np.bool_)
+    is_spoken[reading.token[~in_call]] = True
+    routine = []
+    for segments in by_tool.values():
+        ends = np.searchsorted(reading.segment, np.array(segments)[:, None] + [0, 1]).tolist()
+        token, times = np.unique(
+            np.concatenate([np.unique(reading.token[begin:end]) for begin, end in ends]), return_counts=True
+        )
+        names = np.unique([reading.token[begin] for begin, end in ends if begin < end])
+        is_shared = (times == len(segments)) & ((len(segments) >= _ROUTINE) | ~is_spoken[token])
+        shared = np.union1d(names, token[is_shared & (len(segments) > 1)])
+        routine.append((np.array(segments)[:, None] * n_tokens + shared).ravel())
+    return np.sort(np.concatenate(routine)).astype(np.int64) if routine else np.zeros(0, np.int64)

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 
 _FAILS = re.compile(
     r"(?i)\b(?:[1-9]\d{0,4} (?:tests? )?fail(?:ed|ures?)?|tests? fail(?:ed|s)?|assertionerror|FAILED)\b"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.equations import Equation, equations

@@ -14,16 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 from blamespan_tracer.representation.analysis import Analysis
+from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_long
 from blamespan_tracer.representation.sentences import Sentence
-from blamespan_tracer.representation.tool_calls import Call
+from blamespan_tracer.representation.steps import Call
 
-Floats = NDArray[np.float64]
 Words = frozenset[int]
 
 _MAX_WORDS, _MAX_SENTENCES = 60, 200

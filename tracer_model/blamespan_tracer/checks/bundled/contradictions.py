@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from blamespan_tracer.checks.check import Finding, Source, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, check
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.facts import Conflict

@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from blamespan.trace import Step
-from blamespan_tracer.checks.check import Finding, Outcome, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, check
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
 from blamespan_tracer.representation.sentences import Sentence
 

@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import STOP_WORDS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 
 REPEATED, LEAST_CHARS = 0.9, 60
 """Share of a message from which on it is a repetition, and length of a message that can be one."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from blamespan_tracer.checks.bundled.repetition import LEAST_CHARS, REPEATED
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 
 
 @check("speaks-for-itself", "An agent plays nobody else's part.", mode="mast:FM-1.2", trust=0.4)

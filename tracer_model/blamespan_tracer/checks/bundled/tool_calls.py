@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks.check import Finding, check
-from blamespan_tracer.checks.examined_run import ExaminedRun
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
-from blamespan_tracer.representation.tool_calls import Call
+from blamespan_tracer.representation.steps import Call
 
 _MEETS_AN_ERROR = ("error", "inability", "hedge", "object", "negation", "redo", "check")
 """What a step hints at that does not pass over the error of its tool."""
