@@ -14,7 +14,7 @@ from blamespan_tracer.network.step_features import STEP_FEATURES, step_features
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
 
-_SIGNS = (
+_EVIDENCE = (
     *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts another", "contradicts itself"),
     *("contradicted by a result", "a number nothing explains", "a mistakable number", "unknown arguments"),
     *("same call, other result", "refutes what is right", "a wrong sum stands", "alters another's code"),
@@ -30,7 +30,7 @@ _SIGNS = (
     [("chain", "autogen"), ("relay", "langgraph"), ("swarm", "autogen"), ("parallel", "langgraph")],
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_sound_runs_show_no_sign(family: str, topology: str, framework: str, recorder: SpanRecorder) -> None:
+def test_sound_runs_give_no_evidence(family: str, topology: str, framework: str, recorder: SpanRecorder) -> None:
     """However the agents put it, and whichever tools they ask."""
     found = []
     for seed in range(4):
@@ -38,8 +38,8 @@ def test_sound_runs_show_no_sign(family: str, topology: str, framework: str, rec
         Program(family, topology, framework, cast="people", seed=seed, size=4).run()  # type: ignore[arg-type]
         run = ExaminedRun(blamespan.rebuild(recorder.spans()))
         features = step_features(run)
-        for sign in _SIGNS:
-            places = features[:, STEP_FEATURES.index(sign)].nonzero()[0].tolist()
-            found += [(seed, sign, run.analysis.steps[place].said[0].content[:300]) for place in places]
+        for name in _EVIDENCE:
+            places = features[:, STEP_FEATURES.index(name)].nonzero()[0].tolist()
+            found += [(seed, name, run.analysis.steps[place].said[0].content[:300]) for place in places]
 
     assert found == []

@@ -1,45 +1,73 @@
-"""How a step is said."""
+"""What stands out about a step beside the findings of checks."""
 
 from __future__ import annotations
 
-import pytest
+import time
 
-from tests.tracer_model.representation.teams import feature, team
-
-
-@pytest.mark.parametrize(
-    ("said", "breaks_off"),
-    [
-        ("The total of the rents in the north is what we have to look up before we can go", 1.0),
-        ("The total of the rents in the north is what we have to look up before we can go on.", 0.0),
-        ("The total of the rents in the north is what we have to look up first. APPROVED", 0.0),
-        ("The total of the", 1.0),
-        ("```python\nprint(1)", 1.0),
-        ("```python\nprint(1)\n```", 0.0),
-        ("go ahead", 0.0),
-        ("", 0.0),
-    ],
-)
-def test_message_that_breaks_off(said: str, breaks_off: float) -> None:
-    """It ends with a mark, in capitals, or is a few words; code ends with its fence."""
-    assert feature(team(("solver", said)), "breaks off")[-1] == breaks_off
+from blamespan_tracer.checks import ExaminedRun
+from blamespan_tracer.network.step_features import step_features
+from tests.tracer_model.representation.teams import Said, feature, team
 
 
-def test_whose_turn_it_is_breaks_nothing_off() -> None:
-    """Who leads names who is next, and nothing comes behind it."""
-    said = "We have enough to make some progress here, so let us settle the rent next. NEXT: {}"
+def test_agent_that_is_given_less_than_before_misses_what_it_heard() -> None:
+    """A message that was lost, or a memory that was cut, shows in what later steps were given."""
+    run = team(
+        ("one", "a"),
+        ("two", "b"),
+        ("one", "c"),
+        ("two", "d"),
+        inputs={1: [0], 2: [0, 1], 3: [2]},
+    )
 
-    for name, breaks_off in (("solver_2", 0.0), ("nobody here", 1.0)):
-        run = team(("leader", said.format(name)), ("solver_2", "It is 12."))
-        assert feature(run, "breaks off")[0] == breaks_off
+    assert feature(run, "misses what it heard") == [0.0, 0.0, 0.0, 1.0]
+    assert feature(run, "hears") == [0.0, 1.0, 1.0, 0.333]
+    assert feature(run, "is heard") == [0.667, 0.5, 1.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("result", "fails"),
-    [("3 passed, 0 failed", 0.0), ("2 passed, 1 failed", 1.0), ("no errors found", 0.0), ("the query failed", 1.0)],
-)
-def test_an_error_that_there_is_none_of(result: str, fails: float) -> None:
-    """Tests that pass say how many failed."""
-    run = team(("tester", "run_tests({})", "tool_call"), ("tester", result, "tool_result"), ("tester", "Done."))
+def test_addressing_somebody_who_does_not_speak_next_shows() -> None:
+    """A message that went astray is answered by nobody it was meant for."""
+    run = team(("one", "a"), ("two", "b"), ("three", "c"), recipients={0: ["two"], 1: ["one"]})
 
-    assert feature(run, "result fails")[0] == fails
+    assert feature(run, "is answered by whom it addresses") == [1.0, 0.0, 0.0]
+    assert feature(run, "is addressed to") == [0.5, 0.5, 0.0]
+
+
+def test_first_odd_step_is_told_from_the_later_ones() -> None:
+    """Errors travel: what comes first is likelier to be where they began."""
+    run = team(
+        ("reader", "Given are 388 and 32."),
+        ("solver", "388 + 32 = 402."),
+        ("checker", "That is 977."),
+        task="What is 388 and 32 together?",
+    )
+
+    assert feature(run, "is odd") == [0.0, 1.0, 1.0]
+    assert feature(run, "is the first odd one") == [0.0, 1.0, 0.0]
+
+
+def test_message_that_went_to_all_is_followed_by_many() -> None:
+    """Three go on from the first message at once; of the others one goes on from one message, and one from its own."""
+    run = team(
+        ("one", "a"),
+        ("two", "b"),
+        ("three", "c"),
+        ("four", "d"),
+        ("four", "e"),
+        inputs={1: [0], 2: [0], 3: [0], 4: [1]},
+    )
+
+    assert feature(run, "is followed") == [1.0, 0.333, 0.0, 0.0, 0.0]
+
+
+def test_time_is_linear_in_calls_and_numbers() -> None:
+    """Five thousand steps of calls, numbers and inputs are read in seconds."""
+    said: list[Said] = []
+    for number in range(2_500):
+        call = f'sum({{"column": "column{number % 7}", "where": "place{number}"}})'
+        said += [("searcher", call, "tool_call"), ("searcher", f"{number * 37} rows", "tool_result")]
+    run = team(*said, inputs={place: range(place) for place in range(0, 5_000, 50)})
+    start_s = time.process_time()
+
+    step_features(ExaminedRun(run))
+
+    assert time.process_time() - start_s < 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
 from tests.tracer_model.representation.teams import Said, feature, team
 
 _TASK = "The rent is 417 and the fee is 86. What are five rents and fees?"
@@ -13,17 +12,13 @@ _FIVE: Said = ("helper", "Five of them come to 503 * 5 = 2515.")
 _END: Said = ("reporter", "The final answer is 2515.")
 
 
-def _sign(run: MessageActionTrace, name: str) -> list[float]:
-    return feature(run, name)
-
-
 def test_an_answer_is_followed_through_sums_to_the_task() -> None:
     """Who says it, who worked it out and who worked out what that took; who only talks carries nothing."""
     run = team(("chair", "Let us begin."), _SUM, _FIVE, ("chair", "Well done."), _END, task=_TASK)
 
-    assert _sign(run, "carries the last answer") == [0, 1, 1, 0, 1]
-    assert _sign(run, "works out the last answer") == [0, 1, 1, 0, 0]
-    assert _sign(run, "begins the last answer") == [0, 0, 0, 0, 0]
+    assert feature(run, "carries the last answer") == [0, 1, 1, 0, 1]
+    assert feature(run, "works out the last answer") == [0, 1, 1, 0, 0]
+    assert feature(run, "begins the last answer") == [0, 0, 0, 0, 0]
 
 
 def test_what_was_put_right_in_time_carries_nothing() -> None:
@@ -32,9 +27,9 @@ def test_what_was_put_right_in_time_carries_nothing() -> None:
     check: Said = ("checker", "By my working 417 + 86 = 503, not 530.")
     run = team(slip, check, _FIVE, _END, task=_TASK)
 
-    assert _sign(run, "is odd")[0] == 1
-    assert _sign(run, "is odd and carries the last answer") == [0, 0, 0, 0]
-    assert _sign(run, "carries the last answer") == [0, 1, 1, 1]
+    assert feature(run, "is odd")[0] == 1
+    assert feature(run, "is odd and carries the last answer") == [0, 0, 0, 0]
+    assert feature(run, "carries the last answer") == [0, 1, 1, 1]
 
 
 def test_numbers_below_zero_are_followed() -> None:
@@ -42,7 +37,7 @@ def test_numbers_below_zero_are_followed() -> None:
     debt: Said = ("solver", "The balance is 417 - 530 = -113.")
     run = team(debt, ("helper", "Half of it is -113 / 2 = -56.5."), ("reporter", "It is -56.5."), task=_TASK)
 
-    assert _sign(run, "carries the last answer") == [1, 1, 1]
+    assert feature(run, "carries the last answer") == [1, 1, 1]
 
 
 @pytest.mark.parametrize(("said", "begins"), [("I know that the cost is 777.", 1), ("The cost is 417 + 86 = 503.", 0)])
@@ -51,7 +46,7 @@ def test_an_answer_from_nowhere_begins_where_it_is_first_said(said: str, begins:
     last = said.rstrip(".").rpartition(" ")[2]
     run = team(("solver", said), ("reporter", f"The final answer is {last}."), task=_TASK)
 
-    assert _sign(run, "begins the last answer") == [begins, 0]
+    assert feature(run, "begins the last answer") == [begins, 0]
 
 
 def test_what_a_tool_gave_begins_at_the_tool() -> None:
@@ -60,8 +55,8 @@ def test_what_a_tool_gave_begins_at_the_tool() -> None:
     result: Said = ("solver", "3885", "tool_result")
     run = team(("helper", "I take 777 for the cost."), call, result, ("reporter", "The answer is 3885."), task=_TASK)
 
-    assert _sign(run, "carries the last answer") == [1, 1, 0]
-    assert _sign(run, "begins the last answer") == [1, 0, 0]
+    assert feature(run, "carries the last answer") == [1, 1, 0]
+    assert feature(run, "begins the last answer") == [1, 0, 0]
 
 
 def test_a_name_is_followed_by_who_states_it() -> None:
@@ -73,7 +68,7 @@ def test_a_name_is_followed_by_who_states_it() -> None:
         task="Is it Harbour Inn or Birch House? Name the house to be booked.",
     )
 
-    assert _sign(run, "carries the last answer") == [0, 1, 1]
+    assert feature(run, "carries the last answer") == [0, 1, 1]
 
 
 def test_what_a_name_was_picked_by_is_followed() -> None:
@@ -91,15 +86,15 @@ def test_what_a_name_was_picked_by_is_followed() -> None:
         task=run.task,
     )
 
-    assert _sign(run, "carries the last answer") == [1, 1, 1]
-    assert _sign(slip, "is odd and carries the last answer") == [0, 0, 0]
+    assert feature(run, "carries the last answer") == [1, 1, 1]
+    assert feature(slip, "is odd and carries the last answer") == [0, 0, 0]
 
 
 def test_a_circle_ends() -> None:
     """Two values that are each said to come from the other are followed once each."""
     run = team(("solver", "101 + 102 = 203."), ("helper", "203 - 102 = 101."), ("reporter", "The answer is 203."))
 
-    assert sum(_sign(run, "carries the last answer")) >= 2
+    assert sum(feature(run, "carries the last answer")) >= 2
 
 
 def test_the_last_code_is_followed_to_who_wrote_it() -> None:
@@ -113,5 +108,5 @@ def test_the_last_code_is_followed_to_who_wrote_it() -> None:
         task="Write a function.",
     )
 
-    assert _sign(run, "carries the last answer") == [0, 1, 0, 1]
-    assert _sign(run, "begins the last answer") == [0, 1, 0, 0]
+    assert feature(run, "carries the last answer") == [0, 1, 0, 1]
+    assert feature(run, "begins the last answer") == [0, 1, 0, 0]

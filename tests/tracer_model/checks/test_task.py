@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
 from tests.tracer_model.representation.teams import feature, team
 
 _TASK = (
@@ -14,24 +13,20 @@ _TASK = (
 )
 
 
-def _sign(run: MessageActionTrace, name: str, step: int = 0) -> float:
-    return feature(run, name)[step]
-
-
 def test_what_is_left_out_of_what_the_task_gives() -> None:
     """Three of four numbers are most of them: the fourth is left out, for good if nobody says it later."""
     short = ("planner", "Harbour Inn's rent: 171. Birch House's rent: 262. Its fee: 58.")
     reply = ("solver", "The fee of Harbour Inn is 43.")
 
-    assert _sign(team(short, task=_TASK), "leaves out what the task gives") == 0.25
-    assert _sign(team(short, task=_TASK), "leaves out for good") == 1
-    assert _sign(team(short, reply, task=_TASK), "leaves out for good") == 0
+    assert feature(team(short, task=_TASK), "leaves out what the task gives")[0] == 0.25
+    assert feature(team(short, task=_TASK), "leaves out for good")[0] == 1
+    assert feature(team(short, reply, task=_TASK), "leaves out for good")[0] == 0
 
 
 @pytest.mark.parametrize("said", ["The rent is 171.", "171, 43, 262 and 58 are given.", "Nothing is known."])
 def test_nothing_is_left_out_of_what_is_not_said_again(said: str) -> None:
     """Who says one number, all of them, or none does not say the task again in part."""
-    assert _sign(team(("planner", said), task=_TASK), "leaves out what the task gives") == 0
+    assert feature(team(("planner", said), task=_TASK), "leaves out what the task gives")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -45,7 +40,7 @@ def test_nothing_is_left_out_of_what_is_not_said_again(said: str) -> None:
 )
 def test_comparison_turned_round(said: str, turned: float) -> None:
     """A sentence about the same things with the other side; another word for the same side is fine."""
-    assert _sign(team(("planner", said), task=_TASK), "turns a comparison round") == turned
+    assert feature(team(("planner", said), task=_TASK), "turns a comparison round")[0] == turned
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ def test_comparison_turned_round(said: str, turned: float) -> None:
 )
 def test_short_rule_in_other_words(said: str, rewords: float) -> None:
     """`left out` and `kept` are two things; what is said besides the rule is no matter."""
-    assert _sign(team(("planner", said), task=_TASK), "rewords a rule") == rewords
+    assert feature(team(("planner", said), task=_TASK), "rewords a rule")[0] == rewords
 
 
 @pytest.mark.parametrize("said", ["I am asked for the rent per driver.", "Next comes the rent per driver."])
@@ -67,7 +62,7 @@ def test_what_several_sentences_speak_of_is_no_rule(said: str) -> None:
     """What is asked and worked out may be spoken of in any words."""
     task = "Divide the rent by the drivers to get the rent per driver. Find the rent per driver."
 
-    assert _sign(team(("planner", said), task=task), "rewords a rule") == 0
+    assert feature(team(("planner", said), task=task), "rewords a rule")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -81,4 +76,4 @@ def test_what_several_sentences_speak_of_is_no_rule(said: str) -> None:
 )
 def test_task_said_again_without_a_name(said: str, drops: float) -> None:
     """Who says most of the task says both houses, or none; who says little may speak of one."""
-    assert _sign(team(("planner", said), task=_TASK), "says the task without a name") == drops
+    assert feature(team(("planner", said), task=_TASK), "says the task without a name")[0] == drops

@@ -65,3 +65,29 @@ def test_value_of_another_thing_stands_out(said: str, strange: float) -> None:
     )
 
     assert feature(run, "a value of others")[-1] == strange
+
+
+@pytest.mark.parametrize(
+    ("said", "is_unexplained"),
+    [
+        ("The sum is 420.", False),  # 388 + 32
+        ("The share is 388 * 3 = 1164.", False),
+        ("It is 388.", False),
+        ("It is 977.", True),
+    ],
+)
+def test_number_is_explained_by_a_source_a_sum_or_two_numbers(said: str, *, is_unexplained: bool) -> None:
+    """Anything else is somebody's invention, or a slip."""
+    run = team(("searcher", "I found 388 in one place and 32 in the other."), ("solver", said))
+
+    assert feature(run, "a number nothing explains")[1] == is_unexplained
+
+
+@pytest.mark.parametrize(
+    ("said", "is_mistakable"), [("It is 838.", True), ("It is 380.", True), ("It is 38.", True), ("It is 420.", False)]
+)
+def test_number_with_the_digits_of_another_may_be_a_slip(said: str, *, is_mistakable: bool) -> None:
+    """Digits in another order, one digit off, one digit short."""
+    run = team(("searcher", "I found 388 in one place and 32 in the other."), ("solver", said))
+
+    assert feature(run, "a mistakable number")[1] == is_mistakable
