@@ -9,7 +9,7 @@ import pytest
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.checks import ExaminedRun
 from blamespan_tracer.checks.bundled.numbers import numbers_have_a_source
-from blamespan_tracer.checks.bundled.tool_calls import arguments_are_known
+from blamespan_tracer.checks.bundled.tool_calls import arguments_come_from_somewhere
 
 REPORT = "Revenue in the north was 48,250 euros, in the south 1,750. The order is X-4471."
 LONG_REPORT = f"{'Nothing of note happened in the other regions. ' * 2_000}{REPORT}{' And so on.' * 2_000}"
@@ -55,4 +55,4 @@ def test_argument_that_was_given_is_known(order: str, outcome: str) -> None:
     """An identifier that a call takes from what the agent was given was mentioned; another one was not."""
     run = trace(f'look_up({{"order": "{order}"}})', REPORT, kind="tool_call")
 
-    assert [finding.outcome for finding in arguments_are_known.examine(ExaminedRun(run))] == [outcome]
+    assert [finding.outcome for finding in arguments_come_from_somewhere.examine(ExaminedRun(run))] == [outcome]

@@ -31,7 +31,7 @@ def nobody_shouts(run):
 
 @check("is loud", "A step has no exclamation mark.", is_evidence=True, is_share=True)
 def steps_are_calm(run):
-    return run.findings([step.said[0].content.count("!") / 10 for step in run.analysis.steps])
+    return run.findings([step.origins[0].content.count("!") / 10 for step in run.analysis.steps])
 """
 
 _REPORT = """

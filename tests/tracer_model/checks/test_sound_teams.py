@@ -40,6 +40,6 @@ def test_sound_runs_give_no_evidence(family: str, topology: str, framework: str,
         features = step_features(run)
         for name in _EVIDENCE:
             places = features[:, STEP_FEATURES.index(name)].nonzero()[0].tolist()
-            found += [(seed, name, run.analysis.steps[place].said[0].content[:300]) for place in places]
+            found += [(seed, name, run.analysis.steps[place].origins[0].content[:300]) for place in places]
 
     assert found == []

@@ -15,7 +15,9 @@ from tests.tracer_model.representation.teams import Said, team
 def drawn(trace: MessageActionTrace, *, turns: bool = False) -> list[tuple[str, list[int], list[int]]]:
     """Each merged step: who, the original steps, the results."""
     merged, _ = merge(trace, turns=turns)
-    return [(each.agent, [step.index for step in each.said], [step.index for step in each.results]) for each in merged]
+    return [
+        (each.agent, [step.index for step in each.origins], [step.index for step in each.results]) for each in merged
+    ]
 
 
 SEVERAL_IN_A_ROW = team(

@@ -127,7 +127,7 @@ class ExaminedRun:
     def findings(self, values: Floats | Mask | Sequence[float]) -> Iterator[Finding]:
         """Yield a finding for each merged step whose value, of the (N,) *values*, is not 0: its strength."""
         for row in np.flatnonzero(values).tolist():
-            yield Finding(self.analysis.steps[row].said[0].index, "fail", strength=float(values[row]))
+            yield Finding(self.analysis.steps[row].origins[0].index, "fail", strength=float(values[row]))
 
     @lazy_property
     def decisions(self) -> tuple[Step, ...]:

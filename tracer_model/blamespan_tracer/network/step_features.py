@@ -181,7 +181,7 @@ def check_features(checks: Sequence[Check], results: Sequence[CheckResult], run:
         (N, 3 K) float32: for each contract whether the step breaks it (1, or 0.5 where that is left open), whether it
         is the first to do so, and which share of all that breaks it has come by then, 1 from the last on.
     """
-    row_of = {step.index: row for row, merged in enumerate(run.steps) for step in merged.said}
+    row_of = {step.index: row for row, merged in enumerate(run.steps) for step in merged.origins}
     column_of = {check.name: 3 * number for number, check in enumerate(checks)}
     table = np.zeros((len(run.steps), 3 * len(checks)), np.float32)
     for result in results:
@@ -208,7 +208,7 @@ def _describe_words(run: Analysis) -> Iterator[tuple[str, Floats]]:
     yield "agrees", ((cues["agree"] > 0) & (cues["object"] == 0)).astype(np.float64)
     yield "checks", (cues["check"] > 0).astype(np.float64)
     yield "words", np.log1p(words)
-    yield "characters", np.log1p([sum(len(step.content) for step in merged.said) for merged in run.steps])
+    yield "characters", np.log1p([sum(len(step.content) for step in merged.origins) for merged in run.steps])
     yield "words of the run", words / max(words[run.decides].sum(), 1)
     in_code = run.per_step(reading.count(reading.in_code), is_said)
     tokens = run.per_step(reading.count(np.ones(len(reading.token), np.bool_)), is_said)
@@ -238,7 +238,7 @@ def _mark_last_questions(run: Analysis) -> Mask:
 
 def _describe_kind(run: Analysis) -> Iterator[tuple[str, Floats]]:
     """Return what kind of step it is, and where it stands among its agent's."""
-    kinds = [{step.kind for step in merged.said} for merged in run.steps]
+    kinds = [{step.kind for step in merged.origins} for merged in run.steps]
     for name, kind in (
         ("is call", "tool_call"),
         ("is plan", "plan"),
@@ -248,14 +248,14 @@ def _describe_kind(run: Analysis) -> Iterator[tuple[str, Floats]]:
     ):
         yield name, np.array([kind in of for of in kinds], np.float64)
     yield "has result", np.array([bool(merged.results) for merged in run.steps], np.float64)
-    yield "status is error", np.array([any(s.status == "error" for s in m.said) for m in run.steps], np.float64)
-    yield "raised", np.array([any(s.error for s in m.said) for m in run.steps], np.float64)
+    yield "status is error", np.array([any(s.status == "error" for s in m.origins) for m in run.steps], np.float64)
+    yield "raised", np.array([any(s.error for s in m.origins) for m in run.steps], np.float64)
     taken = np.bincount(run.agent[run.decides], minlength=int(run.agent.max(initial=0)) + 1)
     yield "steps of its agent", taken[run.agent] / max(run.decides.sum(), 1)
     yield "follows another", np.concatenate([[0.0], (run.agent[1:] != run.agent[:-1]).astype(np.float64)])[: len(kinds)]
-    durations = [sum(s.end_ns - s.start_ns for s in m.said) / 1e9 for m in run.steps]
+    durations = [sum(s.end_ns - s.start_ns for s in m.origins) / 1e9 for m in run.steps]
     yield "duration", np.log1p(np.array(durations, np.float64).clip(0, 1e9))
-    usage = [[s.usage for s in m.said if s.usage] for m in run.steps]
+    usage = [[s.usage for s in m.origins if s.usage] for m in run.steps]
     for name, spent in (
         ("tokens written", [sum(u.output_tokens for u in of) for of in usage]),
         ("tokens read", [sum(u.input_tokens for u in of) for of in usage]),
@@ -264,7 +264,7 @@ def _describe_kind(run: Analysis) -> Iterator[tuple[str, Floats]]:
     earlier_calls: set[tuple[str, str]] = set()
     repeats = np.zeros(len(kinds))
     for row, merged in enumerate(run.steps):
-        calls = {(merged.agent, step.content) for step in merged.said if step.kind == "tool_call"}
+        calls = {(merged.agent, step.content) for step in merged.origins if step.kind == "tool_call"}
         repeats[row] = bool(calls & earlier_calls)
         earlier_calls |= calls
     yield "same call before", repeats
@@ -276,7 +276,9 @@ def _describe_trouble(run: Analysis) -> Iterator[tuple[str, Floats]]:
     """Return what went wrong at it and around it, and who objects."""
     error = CUES.index("error")
     cue = run.reading.cue[:, error]
-    status = np.array([any(s.status == "error" or s.error for s in (*m.said, *m.results)) for m in run.steps], np.bool_)
+    status = np.array(
+        [any(s.status == "error" or s.error for s in (*m.origins, *m.results)) for m in run.steps], np.bool_
+    )
     in_result = (run.per_step(cue, run.segments.is_result) > 0) | status[: len(run.steps)]
     in_words = run.per_step(cue, run.segments.is_said) > 0
     anything = in_result | in_words
@@ -445,7 +447,7 @@ def _describe_likeness(run: Analysis) -> Iterator[tuple[str, Floats]]:
         ("like the last result", same.result_before),
         ("said by itself before", repetition.own),
         ("said by others before", repetition.others),
-        ("said by task or tool before", repetition.given),
+        ("said by task or tool before", repetition.sources),
         ("said again later", repetition.later),
     )
 
@@ -462,7 +464,7 @@ def _describe_hearing(run: Analysis) -> Iterator[tuple[str, Floats]]:
     inputs_before: dict[str, frozenset[int]] = {}
     owners = np.array(run.owner, np.int64)
     for row, merged in enumerate(steps):
-        first = merged.said[0]
+        first = merged.origins[0]
         latest = np.array(first.inputs[-_MAX_INPUTS:], np.int64)
         inputs = frozenset(owners[latest].tolist()) - {row}
         if first.index:
@@ -473,7 +475,7 @@ def _describe_hearing(run: Analysis) -> Iterator[tuple[str, Floats]]:
             n_hearers[list(inputs)] += 1
             followers[owners[first.inputs[-1]]].add(merged.agent)
         inputs_before[merged.agent] = inputs
-        names = {name for step in merged.said for name in step.recipients}
+        names = {name for step in merged.origins for name in step.recipients}
         addressed[row] = min(len(names) / max(n_agents - 1, 1), 1.0)
         following = steps[row + 1].agent if row + 1 < n_steps else ""
         answered[row] = float(following in names)

@@ -67,11 +67,11 @@ def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
     return tuple(
         Decision(
             position,
-            merged.said[0].index,
+            merged.origins[0].index,
             merged.agent,
             merged.can_be_blamed,
-            tuple(merged.said),
-            max(merged.said, key=lambda step: (brought[step.index + 1], -step.index)).index,
+            tuple(merged.origins),
+            max(merged.origins, key=lambda step: (brought[step.index + 1], -step.index)).index,
             tuple(merged.results),
             tuple(sorted(owed, key=lambda position: (-owed[position], position))[:MOST_LINKS]),
             tuple(dict.fromkeys(objected.get(position, ())))[:MOST_LINKS],

@@ -21,9 +21,8 @@ from blamespan_tracer.representation.claims import (
     with_inputs,
 )
 from blamespan_tracer.representation.equations import Equation, equations
-from blamespan_tracer.representation.facts import Facts, find_facts
+from blamespan_tracer.representation.facts import Facts, find_facts, find_objections, name_tokens
 from blamespan_tracer.representation.likeness import Repetition, Similarity, find_repetition, find_similarity
-from blamespan_tracer.representation.objections import find_objections, name_tokens
 from blamespan_tracer.representation.reading import Ints, Mask, Reading, read_texts
 from blamespan_tracer.representation.sentences import Sentence, read_sentences
 from blamespan_tracer.representation.steps import (
@@ -100,7 +99,7 @@ class Analysis:
     @lazy_property
     def similarity(self) -> Similarity:
         """What is alike."""
-        is_plan = np.array([any(step.kind == "plan" for step in merged.said) for merged in self.steps], np.bool_)
+        is_plan = np.array([any(step.kind == "plan" for step in merged.origins) for merged in self.steps], np.bool_)
         decisions = np.flatnonzero(self.decides)
         return find_similarity(self.reading, self.segments, self.agent, decisions, is_plan & self.decides)
 

@@ -132,7 +132,7 @@ def find_claims(reading: Reading, labels: Mask, is_call: Mask) -> Claims:
     within a word) or a word in quotation marks.
     """
     is_claim, key, is_number = _keys(reading)
-    is_claim |= _mark_quoted(reading) & ~is_call[reading.segment]
+    is_claim |= _mark_quotations(reading) & ~is_call[reading.segment]
     is_claim &= ~labels[reading.token]
     at = np.flatnonzero(is_claim)
     n_segments = len(reading.texts)
@@ -166,7 +166,7 @@ def _keys(reading: Reading) -> tuple[Mask, Ints, Mask]:
     return is_number | is_name | is_identifier, reading.token, is_number
 
 
-def _mark_quoted(reading: Reading) -> Mask:
+def _mark_quotations(reading: Reading) -> Mask:
     """Return which words, but for stop words, stand between two quotation marks of one sentence."""
     is_mark = reading.has(Flag.QUOTE)
     if not is_mark.any():

@@ -1,4 +1,4 @@
-"""What a run's sentences state of which subject, and where the run contradicts itself.
+"""What a run's sentences state of which subject, where the run contradicts itself, and who objects to whom.
 
 The value of a sentence is its only number but for those of a calculation ("12 - 5 gives 7") and those that it says are
 wrong (`not`, `than` or `instead of` stands before them), what stands behind its last `=`, or a name: "the maker is
@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan_tracer.representation.claims import Floats, Segments
+from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
 
-__all__ = ["Conflict", "Facts", "find_facts"]
+__all__ = ["Conflict", "Facts", "find_facts", "find_objections", "name_tokens"]
 
 _SAME_SUBJECT, _MAX_WORDS = 0.5, 60
 """Share of the content words that two sentences must have in common to be about one thing, of the first 60."""
@@ -53,6 +54,8 @@ _REFUTES, _BETWEEN = frozenset(("not", "than")), frozenset(("at", "the", "a", "b
 
 _ARTICLES, _THE = frozenset(("the", "a", "an")), frozenset(("the",))
 _MAX_NAME = 4
+
+_OBJECT, _YOU = CUES.index("object"), CUES.index("you")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Facts:
             nobody else speaks of them.
         answer: (G,) the value of the segment's last statement, an index of `Reading.tokens`; -1 without any.
         stated: (S,) the value of each sentence, likewise.
-        given: The tokens that the task or a tool has, or a call: those that tell subjects apart.
+        subject_tokens: The tokens that the task or a tool has, or a call: those that tell subjects apart.
         refuted: (T,) which tokens are numbers that are said to be wrong.
     """
 
@@ -92,7 +95,7 @@ class Facts:
     support: Floats
     answer: Ints
     stated: Ints
-    given: frozenset[int]
+    subject_tokens: frozenset[int]
     refuted: Mask
 
 
@@ -107,19 +110,19 @@ def find_facts(reading: Reading, segments: Segments) -> Facts:
     stated = np.flatnonzero(value >= 0)
     answer[segment_of[stated]] = value[stated]  # the last one wins
     is_given = segments.is_given | segments.is_result | segments.is_call
-    given = frozenset(reading.token[content & is_given[reading.segment]].tolist())
+    subject_tokens = frozenset(reading.token[content & is_given[reading.segment]].tolist())
     at = np.flatnonzero(content & (value[reading.sentence] >= 0)) if len(reading.token) else np.zeros(0, np.int64)
-    pairs, sets = _pairs(reading, at), _sets(reading, at, given)
+    pairs, sets = _pairs(reading, at), _sets(reading, at, subject_tokens)
     records = pairs.list_records(value, segment_of), sets.list_records(value, segment_of)
-    conflicts = tuple(_find_conflicts(reading, content, records, given))
-    return Facts(conflicts, _share_support(records, segments), answer, value, given, refuted)
+    conflicts = tuple(_find_conflicts(reading, content, records, subject_tokens))
+    return Facts(conflicts, _share_support(records, segments), answer, value, subject_tokens, refuted)
 
 
 def _find_conflicts(
-    reading: Reading, content: Mask, records: Sequence[_Records], given: frozenset[int]
+    reading: Reading, content: Mask, records: Sequence[_Records], subject_tokens: frozenset[int]
 ) -> Iterator[Conflict]:
     """Go through neighbouring records of one subject with different values, by the later statement."""
-    sentences = _Sentences(reading, content, given)
+    sentences = _Sentences(reading, content, subject_tokens)
     has_equals = set(reading.sentence[reading.has(Flag.EQUALS)].tolist())
     n_conflicts: Counter[int] = Counter()
     compared: set[tuple[int, int]] = set()
@@ -147,19 +150,19 @@ class _Sentences:
     Args:
         reading: The run's tokens.
         content: (T,) which of them may tell a subject.
-        given: The tokens that the task or a tool has, or a call: those that tell subjects apart.
+        subject_tokens: The tokens that the task or a tool has, or a call: those that tell subjects apart.
     """
 
-    def __init__(self, reading: Reading, content: Mask, given: frozenset[int]) -> None:
+    def __init__(self, reading: Reading, content: Mask, subject_tokens: frozenset[int]) -> None:
         at = np.flatnonzero(content)
         self._sentence, self._token = reading.sentence[at], reading.token[at]
-        self._given = given
+        self._subject_tokens = subject_tokens
 
     def are_about_one(self, left: int, right: int) -> bool:
         """Check whether two sentences are about one thing."""
         first, second = self._words(left), self._words(right)
         is_near = len(first & second) >= _SAME_SUBJECT * len(first | second)
-        return is_near and not (first ^ second) & self._given
+        return is_near and not (first ^ second) & self._subject_tokens
 
     def _words(self, sentence: int) -> set[int]:
         begin, end = np.searchsorted(self._sentence, [sentence, sentence + 1]).tolist()
@@ -233,10 +236,10 @@ def _pairs(reading: Reading, at: Ints) -> _Subjects:
     )
 
 
-def _sets(reading: Reading, at: Ints, given: frozenset[int]) -> _Subjects:
+def _sets(reading: Reading, at: Ints, subject_tokens: frozenset[int]) -> _Subjects:
     """Take the set of a sentence's given words for a subject, where there are two at least."""
     is_given = np.zeros(len(reading.tokens) + 1, np.bool_)
-    is_given[list(given)] = True
+    is_given[list(subject_tokens)] = True
     at = at[is_given[reading.token[at]]]
     base = len(reading.tokens) + 1
     once = np.unique(reading.sentence[at] * base + reading.token[at])
@@ -364,3 +367,68 @@ def _before(marked: Mask) -> Mask:
     is_before = np.zeros(len(marked), np.bool_)
     is_before[:-1] = marked[1:]
     return is_before
+
+
+def name_tokens(reading: Reading, names: list[str]) -> Ints:
+    """Return which agent each token names: (V,), an agent's label or -1.
+
+    A name of several words is told by its longest, too; one that two agents share names nobody.
+    """
+    token_of = reading.places
+    named = np.full(len(reading.tokens), -1)
+    taken: set[int] = set()
+    for label, name in enumerate(names):
+        words = name.replace("-", " ").lower().split()
+        spellings = {name.lower(), max(words, key=len)[:40]} if words else set()
+        for token in sorted(token_of[spelling] for spelling in spellings if spelling in token_of):
+            named[token] = -1 if token in taken else label
+            taken.add(token)
+    return named
+
+
+def find_objections(
+    reading: Reading, segments: Segments, facts: Facts, agent: Ints, decides: Mask, named: Ints
+) -> tuple[Ints, Ints]:
+    """Find who objects to what.
+
+    A step that objects points at the steps whose values it contradicts, at the last step of each agent it names, or,
+    where it does neither, at the decision before it if another agent took it.
+
+    Returns:
+        (O,) the objecting steps, ascending, and (O,) what each objects to; a pair at most once.
+    """
+    n_steps = len(agent)
+    is_said = segments.is_said & (segments.owner >= 0)
+    objects = np.bincount(segments.owner[is_said], reading.cue[is_said, _OBJECT], minlength=n_steps) > 0
+    objects &= decides
+    pairs: set[tuple[int, int]] = set()
+    for conflict in facts.conflicts:
+        later, earlier = int(segments.owner[conflict.later]), int(segments.owner[conflict.earlier])
+        if later >= 0 and earlier >= 0 and objects[later] and decides[earlier] and agent[later] != agent[earlier]:
+            pairs.add((later, earlier))
+    mentions = _list_mentions(reading, segments, named, is_said)
+    last_of: dict[int, int] = {}
+    before = -1
+    for step in np.flatnonzero(decides).tolist():
+        if objects[step]:
+            pointed = [last_of[label] for label in mentions.get(step, ()) if label in last_of and label != agent[step]]
+            pairs.update((step, target) for target in pointed)
+            if not pointed and before >= 0 and agent[before] != agent[step]:
+                pairs.add((step, before))
+        last_of[int(agent[step])] = before = step
+    ordered = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    return ordered[:, 0], ordered[:, 1]
+
+
+def _list_mentions(reading: Reading, segments: Segments, named: Ints, is_said: Mask) -> dict[int, list[int]]:
+    """List, by step, the agents it names, in order."""
+    if not len(reading.token):
+        return {}
+    at = np.flatnonzero((named[reading.token] >= 0) & is_said[reading.segment])
+    pairs = dict.fromkeys(
+        zip(segments.owner[reading.segment[at]].tolist(), named[reading.token[at]].tolist(), strict=True)
+    )
+    mentions: dict[int, list[int]] = {}
+    for step, label in pairs:
+        mentions.setdefault(step, []).append(label)
+    return mentions

@@ -32,13 +32,13 @@ class Repetition:
     Attributes:
         own: Said before by the same speaker.
         others: Said before, but by another agent that decides.
-        given: Said before by the task, a user or a tool.
+        sources: Said before by the task, a user or a tool.
         later: Said again later by another agent.
     """
 
     own: Floats
     others: Floats
-    given: Floats
+    sources: Floats
     later: Floats
 
 
@@ -62,7 +62,7 @@ def find_repetition(reading: Reading, segments: Segments, n_steps: int) -> Repet
     return Repetition(
         own=share(is_own),
         others=share((agents_first < step) & ~is_own),
-        given=share(source_first < step),
+        sources=share(source_first < step),
         later=share(last_other > step),
     )
 

@@ -55,7 +55,7 @@ class _LineageSearch:
     def __init__(self, run: Analysis) -> None:
         self._reading, self._segments, self._decides = run.reading, run.segments, run.decides
         self._segments_of = _list_segments(run)
-        self._sentences, self._subjects, self._sums = run.sentences, run.facts.given, run.equations
+        self._sentences, self._subjects, self._sums = run.sentences, run.facts.subject_tokens, run.equations
         self._start = self._find_answer(run.facts)
         self._carries, self._works_out, self._begins = np.zeros((3, len(run.decides)))
 
@@ -103,9 +103,9 @@ class _LineageSearch:
             return []
         self._carries[speakers] = 1.0
         self._begins[speakers[-1]] = 1.0
-        return [] if is_number(name) else self._list_compared(segments[0])
+        return [] if is_number(name) else self._list_comparisons(segments[0])
 
-    def _list_compared(self, segment: int) -> list[tuple[int, int]]:
+    def _list_comparisons(self, segment: int) -> list[tuple[int, int]]:
         """List the numbers that names are said to have up to *segment*, the last of each: one was picked by them."""
         latest: dict[tuple[frozenset[int], frozenset[int]], tuple[int, int]] = {}
         for sentence in self._sentences:

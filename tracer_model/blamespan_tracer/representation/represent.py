@@ -105,7 +105,7 @@ def represent(trace: MessageActionTrace, analysis: Analysis | None = None) -> Re
         task=run.reading.texts[0],
         texts=texts,
         results=_join_texts(run.reading, run.segments, is_result=True),
-        origins=tuple(tuple(step.index for step in merged.said) for merged in run.steps),
+        origins=tuple(tuple(step.index for step in merged.origins) for merged in run.steps),
         agents=tuple(labels),
         agent=run.agent,
         role=roles[run.agent] if len(run.agent) else run.agent,
@@ -170,7 +170,7 @@ def _list_addressees(steps: Sequence[MergedStep]) -> NDArray[np.int64]:
     next_of: dict[str, int] = {}
     pairs: list[tuple[int, int]] = []
     for row in range(len(steps) - 1, -1, -1):
-        names = dict.fromkeys(name for step in steps[row].said for name in step.recipients)
+        names = dict.fromkeys(name for step in steps[row].origins for name in step.recipients)
         pairs += [(row, next_of[name]) for name in list(names)[:_MAX_REPLIES] if name in next_of]
         next_of[steps[row].agent] = row
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)
@@ -193,9 +193,9 @@ def _find_roles(run: Analysis, names: Sequence[str]) -> Ints:
         shares: Floats = np.bincount(run.agent, of, minlength=n_agents) / steps.clip(min=1)
         return shares
 
-    calls = np.array([any(s.kind == "tool_call" for s in m.said) for m in run.steps], np.bool_)
-    hands = np.array([any(s.kind == "handoff" for s in m.said) for m in run.steps], np.bool_)
-    plans = np.array([any(s.kind == "plan" for s in m.said) for m in run.steps], np.bool_)
+    calls = np.array([any(s.kind == "tool_call" for s in m.origins) for m in run.steps], np.bool_)
+    hands = np.array([any(s.kind == "handoff" for s in m.origins) for m in run.steps], np.bool_)
+    plans = np.array([any(s.kind == "plan" for s in m.origins) for m in run.steps], np.bool_)
     code = run.per_step(reading.count(reading.has(Flag.FENCE)), is_said) > 0
     checks = np.minimum(1.0, 15 * rate("check", "agree", "object"))
     first, last = np.zeros((2, n_agents))
@@ -216,7 +216,7 @@ def _find_roles(run: Analysis, names: Sequence[str]) -> Ints:
 
 
 def _addresses_one(steps: Sequence[MergedStep]) -> NDArray[np.bool_]:
-    return np.array([any(len(step.recipients) == 1 for step in merged.said) for merged in steps], np.bool_)
+    return np.array([any(len(step.recipients) == 1 for step in merged.origins) for merged in steps], np.bool_)
 
 
 def _choose_roles(agents: Sequence[Agent], behaviour: Mapping[str, Floats]) -> Ints:

@@ -42,13 +42,13 @@ class MergedStep:
     Attributes:
         agent: Who.
         can_be_blamed: Whether it is a decision of an agent.
-        said: Original steps it is made of, ascending, at least one; a decision has one but for turns.
+        origins: Original steps it is made of, ascending, at least one; a decision has one but for turns.
         results: Tools' answers to it, ascending.
     """
 
     agent: str
     can_be_blamed: bool
-    said: list[Step]
+    origins: list[Step]
     results: list[Step] = field(default_factory=list)
 
 
@@ -76,7 +76,7 @@ def merge(trace: MessageActionTrace, *, turns: bool = False) -> tuple[list[Merge
         if is_apart or not (merged and _goes_on(step, merged[-1], can_be_blamed=can_be_blamed)):
             merged.append(MergedStep(step.agent, can_be_blamed, [step]))
         else:
-            merged[-1].said.append(step)
+            merged[-1].origins.append(step)
         owner.append(len(merged) - 1)
     return merged, owner
 
@@ -91,8 +91,8 @@ def _goes_on(step: Step, last: MergedStep, *, can_be_blamed: bool) -> bool:
         step.agent == last.agent
         and can_be_blamed == last.can_be_blamed
         and step.kind not in ("tool_result", "tool_call")
-        and last.said[-1].kind != "tool_call"
-        and last.said[-1].index == step.index - 1
+        and last.origins[-1].kind != "tool_call"
+        and last.origins[-1].index == step.index - 1
     )
 
 

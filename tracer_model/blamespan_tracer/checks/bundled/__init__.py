@@ -12,10 +12,7 @@ from blamespan_tracer.checks.check import Check
 
 __all__ = ["CHECKS", "CONTRACTS", "EVIDENCE"]
 
-_FIRST = (
-    *("arithmetic", "contradictions", "repetition", "tool_calls", "numbers", "teamwork", "task", "approvals"),
-    "endings",
-)
+_FIRST = ("arithmetic", "contradictions", "repetition", "tool_calls", "numbers", "teamwork", "endings")
 """Files whose checks are reported first, in this order."""
 
 

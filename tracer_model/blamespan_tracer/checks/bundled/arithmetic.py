@@ -65,19 +65,19 @@ class Corrections:
 
 
 @check("is refuted", "A number is refuted by nobody later.", is_evidence=True)
-def numbers_are_not_refuted(run: ExaminedRun) -> Iterator[Finding]:
+def nobody_refutes_the_number(run: ExaminedRun) -> Iterator[Finding]:
     """Look for who was the first to say a number that is refuted later."""
     return run.findings(run.once(follow_corrections).refuted)
 
 
 @check("refutes what is right", "Nobody refutes what the task, a tool or a sum that holds gave.", is_evidence=True)
-def right_numbers_are_not_refuted(run: ExaminedRun) -> Iterator[Finding]:
+def nobody_refutes_right_numbers(run: ExaminedRun) -> Iterator[Finding]:
     """Look for who refutes a right number."""
     return run.findings(run.once(follow_corrections).refutes_right)
 
 
 @check("refutes what is wrong", "There is no wrong sum to refute.", is_evidence=True)
-def wrong_numbers_are_refuted(run: ExaminedRun) -> Iterator[Finding]:
+def nobody_needs_to_refute(run: ExaminedRun) -> Iterator[Finding]:
     """Look for who refutes what a sum that does not hold gave."""
     return run.findings(run.once(follow_corrections).refutes_wrong)
 

@@ -73,13 +73,13 @@ def calls_are_asked_for(run: ExaminedRun) -> Iterator[Finding]:
 
 
 @check("its result is told of another", "The result of a call is told of what it asked for.", is_evidence=True)
-def results_are_told_as_asked(run: ExaminedRun) -> Iterator[Finding]:
+def results_answer_their_call(run: ExaminedRun) -> Iterator[Finding]:
     """Look for calls whose result is first told of something else."""
     return run.findings(run.once(compare_calls).told_as_other)
 
 
 @check("tells a result of another", "A result is told of what its call asked for.", is_evidence=True)
-def tells_results_as_asked(run: ExaminedRun) -> Iterator[Finding]:
+def steps_tell_results_of_their_call(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that are the first to tell a result of something else."""
     return run.findings(run.once(compare_calls).tells_as_other)
 
@@ -156,7 +156,7 @@ def _list_told_otherwise(run: Analysis, about: Sequence[Ints]) -> list[tuple[Cal
     """List the calls whose result is a number that is first told of something else, and the steps that do."""
     fold = _fold_plurals(run.reading)
     asked = [frozenset(fold[token] for token in own.tolist()) for own in about]
-    first_told = _find_first_told(run, asked)
+    first_told = _find_first_statements(run, asked)
     has: dict[str, Counter[int]] = defaultdict(Counter)
     told_with: dict[str, Counter[int]] = defaultdict(Counter)
     words = {}
@@ -179,7 +179,7 @@ def _list_told_otherwise(run: Analysis, about: Sequence[Ints]) -> list[tuple[Cal
     return otherwise
 
 
-def _find_first_told(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[int, Sentence]]:
+def _find_first_statements(run: Analysis, asked: Sequence[Words]) -> dict[int, tuple[int, Sentence]]:
     """Find, for each call that got a number of its own, the step and the sentence that first tells it."""
     results = _read_results(run)
     asked_for: dict[int, set[Words]] = defaultdict(set)

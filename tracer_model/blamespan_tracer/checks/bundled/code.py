@@ -69,7 +69,7 @@ def code_has_known_numbers(run: ExaminedRun) -> Iterator[Finding]:
 
 
 @check("alters another's code", "Code that another agent wrote is not altered.", is_evidence=True)
-def code_of_others_is_kept(run: ExaminedRun) -> Iterator[Finding]:
+def agents_keep_code_of_others(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that show another agent's latest code with some of its lines changed, left out or added."""
     analysis = run.analysis
     alters = np.zeros(len(analysis.steps))

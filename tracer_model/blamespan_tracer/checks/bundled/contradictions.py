@@ -18,7 +18,7 @@ _CHANGES = 3
 
 
 @check("result-believed", "What a tool answered is not contradicted by who reads it.", mode="blamespan:X3", trust=0.6)
-def results_are_believed(run: ExaminedRun) -> Iterator[Finding]:
+def agents_believe_results(run: ExaminedRun) -> Iterator[Finding]:
     """Compare what agents state with what tools answered about the same subject."""
     segments = run.analysis.segments
     for conflict in run.analysis.facts.conflicts:
@@ -27,7 +27,7 @@ def results_are_believed(run: ExaminedRun) -> Iterator[Finding]:
 
 
 @check("task-kept", "What the task states is not contradicted.", mode="mast:FM-1.1", trust=0.5)
-def task_is_kept(run: ExaminedRun) -> Iterator[Finding]:
+def agents_keep_the_task(run: ExaminedRun) -> Iterator[Finding]:
     """Compare the numbers that agents state with what the task says of the same subject.
 
     Names are left out: of two names in a task, both may be right.

@@ -53,7 +53,7 @@ def ends_when_done(run: ExaminedRun) -> Iterator[Finding]:
     repetition = run.analysis.repetition
     shares = repetition.own[rows] + repetition.others[rows]
     n_loops = int(np.argmin(np.concatenate([shares[::-1] > _LOOPING, [False]])))
-    step = run.analysis.steps[int(rows[len(rows) - max(n_loops, 1)])].said[0]
+    step = run.analysis.steps[int(rows[len(rows) - max(n_loops, 1)])].origins[0]
     is_loop = n_loops >= _LOOP
     yield Finding(step.index, "fail" if is_loop else "pass", step.content, f"the last {n_loops} steps say nothing new")
 
@@ -123,7 +123,7 @@ def _mark_cut_segments(reading: Reading, names: tuple[str, ...]) -> Mask:
 
 
 @check("ends on another answer", "A step ends on the answer that it came to.", is_evidence=True)
-def answers_are_kept(run: ExaminedRun) -> Iterator[Finding]:
+def steps_keep_their_answer(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that state, last and of nothing in particular, what neither they nor anybody said before.
 
     Like "it is 89.4, so we get 98.4".
@@ -136,7 +136,7 @@ def answers_are_kept(run: ExaminedRun) -> Iterator[Finding]:
         own = list(group)
         row = steps[segment]
         if row >= 0:
-            is_second = _is_second_answer(analysis.reading, own, analysis.facts.given, known)
+            is_second = _is_second_answer(analysis.reading, own, analysis.facts.subject_tokens, known)
             ends_on_another[row] = max(ends_on_another[row], is_second)
         known.update(number for sentence in own for number in sentence.numbers)
     return run.findings(ends_on_another)

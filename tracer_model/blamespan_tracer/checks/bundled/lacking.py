@@ -123,7 +123,7 @@ def nothing_of_task_is_lacking(run: ExaminedRun) -> Iterator[Finding]:
 
 
 @check("drops what is lacked later", "What is lacked later is passed on.", is_evidence=True)
-def nothing_lacked_later_is_dropped(run: ExaminedRun) -> Iterator[Finding]:
+def steps_pass_on_what_others_lack(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that come after what somebody lacks later was said last, and do not say it again."""
     return run.findings(run.once(find_lacking).by_words.drops)
 
@@ -147,19 +147,19 @@ def nothing_begins_without_value(run: ExaminedRun) -> Iterator[Finding]:
 
 
 @check("only names what was said", "What a step only names was not said before.", is_evidence=True)
-def nothing_said_is_only_named(run: ExaminedRun) -> Iterator[Finding]:
+def steps_value_what_others_valued(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that only name what somebody gave a value before."""
     return run.findings(run.once(find_lacking).by_names.was_said)
 
 
 @check("only names what the task gives", "What a step only names is not in the task.", is_evidence=True)
-def nothing_of_task_is_only_named(run: ExaminedRun) -> Iterator[Finding]:
+def steps_value_what_the_task_values(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that only name what the task gives a value."""
     return run.findings(run.once(find_lacking).by_names.of_task)
 
 
 @check("drops what is only named later", "What is only named later is passed on.", is_evidence=True)
-def nothing_named_later_is_dropped(run: ExaminedRun) -> Iterator[Finding]:
+def steps_pass_on_what_others_only_name(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that come after what is only named later was said last, and do not say it again."""
     return run.findings(run.once(find_lacking).by_names.drops)
 
@@ -224,7 +224,7 @@ def _find_next(decides: Mask) -> list[int]:
 def _read_segments(run: Analysis) -> Iterator[_LackingSegment]:
     """Read what each segment that is neither a call nor a result names."""
     segments, lacks = run.segments, run.reading.known(_LACKS)
-    names_things = run.facts.given - lacks
+    names_things = run.facts.subject_tokens - lacks
     for segment, own in groupby(run.sentences, lambda sentence: sentence.segment):
         if segments.is_result[segment] or segments.is_call[segment]:
             continue

@@ -85,13 +85,13 @@ class Figures:
     is_evidence=True,
     is_share=True,
 )
-def most_numbers_are_explained(run: ExaminedRun) -> Iterator[Finding]:
+def something_explains_most_numbers(run: ExaminedRun) -> Iterator[Finding]:
     """Count the new numbers of each step that nothing explains."""
     return run.findings(run.once(explain_numbers).unexplained)
 
 
 @check("a number nothing explains", "Every new number is explained.", is_evidence=True)
-def all_numbers_are_explained(run: ExaminedRun) -> Iterator[Finding]:
+def something_explains_every_number(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps with a new number that nothing explains."""
     return run.findings(run.once(explain_numbers).unexplained > 0)
 
@@ -129,7 +129,7 @@ def explain_numbers(run: Analysis) -> Figures:
         row = steps[segment]
         if row >= 0:
             tried = [*run.inputs.few_until(segment), *known, *numbers]
-            strange = _list_unexplained(fresh[:_FRESH], tried, reading.texts[segment])
+            strange = _list_strange_numbers(fresh[:_FRESH], tried, reading.texts[segment])
             total[row] += len(numbers)
             unexplained[row] += len(strange)
             sources = [*run.inputs.numbers_until(segment), *known]
@@ -174,7 +174,7 @@ def _is_slip(number: str, known: Iterable[str]) -> bool:
     return len(number.replace(".", "")) > _LEAST_DIGITS and _is_mistakable(number, known)
 
 
-def _list_unexplained(fresh: list[str], known: list[str], text: str) -> list[str]:
+def _list_strange_numbers(fresh: list[str], known: list[str], text: str) -> list[str]:
     """Choose those of the *fresh* numbers that no written sum and no two *known* ones come to."""
     if not fresh:
         return []
@@ -268,7 +268,7 @@ def values_keep_their_things(run: ExaminedRun) -> Iterator[Finding]:
     for sentence in analysis.sentences:
         if not sentence.numbers:
             continue
-        words = frozenset((sentence.words | sentence.names) & analysis.facts.given)
+        words = frozenset((sentence.words | sentence.names) & analysis.facts.subject_tokens)
         row = steps[sentence.segment]
         number = sentence.numbers[0] if len(sentence.numbers) == 1 else -1
         if row >= 0 and number >= 0 and words and is_long(tokens[number]) and words_of[number]:

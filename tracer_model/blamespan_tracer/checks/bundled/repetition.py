@@ -15,9 +15,9 @@ def steps_are_new(run: ExaminedRun) -> Iterator[Finding]:
     """Look for messages that say again what the same agent said before."""
     shares = run.analysis.repetition.own
     for row, merged in enumerate(run.analysis.steps):
-        if not merged.can_be_blamed or any(step.kind == "tool_call" for step in merged.said):
+        if not merged.can_be_blamed or any(step.kind == "tool_call" for step in merged.origins):
             continue
-        step = merged.said[0]
+        step = merged.origins[0]
         if len(step.content) < LEAST_CHARS:
             continue
         if shares[row] > REPEATED:

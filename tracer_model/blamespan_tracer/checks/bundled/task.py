@@ -1,7 +1,10 @@
-"""How steps say the task again: what they leave out, turn round, or say in other words.
+"""What steps make of the task: what they leave out, turn round, or say in other words, and what they pick.
 
 What the task gives is told by its numbers and names: a step that says most of them, and some not, leaves these out. A
 rule that the task states with "the larger of" is turned round where a step states it with "the smaller of".
+
+Where the task asks for the most or the least of something ("the region with the lowest balance"), the latest value that
+anybody gave each name is what a pick is held against. Names that were said not to fit are left out.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,11 +20,8 @@ from blamespan_tracer.checks.check import ExaminedRun, Finding, check
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import STOP_WORDS
-from blamespan_tracer.representation.reading import Flag, Reading
+from blamespan_tracer.representation.reading import Reading, is_number
 from blamespan_tracer.representation.sentences import Sentence
-
-_LEAST_WORDS, _RESTATES = 8, 0.8
-"""Words of a task that can be said again, and share of them that a step has if it says the task again."""
 
 _MORE = frozenset("larger greater higher bigger maximum highest largest biggest greatest".split())  # noqa: SIM905
 _LESS = frozenset("smaller lesser lower minimum lowest smallest".split())  # noqa: SIM905
@@ -43,33 +44,18 @@ _LIKE = 0.5
 _RULE_WORDS = 4
 """Words of a rule without numbers, at most: in a longer one other words mean little."""
 
+_Name: TypeAlias = frozenset[int]
 
-@check("task-restated-whole", "Who states the task to others leaves no number out.", mode="mast:FM-2.4", trust=0.4)
-def task_is_restated_whole(run: ExaminedRun) -> Iterator[Finding]:
-    """Look at who says the task again to others: every number of it must be there."""
-    analysis = run.analysis
-    reading, claims = analysis.reading, analysis.claims
-    of_task = set(claims.claim[(claims.segment == 0) & claims.is_number].tolist())
-    task_words = _list_words(run, 0)
-    if not of_task or len(task_words) < _LEAST_WORDS:
-        return
-    for step in run.decisions:
-        if step.kind not in ("message", "plan", "handoff") or not run.hints(step.index, "request", "plan"):
-            continue
-        if len(task_words & _list_words(run, step.index + 1)) < _RESTATES * len(task_words):
-            continue
-        own = set(claims.claim[claims.segment == step.index + 1].tolist())
-        missing = [reading.tokens[claims.token[claim]] for claim in sorted(of_task - own)]
-        yield Finding(
-            step.index, "inconclusive" if missing else "pass", run.sentence_with(step), f"leaves out {missing[:3]!r}"
-        )
-        return
+_MOST_WORDS = frozenset("largest greatest highest most maximum max biggest latest longest top".split())  # noqa: SIM905
+_LEAST_WORDS = frozenset("smallest lowest least minimum min fewest earliest shortest cheapest".split())  # noqa: SIM905
+_REFUSES = frozenset(
+    ("not", "unsuitable", "unfit", "ineligible", "excluded", "rejected", "fails", "violates", "exceeds")
+)
+_MAX_QUESTIONS, _MAX_PICKS, _MAX_NAMES = 20, 1_000, 24
+"""Sentences of the task that a pick is compared with, picks that are judged, names of a value: the first."""
 
-
-def _list_words(run: ExaminedRun, segment: int) -> set[int]:
-    reading = run.analysis.reading
-    is_word = (reading.segment == segment) & reading.has(Flag.WORD) & ~reading.has(Flag.STOP)
-    return set(reading.token[is_word].tolist())
+_LEAST_TIMES = 2
+"""Statements with a number and a name that a word must be in to be what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +97,7 @@ def compare_with_task(run: Analysis) -> Restatements:
     }
     names = {name for sentence in of_task for name in sentence.names}
     more, less = reading.known(_MORE), reading.known(_LESS)
-    subjects = run.facts.given - more - less
+    subjects = run.facts.subject_tokens - more - less
     turns = {step: _turns_round(own, of_task, subjects, more, less) for step, own in of_step.items()}
     passing = reading.known(STOP_WORDS | _FILLING)
     drops = _drop_names(of_step, of_task, passing)
@@ -131,13 +117,13 @@ def compare_with_task(run: Analysis) -> Restatements:
     is_evidence=True,
     is_share=True,
 )
-def numbers_of_task_are_said(run: ExaminedRun) -> Iterator[Finding]:
+def steps_say_all_numbers(run: ExaminedRun) -> Iterator[Finding]:
     """Count the task's numbers that a step leaves out, where it says most of them."""
     return run.findings(run.once(compare_with_task).omits)
 
 
 @check("leaves out for good", "A number of the task that is left out is said later.", is_evidence=True)
-def left_out_numbers_are_said_later(run: ExaminedRun) -> Iterator[Finding]:
+def somebody_says_left_out_numbers(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that leave a number of the task out, and nobody says it later."""
     return run.findings(run.once(compare_with_task).omits_for_good)
 
@@ -148,31 +134,31 @@ def left_out_numbers_are_said_later(run: ExaminedRun) -> Iterator[Finding]:
     is_evidence=True,
     is_share=True,
 )
-def names_of_task_are_said(run: ExaminedRun) -> Iterator[Finding]:
+def steps_say_all_names(run: ExaminedRun) -> Iterator[Finding]:
     """Count the task's names that a step leaves out, where it says most of them."""
     return run.findings(run.once(compare_with_task).omits_names)
 
 
 @check("leaves out a name for good", "A name of the task that is left out is said later.", is_evidence=True)
-def left_out_names_are_said_later(run: ExaminedRun) -> Iterator[Finding]:
+def somebody_says_left_out_names(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that leave a name of the task out, and nobody says it later."""
     return run.findings(run.once(compare_with_task).omits_names_for_good)
 
 
 @check("says the task without a name", "Who says the task again says the names that it repeats.", is_evidence=True)
-def repeated_names_are_said(run: ExaminedRun) -> Iterator[Finding]:
+def steps_say_repeated_names(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that say most of the task, but not all of the names that the task says twice."""
     return run.findings(run.once(compare_with_task).drops_name)
 
 
 @check("turns a comparison round", "A comparison of the task is not turned round.", is_evidence=True)
-def comparisons_are_kept(run: ExaminedRun) -> Iterator[Finding]:
+def steps_keep_comparisons(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that say "the smaller of" where the task says "the larger of"."""
     return run.findings(run.once(compare_with_task).turns_round)
 
 
 @check("rewords a rule", "A short rule of the task is said with its own words.", is_evidence=True)
-def rules_are_kept(run: ExaminedRun) -> Iterator[Finding]:
+def steps_keep_rules(run: ExaminedRun) -> Iterator[Finding]:
     """Look for steps that say a rule of the task with another word in it."""
     return run.findings(run.once(compare_with_task).rewords)
 
@@ -286,3 +272,101 @@ def _rule_words(sentence: Sentence, passing: set[int]) -> set[int]:
         return set()
     words = (sentence.words | sentence.names) - passing
     return words if len(words) >= _LEAST_RULE_WORDS else set()
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Per merged step: (N,) each.
+
+    Attributes:
+        right: Whether it picks what has the most, or the least, as the task asks.
+        wrong: Whether it picks something else that has a value,
+        refused: or something that was said not to fit.
+    """
+
+    right: Floats
+    wrong: Floats
+    refused: Floats
+
+
+@check("picks the right one", "A step picks nothing by the values.", is_evidence=True)
+def picks_are_left_to_others(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that pick what has the most, or the least, as the task asks."""
+    return run.findings(run.once(find_picks).right)
+
+
+@check("picks a wrong one", "What is picked has the most, or the least, as the task asks.", is_evidence=True)
+def picks_are_right(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that pick something else that has a value."""
+    return run.findings(run.once(find_picks).wrong)
+
+
+@check("picks what was refused", "What is picked was not refused.", is_evidence=True)
+def picks_fit_the_task(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for steps that pick what was said not to fit."""
+    return run.findings(run.once(find_picks).refused)
+
+
+def find_picks(run: Analysis) -> Picks:
+    """Hold every name that is picked against the values said until then."""
+    reading, segments, sentences = run.reading, run.segments, run.sentences
+    columns = {name: np.zeros(len(run.steps)) for name in Picks.__slots__}
+    most, least = reading.known(_MOST_WORDS), reading.known(_LEAST_WORDS)
+    if not most | least:
+        return Picks(**columns)
+    refuses, stop = reading.known(_REFUSES), reading.known(STOP_WORDS) - most - least
+    asked = [sentence for sentence in sentences if sentence.segment == 0 and sentence.words & (most | least)]
+    asked = asked[:_MAX_QUESTIONS]
+    measures = _list_measures(reading, sentences)
+    values: dict[int, dict[_Name, float]] = defaultdict(dict)
+    refused: dict[_Name, set[int]] = {}
+    n_judged = 0
+    for sentence in sentences:
+        step, names = int(segments.owner[sentence.segment]), frozenset(sentence.names)
+        if not names or step < 0 or segments.is_call[sentence.segment]:
+            continue
+        words = sentence.words - stop - refuses
+        if sentence.value >= 0 and is_number(reading.tokens[sentence.value]):
+            for word in words & measures if len(names) <= _MAX_NAMES else ():
+                values[word][names] = float(reading.tokens[sentence.value])
+        elif sentence.value in names and segments.is_said[sentence.segment] and n_judged < _MAX_PICKS:
+            n_judged += 1
+            judgement = _judge_pick(names, words, asked, most, values, refused)
+            if judgement:
+                columns[judgement][step] = 1.0
+        elif sentence.words & refuses:
+            refused[names] = words
+        elif sentence.value < 0 and 2 * len(words & refused.get(names, set())) > len(words):
+            del refused[names]  # it fits after all
+    return Picks(**columns)
+
+
+def _judge_pick(
+    pick: _Name,
+    words: set[int],
+    asked: Sequence[Sentence],
+    most: set[int],
+    values: Mapping[int, Mapping[_Name, float]],
+    refused: Collection[_Name],
+) -> str:
+    """Judge one pick, said with these *words*; empty where nothing can be said."""
+    about = max(asked, key=lambda sentence: len(sentence.words & words), default=None)
+    if about is None or not about.words & words:
+        return ""
+    if pick in refused:
+        return "refused"
+    for word in sorted((about.words - words) & values.keys()):
+        fitting = {name: value for name, value in values[word].items() if name not in refused}
+        if pick in fitting and len(values[word]) > 1:
+            best = max(fitting.values()) if about.words & most else min(fitting.values())
+            return "right" if fitting[pick] == best else "wrong"
+    return ""
+
+
+def _list_measures(reading: Reading, sentences: Sequence[Sentence]) -> set[int]:
+    """List the words that several statements with a number and a name have."""
+    times: Counter[int] = Counter()
+    for sentence in sentences:
+        if sentence.names and sentence.value >= 0 and is_number(reading.tokens[sentence.value]):
+            times.update(sentence.words)
+    return {word for word, count in times.items() if count >= _LEAST_TIMES}

@@ -1,11 +1,23 @@
-"""How agents treat each other: whose part they play, whom they hand over to, and whether they listen."""
+"""How agents work together: whose part they play, whom they hand over to, what they pass on, heed and approve."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
 
 from blamespan_tracer.checks.bundled.repetition import LEAST_CHARS, REPEATED
 from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.representation.reading import Flag
+
+_LEAST_WORDS, _RESTATES = 8, 0.8
+"""Words of a task that can be said again, and share of them that a step has if it says the task again."""
+
+_FAILS = re.compile(
+    r"(?i)\b(?:[1-9]\d{0,4} (?:tests? )?fail(?:ed|ures?)?|tests? fail(?:ed|s)?|assertionerror|FAILED)\b"
+)
 
 
 @check("speaks-for-itself", "An agent plays nobody else's part.", mode="mast:FM-1.2", trust=0.4)
@@ -49,16 +61,85 @@ def hand_offs_arrive(run: ExaminedRun) -> Iterator[Finding]:
     trust=0.5,
     is_symptom=True,
 )
-def objections_are_heard(run: ExaminedRun) -> Iterator[Finding]:
+def agents_heed_objections(run: ExaminedRun) -> Iterator[Finding]:
     """Look for an agent that, after an objection to it, says the same again."""
     analysis = run.analysis
     for objecting, objected in zip(analysis.objecting.tolist(), analysis.objected.tolist(), strict=True):
-        target = analysis.steps[objected].said[-1]
+        target = analysis.steps[objected].origins[-1]
         answer = run.next_own_decision(target)
-        while answer is not None and answer.index < analysis.steps[objecting].said[0].index:
+        while answer is not None and answer.index < analysis.steps[objecting].origins[0].index:
             answer = run.next_own_decision(answer)
         if answer is None or answer.kind != "message":
             continue
         row = int(analysis.segments.owner[answer.index + 1])
         is_deaf = analysis.repetition.own[row] > REPEATED and len(answer.content) >= LEAST_CHARS
         yield Finding(answer.index, "fail" if is_deaf else "pass", answer.content, "says again what was objected to")
+
+
+@check("task-restated-whole", "Who states the task to others leaves no number out.", mode="mast:FM-2.4", trust=0.4)
+def task_is_restated_whole(run: ExaminedRun) -> Iterator[Finding]:
+    """Look at who says the task again to others: every number of it must be there."""
+    analysis = run.analysis
+    reading, claims = analysis.reading, analysis.claims
+    of_task = set(claims.claim[(claims.segment == 0) & claims.is_number].tolist())
+    task_words = _list_words(run, 0)
+    if not of_task or len(task_words) < _LEAST_WORDS:
+        return
+    for step in run.decisions:
+        if step.kind not in ("message", "plan", "handoff") or not run.hints(step.index, "request", "plan"):
+            continue
+        if len(task_words & _list_words(run, step.index + 1)) < _RESTATES * len(task_words):
+            continue
+        own = set(claims.claim[claims.segment == step.index + 1].tolist())
+        missing = [reading.tokens[claims.token[claim]] for claim in sorted(of_task - own)]
+        yield Finding(
+            step.index, "inconclusive" if missing else "pass", run.sentence_with(step), f"leaves out {missing[:3]!r}"
+        )
+        return
+
+
+def _list_words(run: ExaminedRun, segment: int) -> set[int]:
+    reading = run.analysis.reading
+    is_word = (reading.segment == segment) & reading.has(Flag.WORD) & ~reading.has(Flag.STOP)
+    return set(reading.token[is_word].tolist())
+
+
+@check(
+    "approval-sees-errors",
+    "What one's own tool found failing is not approved.",
+    mode="mast:FM-3.3",
+    trust=0.7,
+    is_symptom=True,
+)
+def approvals_see_errors(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for an approval right after the approver's own tool said that something fails."""
+    for index, results in run.results_of.items():
+        call = run.trace.steps[index]
+        step = run.next_own_decision(call) if run.trace.can_be_blamed(call) else None
+        if step is None or step.kind == "tool_call" or not run.hints(step.index, "agree"):
+            continue
+        fails = bool(_FAILS.search(results[-1].content[:4_000]))
+        is_blind = fails and not run.hints(step.index, "object", "error", "negation", "inability")
+        yield Finding(
+            step.index, "fail" if is_blind else "pass", step.content, "approves what its own tool found failing"
+        )
+
+
+@check(
+    "approval-sees-sums",
+    "A sum that does not hold is not approved.",
+    mode="mast:FM-3.3",
+    trust=0.7,
+    is_symptom=True,
+)
+def approvals_see_wrong_sums(run: ExaminedRun) -> Iterator[Finding]:
+    """Look for an approval of a step that holds a sum which does not hold."""
+    analysis = run.analysis
+    for before, after in pairwise(np.flatnonzero(analysis.decides).tolist()):
+        step = analysis.steps[after].origins[0]
+        if analysis.agent[before] == analysis.agent[after] or not analysis.sums[before]:
+            continue
+        if step.kind != "message" or not run.hints(step.index, "agree", "check"):
+            continue
+        is_blind = bool(analysis.wrong_sums[before]) and not run.hints(step.index, "object", "negation", "contrast")
+        yield Finding(step.index, "fail" if is_blind else "pass", step.content, "approves a sum that does not hold")

@@ -41,7 +41,7 @@ _ORDERS = frozenset(
 
 
 @check("tool-error-met", "After its tool failed an agent tries again or says so.", mode="blamespan:X3", trust=0.6)
-def tool_errors_are_met(run: ExaminedRun) -> Iterator[Finding]:
+def agents_meet_tool_errors(run: ExaminedRun) -> Iterator[Finding]:
     """Look at what an agent does after its tool failed: call again, say so, or go on as if nothing happened."""
     for index, results in run.results_of.items():
         call = run.trace.steps[index]
@@ -60,7 +60,7 @@ def tool_errors_are_met(run: ExaminedRun) -> Iterator[Finding]:
     mode="blamespan:X2",
     trust=0.5,
 )
-def arguments_are_well_formed(run: ExaminedRun) -> Iterator[Finding]:
+def arguments_fit_their_tool(run: ExaminedRun) -> Iterator[Finding]:
     """Look for calls that tools refuse for their name or arguments, and for arguments that are broken JSON."""
     for step in run.decisions:
         if step.kind != "tool_call":
@@ -93,7 +93,7 @@ def _has_broken_json(content: str) -> bool:
     mode="blamespan:X2",
     trust=0.3,
 )
-def arguments_are_known(run: ExaminedRun) -> Iterator[Finding]:
+def arguments_come_from_somewhere(run: ExaminedRun) -> Iterator[Finding]:
     """Look for identifiers and long numbers in a call that nothing before it mentions."""
     claims, segments = run.analysis.claims, run.analysis.segments
     is_in_call = segments.is_call[claims.segment]
@@ -117,7 +117,7 @@ def arguments_are_known(run: ExaminedRun) -> Iterator[Finding]:
     is_evidence=True,
     is_share=True,
 )
-def arguments_were_mentioned(run: ExaminedRun) -> Iterator[Finding]:
+def arguments_have_mentions(run: ExaminedRun) -> Iterator[Finding]:
     """Weigh the claims in a call that nothing before it has."""
     analysis, claims, segments = run.analysis, run.analysis.claims, run.analysis.segments
     tokens, n_steps = analysis.reading.tokens, len(analysis.steps)
