@@ -1,4 +1,4 @@
-"""Words of texts: by sentence, without the task's, and the same whichever way they are taken apart."""
+"""What the network reads: columns by their names, and words by sentence, whichever way texts are taken apart."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan_tracer.network.inputs import SentenceTokens, read_sentence_tokens
-from tests.tracer_model.network.networks import VOCABULARY
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.inputs import SentenceTokens, read_inputs, read_sentence_tokens
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, random_team
 
 SENTENCES = ("The total is 12.", "So we check again.", "There is an error, done.")
 
@@ -55,3 +56,15 @@ def test_parts_are_what_they_would_be_alone(texts: list[str], data: st.DataObjec
         SentenceTokens.concatenate([read_sentence_tokens("", [text], VOCABULARY) for text in chosen]),
         tokens.select(np.array(order)),
     )
+
+
+def test_columns_are_found_by_their_names() -> None:
+    """A network that learnt from some features, in an order of its own, reads these in this order."""
+    lexicon, runs = LexicalTracer.bundled().lexicon, [random_team(seed) for seed in range(3)]
+    names = tuple(np.random.default_rng(0).permutation(FEATURES)[:100].tolist())
+    whole = read_inputs(runs, lexicon, VOCABULARY, FEATURES)
+    some = read_inputs(runs, lexicon, VOCABULARY, names)
+
+    for every, chosen in zip(whole, some, strict=True):
+        columns = [FEATURES.index(name) for name in names]
+        np.testing.assert_allclose(chosen.features, every.features[:, columns], rtol=1e-5, atol=1e-6)

@@ -50,7 +50,7 @@ def simulated(seed: int) -> RecordedRun:
 
 def scaled(runs: list[RecordedRun]) -> list[Example]:
     network = drawn_network()
-    return scaled_examples(examples_of(runs, LEXICON, VOCABULARY), network.mean, network.spread)
+    return scaled_examples(examples_of(runs, LEXICON, VOCABULARY, FEATURES), network.mean, network.spread)
 
 
 @pytest.fixture(scope="module")

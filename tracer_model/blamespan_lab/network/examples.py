@@ -17,7 +17,7 @@ from blamespan_lab.agent_names import resolve
 from blamespan_lab.console import show_progress
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.inputs import RunInputs, Vocabulary, feature_names, read_inputs, scale_features
+from blamespan_tracer.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features
 
 __all__ = ["SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns", "scaled_examples"]
 
@@ -65,14 +65,27 @@ class Example:
 
 
 def examples_of(
-    runs: Iterable[RecordedRun], lexicon: Lexicon, vocabulary: Vocabulary, *, what: str = "reading"
+    runs: Iterable[RecordedRun],
+    lexicon: Lexicon,
+    vocabulary: Vocabulary,
+    features: tuple[str, ...],
+    *,
+    what: str = "reading",
 ) -> list[Example]:
-    """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out."""
+    """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out.
+
+    Args:
+        runs: With labels or outcomes.
+        lexicon: The one that the network reads with.
+        vocabulary: The words that it knows.
+        features: Names of the columns that it reads, in its order.
+        what: Shown as progress.
+    """
     labelled = [run for run in runs if run.trace.steps and (run.faults is not None or run.trace.outcome == "failed")]
     examples: list[Example] = []
     for start in show_progress(range(0, len(labelled), _BATCH_RUNS), what):
         batch = labelled[start : start + _BATCH_RUNS]
-        inputs = read_inputs([run.trace for run in batch], lexicon, vocabulary, feature_names(lexicon))
+        inputs = read_inputs([run.trace for run in batch], lexicon, vocabulary, features)
         examples += [_example(run, run_input) for run, run_input in zip(batch, inputs, strict=True)]
     return examples
 

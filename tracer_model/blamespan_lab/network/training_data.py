@@ -27,7 +27,7 @@ from blamespan_lab.network.examples import SOUND, Example, examples_of
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_recorded, read_runs
 from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import Vocabulary
+from blamespan_tracer.network.inputs import Vocabulary, feature_names
 
 __all__ = ["Examples", "agent_examples", "bare_run", "mistake_examples", "read_examples", "split_by_task"]
 
@@ -67,10 +67,12 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
     outcomes: list[Example] = []
     for name in recipe.data.corpora:
         train, held_out = read_sides(data / name)
-        generated_examples += examples_of(train, lexicon, vocabulary, what=f"reading {name}")
-        apart += examples_of(held_out, lexicon, vocabulary, what=f"reading {name}")
+        generated_examples += examples_of(train, lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}")
+        apart += examples_of(held_out, lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}")
     for name in recipe.data.outcomes:
-        outcomes += examples_of(read_recorded(data / name), lexicon, vocabulary, what=f"reading {name}")
+        outcomes += examples_of(
+            read_recorded(data / name), lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}"
+        )
     aegis: list[Example] = []
     if recipe.data.agents:
         aegis = agent_examples(
@@ -92,8 +94,10 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
     bare: list[Example] = []
     for name in recipe.data.transcripts:
         runs = list(read_recorded(Path(name)))
-        transcripts += examples_of(runs, lexicon, vocabulary, what=f"reading {Path(name).name}")
-        bare += examples_of(map(bare_run, runs), lexicon, vocabulary, what=f"reading {Path(name).name}, bare")
+        transcripts += examples_of(runs, lexicon, vocabulary, feature_names(lexicon), what=f"reading {Path(name).name}")
+        bare += examples_of(
+            map(bare_run, runs), lexicon, vocabulary, feature_names(lexicon), what=f"reading {Path(name).name}, bare"
+        )
     sides = [
         split_by_task(part, percent=percent_out, seed=recipe.seed)
         for part in (generated_examples, outcomes, aegis, mistakes)
@@ -150,7 +154,7 @@ def agent_examples(
         fitted = fit_lexicon(list(labelled_runs(others)), Recipe("half"), penalty)
         reader = replace(fitted, slope=lexicon.slope, offset=lexicon.offset)
         _log.info("%d runs read by a lexicon of %d others", len(own), len(others))
-        examples += examples_of(own, reader, vocabulary, what=f"reading {path.name}")
+        examples += examples_of(own, reader, vocabulary, feature_names(reader), what=f"reading {path.name}")
     return examples
 
 
@@ -182,7 +186,10 @@ def mistake_examples(
         labelled += runs_of_file
     drawn = np.random.default_rng(seed).permutation(len(labelled))[: most or None]
     runs = [labelled[row] for row in sorted(drawn.tolist())]
-    return [_first_alone(example) for example in examples_of(runs, lexicon, vocabulary, what="reading mistakes")]
+    return [
+        _first_alone(example)
+        for example in examples_of(runs, lexicon, vocabulary, feature_names(lexicon), what="reading mistakes")
+    ]
 
 
 def _is_labelled(run: RecordedRun) -> bool:

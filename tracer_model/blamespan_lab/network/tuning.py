@@ -125,7 +125,8 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
     Raises:
         ConfigError: if there are too few failures, or all are of so few tasks that none can be held out.
     """
-    examples = scaled_examples(examples_of(runs, lexicon, network.vocabulary), network.mean, network.spread)
+    unscaled = examples_of(runs, lexicon, network.vocabulary, network.features)
+    examples = scaled_examples(unscaled, network.mean, network.spread)
     failures = [example for example in examples if example.decisive >= 0]
     if len(failures) < LEAST_FAILURES:
         raise ConfigError(

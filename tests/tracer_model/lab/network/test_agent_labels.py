@@ -17,7 +17,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.torch_inference import pad
 from tests.tracer_model.lab.lexical.test_lexical import write_aegis
-from tests.tracer_model.network.networks import VOCABULARY, random_team
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, random_team
 
 LEXICON = LexicalTracer.bundled().lexicon
 
@@ -51,7 +51,7 @@ def test_runs_of_known_outcome_need_no_labels() -> None:
         RecordedRun("a:3", random_team(3), None),
     ]
 
-    sound, failed = examples_of(runs, LEXICON, VOCABULARY)
+    sound, failed = examples_of(runs, LEXICON, VOCABULARY, FEATURES)
 
     assert (sound.decisive, failed.decisive) == (SOUND, SOMEWHERE)
     assert np.isnan(failed.fault).all()
@@ -62,7 +62,9 @@ def test_failure_without_labels_pulls_the_pointer_to_the_steps() -> None:
     """The loss of a run that failed falls as mass moves from "it did not fail" to whichever step."""
     import torch
 
-    examples = examples_of([RecordedRun("a", replace(random_team(2), outcome="failed"), None)], LEXICON, VOCABULARY)
+    examples = examples_of(
+        [RecordedRun("a", replace(random_team(2), outcome="failed"), None)], LEXICON, VOCABULARY, FEATURES
+    )
     padded, targets = pad([examples[0].inputs]), targets_of(examples)
     steps = padded.agent.shape[1]
 

@@ -14,7 +14,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.torch_inference import pad
-from tests.tracer_model.network.networks import VOCABULARY, random_team
+from tests.tracer_model.network.networks import FEATURES, VOCABULARY, random_team
 
 torch = pytest.importorskip("torch")
 
@@ -34,7 +34,7 @@ def _mode_loss(example: Example, odds: dict[int, float]) -> float:
 
 def _wrong_at_first(*columns: int) -> Example:
     run = RecordedRun("a", replace(random_team(2), outcome="succeeded"), ())
-    example = examples_of([run], LexicalTracer.bundled().lexicon, VOCABULARY)[0]
+    example = examples_of([run], LexicalTracer.bundled().lexicon, VOCABULARY, FEATURES)[0]
     modes = np.zeros_like(example.modes)
     modes[0, list(columns)] = 1
     return replace(example, modes=modes)

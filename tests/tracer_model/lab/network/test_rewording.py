@@ -13,13 +13,16 @@ from blamespan_lab.network.rewording import with_near_words, with_strange_words
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from tests.tracer_model.lab.network.test_training import labelled
+from tests.tracer_model.network.networks import FEATURES
 
 MEANINGS = Meanings.bundled()
 
 
 @pytest.fixture(scope="module")
 def examples() -> list[Example]:
-    return examples_of([labelled(seed) for seed in range(6)], LexicalTracer.bundled().lexicon, MEANINGS.vocabulary)
+    return examples_of(
+        [labelled(seed) for seed in range(6)], LexicalTracer.bundled().lexicon, MEANINGS.vocabulary, FEATURES
+    )
 
 
 def test_near_words_mean_nearly_the_same(examples: list[Example]) -> None:

@@ -24,7 +24,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.inputs import RELATIONS
 from blamespan_tracer.network.model import Shape
-from tests.tracer_model.network.networks import random_team
+from tests.tracer_model.network.networks import FEATURES, random_team
 from tests.tracer_model.representation.teams import team
 
 LEXICON = LexicalTracer.bundled().lexicon
@@ -56,7 +56,7 @@ def labelled(seed: int) -> RecordedRun:
 
 @pytest.fixture(scope="module")
 def examples() -> Examples:
-    found = examples_of([labelled(seed) for seed in range(240)], LEXICON, MEANINGS.vocabulary)
+    found = examples_of([labelled(seed) for seed in range(240)], LEXICON, MEANINGS.vocabulary, FEATURES)
     return Examples(*split_by_task(found, percent=RECIPE.data.held_out_percent, seed=RECIPE.seed))
 
 
@@ -140,7 +140,7 @@ def test_too_few_runs_are_refused(examples: Examples) -> None:
 def test_labels_land_on_merged_steps(examples: Examples) -> None:
     """A label names an original step; the network learns the decision that the step is part of."""
     run = labelled(1)
-    example = examples_of([run], LEXICON, MEANINGS.vocabulary)[0]
+    example = examples_of([run], LEXICON, MEANINGS.vocabulary, FEATURES)[0]
 
     assert run.origin is not None
     assert run.origin.decisive in example.inputs.origins[example.decisive]
@@ -153,7 +153,7 @@ def test_labels_of_agents_alone_teach_no_step() -> None:
     """Who is at fault is known, where is not: the decisive step stays unknown, and no step is called sound."""
     run = RecordedRun("aegis:1", replace(random_team(1), outcome="failed"), (Fault("a", mode("aegis:FM-3.1")),))
 
-    example = examples_of([run], LEXICON, MEANINGS.vocabulary)[0]
+    example = examples_of([run], LEXICON, MEANINGS.vocabulary, FEATURES)[0]
 
     assert example.decisive == UNKNOWN
     assert np.isnan(example.fault).all()

@@ -119,6 +119,8 @@ def arguments_come_from_somewhere(run: ExaminedRun) -> Iterator[Finding]:
 )
 def arguments_have_mentions(run: ExaminedRun) -> Iterator[Finding]:
     """Weigh the claims in a call that nothing before it has."""
+    if not run.analysis.calls:
+        return
     analysis, claims, segments = run.analysis, run.analysis.claims, run.analysis.segments
     tokens, n_steps = analysis.reading.tokens, len(analysis.steps)
     owner = segments.owner[claims.segment]
@@ -129,7 +131,7 @@ def arguments_have_mentions(run: ExaminedRun) -> Iterator[Finding]:
     is_fresh = analysis.is_brought_in
     whole = sum_by(owner[in_call], claims.weight[in_call], n_steps)
     fresh = sum_by(owner[in_call & is_fresh], claims.weight[in_call & is_fresh], n_steps)
-    return run.findings(fresh / np.where(whole > 0, whole, 1.0))
+    yield from run.findings(fresh / np.where(whole > 0, whole, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
