@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -42,6 +43,7 @@ __all__ = [
     "Source",
     "apply_checks",
     "check",
+    "evidence",
 ]
 
 _log = logging.getLogger(__name__)
@@ -350,6 +352,26 @@ def check(
         return Check(name, title, examine, error_mode, trust, is_symptom, is_evidence, is_share)
 
     return make
+
+
+def evidence(
+    name: str, title: str, work_out: Callable[[Analysis], object], column: str, *, is_share: bool = False
+) -> Check:
+    """Make a check that is evidence, of one of several columns that are worked out together.
+
+    Args:
+        name: Unique among the checks in use.
+        title: The rule in one sentence.
+        work_out: Returns a record of (N,) columns: for each merged step how strongly it breaks a rule.
+        column: Which attribute of the record is this check's; `a.b` for an attribute of an attribute.
+        is_share: Whether the strength of its findings is a share.
+    """
+    read_column = attrgetter(column)
+
+    def examine(run: ExaminedRun) -> Iterator[Finding]:
+        return run.findings(read_column(run.once(work_out)))
+
+    return Check(name, title, examine, is_evidence=True, is_share=is_share)
 
 
 @dataclass(frozen=True, slots=True)

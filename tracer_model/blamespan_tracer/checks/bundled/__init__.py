@@ -1,6 +1,7 @@
 """The checks that come with blamespan: every one that a file of this folder defines.
 
-A new check is a function with `@check` in one of them, or in a file of its own; nothing else lists it.
+A new check is a function with `@check` in one of them, or in a file of its own; nothing else lists it. Evidence that is
+worked out together is a tuple of checks.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def _collect() -> tuple[Check, ...]:
     checks: dict[str, Check] = {}
     for name in names:
         for value in vars(import_module(f"{__name__}.{name}")).values():
-            if isinstance(value, Check) and checks.setdefault(value.name, value) is not value:
-                raise ValueError(f"expected every check to have its own name, got {value.name!r} twice. Rename one")
+            for check in value if isinstance(value, tuple) else (value,):
+                if isinstance(check, Check) and checks.setdefault(check.name, check) is not check:
+                    raise ValueError(f"expected every check to have its own name, got {check.name!r} twice. Rename one")
     return tuple(checks.values())
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.equations import Equation, equations
@@ -64,30 +64,6 @@ class Corrections:
     stands: Floats
 
 
-@check("is refuted", "A number is refuted by nobody later.", is_evidence=True)
-def nobody_refutes_the_number(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for who was the first to say a number that is refuted later."""
-    return run.findings(run.once(follow_corrections).refuted)
-
-
-@check("refutes what is right", "Nobody refutes what the task, a tool or a sum that holds gave.", is_evidence=True)
-def nobody_refutes_right_numbers(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for who refutes a right number."""
-    return run.findings(run.once(follow_corrections).refutes_right)
-
-
-@check("refutes what is wrong", "There is no wrong sum to refute.", is_evidence=True)
-def nobody_needs_to_refute(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for who refutes what a sum that does not hold gave."""
-    return run.findings(run.once(follow_corrections).refutes_wrong)
-
-
-@check("a wrong sum stands", "A sum that does not hold is refuted, or not used.", is_evidence=True)
-def wrong_sums_do_not_stand(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for sums that do not hold, and whose result is said again later and refuted by nobody."""
-    return run.findings(run.once(follow_corrections).stands)
-
-
 def follow_corrections(run: Analysis) -> Corrections:
     """Follow every number that is refuted, and each sum that does not hold, to what becomes of it."""
     reading, segments, sums = run.reading, run.segments, run.equations
@@ -108,6 +84,19 @@ def follow_corrections(run: Analysis) -> Corrections:
         if not refuted_in.get(token) and token in stated_in and stated_in[token][-1] > segment:
             stands[segments.owner[segment]] = 1.0
     return Corrections(refuted, refutes_right, refutes_wrong, stands)
+
+
+CORRECTIONS = (
+    evidence("is refuted", "A number is refuted by nobody later.", follow_corrections, "refuted"),
+    evidence(
+        "refutes what is right",
+        "Nobody refutes what the task, a tool or a sum that holds gave.",
+        follow_corrections,
+        "refutes_right",
+    ),
+    evidence("refutes what is wrong", "There is no wrong sum to refute.", follow_corrections, "refutes_wrong"),
+    evidence("a wrong sum stands", "A sum that does not hold is refuted, or not used.", follow_corrections, "stands"),
+)
 
 
 def _list_numbers(

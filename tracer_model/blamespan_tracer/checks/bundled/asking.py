@@ -10,12 +10,12 @@ Dims: N merged steps, G segments, T tokens of all segments, V distinct tokens of
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_long
@@ -66,22 +66,20 @@ def compare_calls(run: Analysis) -> CallQuestions:
     return CallQuestions(misfit, told_as_other, tells_as_other)
 
 
-@check("call misfits", "A call asks for what a sentence before it asks for.", is_evidence=True, is_share=True)
-def calls_are_asked_for(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls that name more than any one sentence before them."""
-    return run.findings(run.once(compare_calls).misfit)
-
-
-@check("its result is told of another", "The result of a call is told of what it asked for.", is_evidence=True)
-def results_answer_their_call(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls whose result is first told of something else."""
-    return run.findings(run.once(compare_calls).told_as_other)
-
-
-@check("tells a result of another", "A result is told of what its call asked for.", is_evidence=True)
-def steps_tell_results_of_their_call(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that are the first to tell a result of something else."""
-    return run.findings(run.once(compare_calls).tells_as_other)
+CALLS_AND_QUESTIONS = (
+    evidence(
+        "call misfits", "A call asks for what a sentence before it asks for.", compare_calls, "misfit", is_share=True
+    ),
+    evidence(
+        "its result is told of another",
+        "The result of a call is told of what it asked for.",
+        compare_calls,
+        "told_as_other",
+    ),
+    evidence(
+        "tells a result of another", "A result is told of what its call asked for.", compare_calls, "tells_as_other"
+    ),
+)
 
 
 def _list_words(run: Analysis, named: Mask) -> list[Ints]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Flag, Reading
@@ -48,24 +48,6 @@ class CodeFaults:
     breaks: Floats
     lacks_number: Floats
     new_number: Floats
-
-
-@check("its code breaks", "Python code parses.", is_evidence=True)
-def code_parses(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps with Python code that does not parse."""
-    return run.findings(run.once(find_code_faults).breaks)
-
-
-@check("its code lacks a number", "Code has the numbers of the task.", is_evidence=True)
-def code_has_numbers_of_task(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps with code that lacks a number of the task."""
-    return run.findings(run.once(find_code_faults).lacks_number)
-
-
-@check("its code has a new number", "The numbers of code were said before.", is_evidence=True)
-def code_has_known_numbers(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps with code that has a number that nobody said before."""
-    return run.findings(run.once(find_code_faults).new_number)
 
 
 @check("alters another's code", "Code that another agent wrote is not altered.", is_evidence=True)
@@ -112,6 +94,13 @@ def find_code_faults(run: Analysis) -> CodeFaults:
                 breaks[row] = 1.0
         stated |= own
     return CodeFaults(breaks, lacks_number, new_number)
+
+
+CODE_FAULTS = (
+    evidence("its code breaks", "Python code parses.", find_code_faults, "breaks"),
+    evidence("its code lacks a number", "Code has the numbers of the task.", find_code_faults, "lacks_number"),
+    evidence("its code has a new number", "The numbers of code were said before.", find_code_faults, "new_number"),
+)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, check
+from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.facts import Conflict
@@ -90,79 +91,65 @@ def _find_source(run: ExaminedRun, conflict: Conflict) -> Source:
     return Source(step.index, run.sentence_with(step, *words))
 
 
-_SOURCES = ("the task", "a result", "another", "itself")
+@dataclass(frozen=True, slots=True)
+class Contradictions:
+    """Which steps contradict what, and which are contradicted: (N,) each, of 0 and 1.
+
+    Attributes:
+        the_task: Contradicts the task, or what a user said,
+        a_result: a tool,
+        another: another agent,
+        itself: or its own agent.
+        by_result: A tool contradicts it later,
+        by_another: or another agent,
+        overridden: or any step.
+        stands: It contradicts, and no later step contradicts it.
+    """
+
+    the_task: Floats
+    a_result: Floats
+    another: Floats
+    itself: Floats
+    by_result: Floats
+    by_another: Floats
+    overridden: Floats
+    stands: Floats
 
 
-def mark_conflicts(run: Analysis) -> dict[str, Floats]:
-    """Return which steps contradict what, and which are contradicted: (N,) of 0 and 1 each."""
+def mark_conflicts(run: Analysis) -> Contradictions:
+    """Mark both steps of every conflict between statements."""
     segments = run.segments
-    contradicts = {source: np.zeros(len(run.steps)) for source in _SOURCES}
-    by_result, by_another, overridden = np.zeros((3, len(run.steps)))
+    the_task, a_result, another, itself, by_result, by_another, overridden = np.zeros((7, len(run.steps)))
     for conflict in run.facts.conflicts:
         earlier, later = int(segments.owner[conflict.earlier]), int(segments.owner[conflict.later])
         if segments.is_said[conflict.later]:
             if segments.is_given[conflict.earlier]:
-                source = "the task"
+                the_task[later] = 1.0
             elif segments.is_result[conflict.earlier]:
-                source = "a result"
+                a_result[later] = 1.0
             elif segments.speaker[conflict.earlier] == segments.speaker[conflict.later]:
-                source = "itself"
+                itself[later] = 1.0
             else:
-                source = "another"
-            contradicts[source][later] = 1.0
+                another[later] = 1.0
         if segments.is_said[conflict.earlier] and earlier != later:
             overridden[earlier] = 1.0
             if segments.is_result[conflict.later]:
                 by_result[earlier] = 1.0
             elif run.agent[earlier] != run.agent[later]:
                 by_another[earlier] = 1.0
-    stands = np.maximum.reduce(list(contradicts.values())) * (1 - overridden)
-    return contradicts | {"by a result": by_result, "by another": by_another, "later": overridden, "stands": stands}
+    stands = np.maximum.reduce([the_task, a_result, another, itself]) * (1 - overridden)
+    return Contradictions(the_task, a_result, another, itself, by_result, by_another, overridden, stands)
 
 
-@check("contradicts the task", "A step does not contradict the task, or what a user said.", is_evidence=True)
-def task_stands(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that give a subject of the task another value."""
-    return run.findings(run.once(mark_conflicts)["the task"])
-
-
-@check("contradicts a result", "A step does not contradict a tool.", is_evidence=True)
-def results_stand(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that give a subject of a tool's answer another value."""
-    return run.findings(run.once(mark_conflicts)["a result"])
-
-
-@check("contradicts another", "A step does not contradict another agent.", is_evidence=True)
-def others_stand(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that give a subject of another agent another value."""
-    return run.findings(run.once(mark_conflicts)["another"])
-
-
-@check("contradicts itself", "A step does not contradict its own agent.", is_evidence=True)
-def own_statements_stand(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that give a subject of their own agent another value."""
-    return run.findings(run.once(mark_conflicts)["itself"])
-
-
-@check("contradicted by a result", "No tool contradicts a step later.", is_evidence=True)
-def results_agree(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that a later answer of a tool contradicts."""
-    return run.findings(run.once(mark_conflicts)["by a result"])
-
-
-@check("contradicted by another", "No other agent contradicts a step later.", is_evidence=True)
-def others_agree(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that another agent contradicts later."""
-    return run.findings(run.once(mark_conflicts)["by another"])
-
-
-@check("overridden", "No later step contradicts a step.", is_evidence=True)
-def later_steps_agree(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that a later step contradicts."""
-    return run.findings(run.once(mark_conflicts)["later"])
-
-
-@check("contradicts and stands", "What contradicts is contradicted itself.", is_evidence=True)
-def contradictions_do_not_stand(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that contradict and that no later step contradicts."""
-    return run.findings(run.once(mark_conflicts)["stands"])
+CONTRADICTIONS = (
+    evidence(
+        "contradicts the task", "A step does not contradict the task, or what a user said.", mark_conflicts, "the_task"
+    ),
+    evidence("contradicts a result", "A step does not contradict a tool.", mark_conflicts, "a_result"),
+    evidence("contradicts another", "A step does not contradict another agent.", mark_conflicts, "another"),
+    evidence("contradicts itself", "A step does not contradict its own agent.", mark_conflicts, "itself"),
+    evidence("contradicted by a result", "No tool contradicts a step later.", mark_conflicts, "by_result"),
+    evidence("contradicted by another", "No other agent contradicts a step later.", mark_conflicts, "by_another"),
+    evidence("overridden", "No later step contradicts a step.", mark_conflicts, "overridden"),
+    evidence("contradicts and stands", "What contradicts is contradicted itself.", mark_conflicts, "stands"),
+)

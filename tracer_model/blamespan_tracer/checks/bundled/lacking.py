@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.reading import Mask
@@ -98,72 +98,6 @@ class _LackingSegment:
     values: list[_Thing]
 
 
-@check("lacks something", "A step lacks nothing.", is_evidence=True)
-def nothing_is_lacking(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that say that something is not there, or ask for it."""
-    return run.findings(run.once(find_lacking).by_words.lacks)
-
-
-@check("is the first to lack it", "A step is not the first to lack something.", is_evidence=True)
-def nothing_begins_to_lack(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that are the first to lack something."""
-    return run.findings(run.once(find_lacking).by_words.first)
-
-
-@check("lacks what was said", "What a step lacks was not said before.", is_evidence=True)
-def nothing_said_is_lacking(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that lack what somebody said before."""
-    return run.findings(run.once(find_lacking).by_words.was_said)
-
-
-@check("lacks what the task gives", "What a step lacks is not in the task.", is_evidence=True)
-def nothing_of_task_is_lacking(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that lack what the task gives."""
-    return run.findings(run.once(find_lacking).by_words.of_task)
-
-
-@check("drops what is lacked later", "What is lacked later is passed on.", is_evidence=True)
-def steps_pass_on_what_others_lack(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that come after what somebody lacks later was said last, and do not say it again."""
-    return run.findings(run.once(find_lacking).by_words.drops)
-
-
-@check("lacked later", "What a step lacks is not lacked later.", is_evidence=True, is_share=True)
-def nothing_stays_lacking(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps whose lack later steps share."""
-    return run.findings(run.once(find_lacking).by_words.later)
-
-
-@check("only names something", "A step has a value for what it names.", is_evidence=True)
-def names_come_with_values(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that name a few things and have no value for anything."""
-    return run.findings(run.once(find_lacking).by_names.lacks)
-
-
-@check("is the first to only name it", "A step is not the first to name something without a value.", is_evidence=True)
-def nothing_begins_without_value(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that are the first to only name something."""
-    return run.findings(run.once(find_lacking).by_names.first)
-
-
-@check("only names what was said", "What a step only names was not said before.", is_evidence=True)
-def steps_value_what_others_valued(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that only name what somebody gave a value before."""
-    return run.findings(run.once(find_lacking).by_names.was_said)
-
-
-@check("only names what the task gives", "What a step only names is not in the task.", is_evidence=True)
-def steps_value_what_the_task_values(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that only name what the task gives a value."""
-    return run.findings(run.once(find_lacking).by_names.of_task)
-
-
-@check("drops what is only named later", "What is only named later is passed on.", is_evidence=True)
-def steps_pass_on_what_others_only_name(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that come after what is only named later was said last, and do not say it again."""
-    return run.findings(run.once(find_lacking).by_names.drops)
-
-
 def find_lacking(run: Analysis) -> LackingAndNaming:
     """Follow what is said to be lacking, or only named, through the run."""
     segments = list(_read_segments(run))
@@ -171,6 +105,32 @@ def find_lacking(run: Analysis) -> LackingAndNaming:
         by_words=_follow(((segment, segment.lacks) for segment in segments), run.decides),
         by_names=_follow(((segment, segment.names) for segment in segments), run.decides),
     )
+
+
+LACKING = (
+    evidence("lacks something", "A step lacks nothing.", find_lacking, "by_words.lacks"),
+    evidence("is the first to lack it", "A step is not the first to lack something.", find_lacking, "by_words.first"),
+    evidence("lacks what was said", "What a step lacks was not said before.", find_lacking, "by_words.was_said"),
+    evidence("lacks what the task gives", "What a step lacks is not in the task.", find_lacking, "by_words.of_task"),
+    evidence("drops what is lacked later", "What is lacked later is passed on.", find_lacking, "by_words.drops"),
+    evidence("lacked later", "What a step lacks is not lacked later.", find_lacking, "by_words.later", is_share=True),
+    evidence("only names something", "A step has a value for what it names.", find_lacking, "by_names.lacks"),
+    evidence(
+        "is the first to only name it",
+        "A step is not the first to name something without a value.",
+        find_lacking,
+        "by_names.first",
+    ),
+    evidence(
+        "only names what was said", "What a step only names was not said before.", find_lacking, "by_names.was_said"
+    ),
+    evidence(
+        "only names what the task gives", "What a step only names is not in the task.", find_lacking, "by_names.of_task"
+    ),
+    evidence(
+        "drops what is only named later", "What is only named later is passed on.", find_lacking, "by_names.drops"
+    ),
+)
 
 
 def _follow(segments: Iterable[tuple[_LackingSegment, Sequence[_Thing]]], decides: Mask) -> Lacking:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.equations import equations
-from blamespan_tracer.representation.reading import is_long, spelled
+from blamespan_tracer.representation.reading import Mask, is_long, spelled
 
 _MAX_KNOWN = 60
 """Numbers that one may have been worked out from: those of the step, and the latest before it."""
@@ -73,44 +73,14 @@ class Figures:
     Attributes:
         unexplained: New numbers that no sum and no two known numbers give, as a share of the step's numbers.
         mistakable: Those of them that have the digits of a known one in another order, or all of its but one.
+        has_unexplained: Whether it has any of the former,
+        has_mistakable: and of the latter.
     """
 
     unexplained: Floats
     mistakable: Floats
-
-
-@check(
-    "unexplained numbers",
-    "A new number is the result of a sum, or of two known numbers.",
-    is_evidence=True,
-    is_share=True,
-)
-def something_explains_most_numbers(run: ExaminedRun) -> Iterator[Finding]:
-    """Count the new numbers of each step that nothing explains."""
-    return run.findings(run.once(explain_numbers).unexplained)
-
-
-@check("a number nothing explains", "Every new number is explained.", is_evidence=True)
-def something_explains_every_number(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps with a new number that nothing explains."""
-    return run.findings(run.once(explain_numbers).unexplained > 0)
-
-
-@check(
-    "mistakable numbers",
-    "A new number is unlike the known ones, or explained.",
-    is_evidence=True,
-    is_share=True,
-)
-def most_numbers_are_unlike(run: ExaminedRun) -> Iterator[Finding]:
-    """Count the numbers of each step that nothing explains, and that are like a known one."""
-    return run.findings(run.once(explain_numbers).mistakable)
-
-
-@check("a mistakable number", "No new number is like a known one, and unexplained.", is_evidence=True)
-def all_numbers_are_unlike(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps with a number that nothing explains, and that is like a known one."""
-    return run.findings(run.once(explain_numbers).mistakable > 0)
+    has_unexplained: Mask
+    has_mistakable: Mask
 
 
 def explain_numbers(run: Analysis) -> Figures:
@@ -136,7 +106,29 @@ def explain_numbers(run: Analysis) -> Figures:
             mistakable[row] += sum(_is_mistakable(number, sources) for number in strange)
         known.extend(fresh)
     size = np.where(total > 0, total, 1.0)
-    return Figures(unexplained / size, mistakable / size)
+    return Figures(unexplained / size, mistakable / size, unexplained > 0, mistakable > 0)
+
+
+FIGURES = (
+    evidence(
+        "unexplained numbers",
+        "A new number is the result of a sum, or of two known numbers.",
+        explain_numbers,
+        "unexplained",
+        is_share=True,
+    ),
+    evidence("a number nothing explains", "Every new number is explained.", explain_numbers, "has_unexplained"),
+    evidence(
+        "mistakable numbers",
+        "A new number is unlike the known ones, or explained.",
+        explain_numbers,
+        "mistakable",
+        is_share=True,
+    ),
+    evidence(
+        "a mistakable number", "No new number is like a known one, and unexplained.", explain_numbers, "has_mistakable"
+    ),
+)
 
 
 @check("a digit slips", "A new number is no known one but for a digit or its sign.", is_evidence=True)

@@ -10,13 +10,13 @@ anybody gave each name is what a pick is held against. Names that were said not 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import STOP_WORDS
@@ -111,56 +111,44 @@ def compare_with_task(run: Analysis) -> Restatements:
     )
 
 
-@check(
-    "leaves out what the task gives",
-    "Who says most of the task's numbers says all of them.",
-    is_evidence=True,
-    is_share=True,
+RESTATEMENTS = (
+    evidence(
+        "leaves out what the task gives",
+        "Who says most of the task's numbers says all of them.",
+        compare_with_task,
+        "omits",
+        is_share=True,
+    ),
+    evidence(
+        "leaves out for good",
+        "A number of the task that is left out is said later.",
+        compare_with_task,
+        "omits_for_good",
+    ),
+    evidence(
+        "leaves out names of the task",
+        "Who says most of the task's names says all of them.",
+        compare_with_task,
+        "omits_names",
+        is_share=True,
+    ),
+    evidence(
+        "leaves out a name for good",
+        "A name of the task that is left out is said later.",
+        compare_with_task,
+        "omits_names_for_good",
+    ),
+    evidence(
+        "says the task without a name",
+        "Who says the task again says the names that it repeats.",
+        compare_with_task,
+        "drops_name",
+    ),
+    evidence(
+        "turns a comparison round", "A comparison of the task is not turned round.", compare_with_task, "turns_round"
+    ),
+    evidence("rewords a rule", "A short rule of the task is said with its own words.", compare_with_task, "rewords"),
 )
-def steps_say_all_numbers(run: ExaminedRun) -> Iterator[Finding]:
-    """Count the task's numbers that a step leaves out, where it says most of them."""
-    return run.findings(run.once(compare_with_task).omits)
-
-
-@check("leaves out for good", "A number of the task that is left out is said later.", is_evidence=True)
-def somebody_says_left_out_numbers(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that leave a number of the task out, and nobody says it later."""
-    return run.findings(run.once(compare_with_task).omits_for_good)
-
-
-@check(
-    "leaves out names of the task",
-    "Who says most of the task's names says all of them.",
-    is_evidence=True,
-    is_share=True,
-)
-def steps_say_all_names(run: ExaminedRun) -> Iterator[Finding]:
-    """Count the task's names that a step leaves out, where it says most of them."""
-    return run.findings(run.once(compare_with_task).omits_names)
-
-
-@check("leaves out a name for good", "A name of the task that is left out is said later.", is_evidence=True)
-def somebody_says_left_out_names(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that leave a name of the task out, and nobody says it later."""
-    return run.findings(run.once(compare_with_task).omits_names_for_good)
-
-
-@check("says the task without a name", "Who says the task again says the names that it repeats.", is_evidence=True)
-def steps_say_repeated_names(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that say most of the task, but not all of the names that the task says twice."""
-    return run.findings(run.once(compare_with_task).drops_name)
-
-
-@check("turns a comparison round", "A comparison of the task is not turned round.", is_evidence=True)
-def steps_keep_comparisons(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that say "the smaller of" where the task says "the larger of"."""
-    return run.findings(run.once(compare_with_task).turns_round)
-
-
-@check("rewords a rule", "A short rule of the task is said with its own words.", is_evidence=True)
-def steps_keep_rules(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that say a rule of the task with another word in it."""
-    return run.findings(run.once(compare_with_task).rewords)
 
 
 def _lay_out(flags: Mapping[int, bool], n_steps: int) -> Floats:
@@ -289,24 +277,6 @@ class Picks:
     refused: Floats
 
 
-@check("picks the right one", "A step picks nothing by the values.", is_evidence=True)
-def picks_are_left_to_others(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that pick what has the most, or the least, as the task asks."""
-    return run.findings(run.once(find_picks).right)
-
-
-@check("picks a wrong one", "What is picked has the most, or the least, as the task asks.", is_evidence=True)
-def picks_are_right(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that pick something else that has a value."""
-    return run.findings(run.once(find_picks).wrong)
-
-
-@check("picks what was refused", "What is picked was not refused.", is_evidence=True)
-def picks_fit_the_task(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that pick what was said not to fit."""
-    return run.findings(run.once(find_picks).refused)
-
-
 def find_picks(run: Analysis) -> Picks:
     """Hold every name that is picked against the values said until then."""
     reading, segments, sentences = run.reading, run.segments, run.sentences
@@ -339,6 +309,13 @@ def find_picks(run: Analysis) -> Picks:
         elif sentence.value < 0 and 2 * len(words & refused.get(names, set())) > len(words):
             del refused[names]  # it fits after all
     return Picks(**columns)
+
+
+PICKS = (
+    evidence("picks the right one", "A step picks nothing by the values.", find_picks, "right"),
+    evidence("picks a wrong one", "What is picked has the most, or the least, as the task asks.", find_picks, "wrong"),
+    evidence("picks what was refused", "What is picked was not refused.", find_picks, "refused"),
+)
 
 
 def _judge_pick(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
 from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.cues import CUES
@@ -144,7 +144,7 @@ class CallOddities:
         fails: A result is an error,
         fails_for_good: and the tool answers its agent no more after it.
         foreign: Whether it has the arguments that another tool is usually called with, and not its own.
-        orders: Words in results that give orders.
+        orders: Whether a result has words that give orders.
         odd_result: How much longer a result is than is usual for its tool, in powers of e.
     """
 
@@ -181,45 +181,21 @@ def compare_results(run: Analysis) -> CallOddities:
             fails = bool(is_error[call.result])
             columns["fails"][row] = float(fails)
             columns["fails_for_good"][row] = float(fails and last_answer.get(call.tool, -1) < call.segment)
-            columns["orders"][row] = float(orders[call.result])
+            columns["orders"][row] = float(orders[call.result] > 0)
             columns["odd_result"][row] = float(sizes[call.result] - usual_size[call.tool[1]])
     return CallOddities(**columns)
 
 
-@check("same call, other result", "The same call gets the same result.", is_evidence=True, is_share=True)
-def same_call_gets_same_result(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls that got another result elsewhere."""
-    return run.findings(run.once(compare_results).other_result)
-
-
-@check("other call, same result", "Different calls get different results.", is_evidence=True)
-def other_call_gets_other_result(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls that got, to the letter, what a different one of the tool got before."""
-    return run.findings(run.once(compare_results).stale_result)
-
-
-@check("has another tool's arguments", "A call has the arguments of its own tool.", is_evidence=True)
-def calls_have_own_arguments(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls with the arguments that another tool is usually called with."""
-    return run.findings(run.once(compare_results).foreign)
-
-
-@check("result fails", "A tool answers without an error.", is_evidence=True)
-def results_are_no_errors(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls whose result is an error."""
-    return run.findings(run.once(compare_results).fails)
-
-
-@check("fails for good", "A tool that failed answers its agent later.", is_evidence=True)
-def failed_tools_answer_later(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for calls whose tool fails, and answers their agent no more after it."""
-    return run.findings(run.once(compare_results).fails_for_good)
-
-
-@check("result gives orders", "A tool's result gives nobody orders.", is_evidence=True)
-def results_give_no_orders(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for words in results that tell their reader what to do."""
-    return run.findings(run.once(compare_results).orders > 0)
+CALLS_AND_RESULTS = (
+    evidence(
+        "same call, other result", "The same call gets the same result.", compare_results, "other_result", is_share=True
+    ),
+    evidence("other call, same result", "Different calls get different results.", compare_results, "stale_result"),
+    evidence("has another tool's arguments", "A call has the arguments of its own tool.", compare_results, "foreign"),
+    evidence("result fails", "A tool answers without an error.", compare_results, "fails"),
+    evidence("fails for good", "A tool that failed answers its agent later.", compare_results, "fails_for_good"),
+    evidence("result gives orders", "A tool's result gives nobody orders.", compare_results, "orders"),
+)
 
 
 def _mark_foreign_arguments(calls: Sequence[Call]) -> list[float]:
