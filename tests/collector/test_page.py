@@ -80,7 +80,7 @@ async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
     said = page.said
 
     assert "Most to blame: reviewer at step 2 : Incorrect verification mast:FM-3.3, 70 %" in said
-    assert "with a likelihood of 90 %" in said
+    assert "It was recorded as failed" in said
     assert "The step holds 57 % of the blame; steps 1 , 2 together 86 %." in said
     assert "The next 2 suspects step 1 solver 29 % step 0 planner 14 %" in said
     assert "failed 3 steps 3 agents 3.0 s" in said

@@ -57,17 +57,21 @@ def test_run_without_verdict_blames_nobody() -> None:
         assert {step.heat for step in found.steps} == {0}
 
 
-def test_who_knows_that_it_failed_is_not_told_that_nobody_does() -> None:
-    """A verdict that cannot tell whether a run failed leaves that open, unless the run is known to have failed."""
+def test_nobody_is_blamed_without_a_sign_of_failure() -> None:
+    """A run that nobody knows to have failed, and whose verdict does not say so, is cold; suspects are folded away."""
     run = talk(1)
     [verdict] = LastStepsTracer().attribute([run])
     open_verdict = replace(verdict, failure_score=NOBODY_KNOWS)
 
-    assert [
-        view_of(replace(run, outcome=outcome), judged).nobody_knows
+    views = [
+        view_of(replace(run, outcome=outcome), judged)
         for outcome in ("failed", "unknown", "succeeded")
         for judged in (verdict, open_verdict)
-    ] == [False, False, False, True, False, True]
+    ]
+
+    assert [view.decisive is not None for view in views] == [True, True, True, False, False, False]
+    assert [bool(view.possible) for view in views] == [False, False, False, True, True, True]
+    assert {step.heat for view in views[3:] for step in view.steps} == {0}
 
 
 def test_run_without_steps_is_laid_out() -> None:

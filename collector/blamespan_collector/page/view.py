@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.analysis.showing.verdicts import nobody_knows
+from blamespan.analysis.showing.verdicts import has_suspects, without_suspects
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
 
@@ -100,13 +100,14 @@ class RunView:
 
     Attributes:
         trace: It.
-        verdict: On it; None where there is none to read.
+        verdict: On it; None where there is none to read. Of a run without a sign of failure it blames nobody.
         prefix: What ids on the page begin with, so that several runs can share one.
         task: What it was asked, cleaned.
         agents: Most blamed first.
         steps: In order.
         decisive: The step that decided the failure.
         suspects: The next ones to look at.
+        possible: Who would be to blame if a run without a sign of failure had failed, most blamed first.
         step_set: The fewest steps that hold most of the blame.
         held: How much these hold, 0..1.
         broken: Rules that it breaks or leaves open and that name no step of it.
@@ -123,6 +124,7 @@ class RunView:
     steps: tuple[StepView, ...]
     decisive: StepView | None
     suspects: tuple[StepView, ...]
+    possible: tuple[StepView, ...]
     step_set: tuple[StepView, ...]
     held: float
     broken: tuple[BrokenRule, ...]
@@ -148,11 +150,6 @@ class RunView:
             return None
         return self.verdict.mode_of(self.decisive.step.agent)
 
-    @property
-    def nobody_knows(self) -> bool:
-        """Whether the run may have failed or not, and neither its outcome nor the verdict says."""
-        return self.verdict is not None and nobody_knows(self.verdict, self.trace.outcome)
-
 
 def view_of(
     trace: MessageActionTrace,
@@ -172,6 +169,11 @@ def view_of(
     by_step: dict[int | None, list[BrokenRule]] = defaultdict(list)
     for rule in rules or ():
         by_step[rule.step].append(rule)
+    possible: tuple[StepView, ...] = ()
+    if verdict is not None and not has_suspects(verdict, trace.outcome):
+        blamed = [step for step in _steps(trace, verdict, by_step, prefix) if step.score > 0]
+        possible = tuple(sorted(blamed, key=lambda step: (-step.score, step.step.index))[:_NEXT_SUSPECTS])
+        verdict = without_suspects(verdict)
     steps = _steps(trace, verdict, by_step, prefix)
     ranked = sorted((step for step in steps if step.score > 0), key=lambda step: (-step.score, step.step.index))
     return RunView(
@@ -183,6 +185,7 @@ def view_of(
         steps=steps,
         decisive=next((step for step in steps if step.is_decisive), None),
         suspects=tuple([step for step in ranked if not step.is_decisive][:_NEXT_SUSPECTS]),
+        possible=possible,
         step_set=tuple(step for step in steps if step.is_in_set),
         held=sum(step.score for step in steps if step.is_in_set),
         broken=tuple(by_step[None]),

@@ -66,6 +66,7 @@ Example:
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
+@click.option("--suspects", is_flag=True, help="Name suspects in the tables also where there is no sign of failure.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="PATH", help="Results: .parquet, .jsonl[.gz|.zst], or a folder."
 )
@@ -117,7 +118,7 @@ def _run(
     engine: Any, pieces: Iterable[Piece], journal: Journal | None, tally: Tally, options: Any, stack: ExitStack
 ) -> None:
     """Attribute all that is not done yet, telling and keeping what comes."""
-    tables = None if options["wants_json"] else Tables(every=options["every"])
+    tables = None if options["wants_json"] else Tables(every=options["every"], suspects=options["suspects"])
     back = stack.enter_context(WrittenBack(options["write_back"], tally)) if options["write_back"] else None
     whole = None if back or (tables and options["every"]) else TABLE_ROWS + 1 if tables else 0
     left = _format_rest(pieces, journal)

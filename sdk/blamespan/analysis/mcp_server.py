@@ -22,7 +22,7 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import nobody_knows
+from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
@@ -272,8 +272,8 @@ def explain(run: ShownRun) -> Document:
     trace, verdict = run.trace, run.verdict
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
     if verdict is not None and verdict.abstained is None:
-        if nobody_knows(verdict, trace.outcome):
-            document["doubt"] = "nobody can tell whether this run failed; the suspects are for the case that it did"
+        if not has_suspects(verdict, trace.outcome):
+            document["doubt"] = f"{NO_SIGN}; the suspects are for the case that it failed"
         quotes: dict[int, list[str]] = {}
         for item in verdict.evidence:
             quotes.setdefault(item.index, []).append(clean(item.quote))

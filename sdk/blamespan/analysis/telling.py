@@ -13,6 +13,8 @@ from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.tables import RunTable, print_run
+from blamespan.analysis.showing.verdicts import has_suspects, without_suspects
+from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.backends import open_writer
 
@@ -109,11 +111,13 @@ class Tables:
 
     Args:
         every: Leave nothing out.
+        suspects: Name suspects also where there is no sign of failure.
     """
 
-    def __init__(self, *, every: bool) -> None:
+    def __init__(self, *, every: bool, suspects: bool = False) -> None:
         self._console = Console()
         self._every = every
+        self._suspects = suspects
         self._first: Result | None = None
         self._table: RunTable | None = None
 
@@ -134,12 +138,17 @@ class Tables:
         if self._table is not None:
             self._table.print()
         elif self._first is not None:
-            run, verdict = self._first.run, self._first.verdict
-            print_run(self._console, run.source, run.trace, verdict, every=self._every)
+            run = self._first.run
+            print_run(self._console, run.source, run.trace, self._shown(self._first), every=self._every)
 
     def _add(self, result: Result, source: str) -> None:
         assert self._table is not None
-        self._table.add(source, result.run.trace, result.verdict)
+        self._table.add(source, result.run.trace, self._shown(result))
+
+    def _shown(self, result: Result) -> Attribution:
+        verdict = result.verdict
+        is_shown = self._suspects or has_suspects(verdict, result.run.trace.outcome)
+        return verdict if is_shown else without_suspects(verdict)
 
 
 class WrittenBack:

@@ -19,13 +19,14 @@ from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
-from blamespan.attribution import Attribution
+from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects, without_suspects
+from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Outcome
 from tests.sdk.builders import small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.talks import talk
@@ -156,25 +157,39 @@ def test_abstention_is_said() -> None:
     assert "failure" not in picture
 
 
+def test_nobody_is_named_without_a_sign_of_failure() -> None:
+    """Without suspects a run is drawn in one way, whatever its verdict holds for the case that it failed."""
+    run = replace(talk(1, ["a", "bbb"]), outcome="unknown")
+    [verdict] = LongestStepTracer().attribute([run])
+    picture = drawn(ShownRun("x", run), verdict=without_suspects(replace(verdict, failure_score=0.2)))
+
+    assert f"failure 0.20\ntask: What is 12 * 3?\n{NO_SIGN}: --suspects" in picture
+    assert "most to blame" not in picture
+    assert "◆" not in picture
+
+
 @pytest.mark.parametrize(
-    ("score", "doubt"),
+    ("score", "outcome", "is_named"),
     [
-        (0.2, "more likely sound; if it failed:\n"),
-        (0.5, "nobody can tell whether it failed; if it did:\n"),
-        (0.8, ""),
+        (0.2, "unknown", False),
+        (0.5, "unknown", False),
+        (0.8, "unknown", True),
+        (0.2, "failed", True),
+        (0.8, "succeeded", False),
     ],
 )
-def test_blame_stands_under_an_if_unless_the_run_failed(score: float, doubt: str) -> None:
-    """Where a failure is no more likely than not, the blame is for the case that there was one, unless it is known."""
-    failed = talk(1, ["a", "bbb"])
-    [verdict] = LongestStepTracer().attribute([failed])
-    verdict = replace(verdict, failure_score=score)
-    picture, known = (
-        drawn(ShownRun("x", trace), verdict=verdict) for trace in (replace(failed, outcome="unknown"), failed)
-    )
+def test_who_is_named(score: float, outcome: Outcome, is_named: bool) -> None:
+    """Suspects are named where the run is known to have failed, or the verdict says so and nobody knows better."""
+    [verdict] = LongestStepTracer().attribute([talk(1)])
 
-    assert f"failure {score:.2f}\ntask: What is 12 * 3?\n{doubt}most to blame: solver" in picture
-    assert f"failure {score:.2f}\ntask: What is 12 * 3?\nmost to blame: solver" in known
+    assert has_suspects(replace(verdict, failure_score=score), outcome) == is_named
+
+
+def test_an_abstention_keeps_its_reason() -> None:
+    """A verdict that names nobody anyway is left as it is."""
+    verdict = Attribution.abstain(talk(1), "nothing to read", TracerIdentity("x", "1"))
+
+    assert without_suspects(verdict) is verdict
 
 
 def test_evidence_far_down_is_shown_where_it_stands() -> None:

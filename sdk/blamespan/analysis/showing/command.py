@@ -16,6 +16,7 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
+from blamespan.analysis.showing.verdicts import has_suspects, without_suspects
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
@@ -37,6 +38,7 @@ Examples:
 @click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
 @click.option("--step", "index", type=click.IntRange(min=0), metavar="N", help="Show this step with all of its text.")
 @click.option("--all", "every", is_flag=True, help="Leave no step out.")
+@click.option("--suspects", is_flag=True, help="Name suspects also where there is no sign of failure.")
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
 @click.option("--tracer", "tracer_name", metavar="NAME", help=f"Ask this tracer.  [default: the verdict on the spans, "
               f"else {DEFAULT_TRACER}]")  # fmt: skip
@@ -46,6 +48,7 @@ def show(
     which: str | None,
     index: int | None,
     every: bool,
+    suspects: bool,
     store: Path | None,
     tracer_name: str | None,
     format_name: str | None,
@@ -63,6 +66,8 @@ def show(
         _list(console, several)
         raise
     verdict = _verdict(run, tracer_name)
+    if not suspects and not has_suspects(verdict, run.trace.outcome):
+        verdict = without_suspects(verdict)
     picture = Picture(console, run, verdict, rules_of(run.trace, may_take_long=True))
     if index is None:
         picture.print_run(every=every)

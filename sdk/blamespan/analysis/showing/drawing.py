@@ -14,7 +14,7 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import clean, duration, number, when
 from blamespan.analysis.showing.marks import Lanes, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import MOST_STEPS, SHARE_WORTH_A_LINE, doubt_of, mode_text
+from blamespan.analysis.showing.verdicts import MOST_STEPS, NO_SIGN, SHARE_WORTH_A_LINE, mode_text
 from blamespan.attribution import Attribution
 from blamespan.trace import Step, Usage
 
@@ -104,8 +104,10 @@ class Picture:
         trace, verdict = self._run.trace, self._verdict
         self._print_facts([Text(fact, style="bold") for fact in self._headline()])
         self._say(f"task: {shortened(line(trace.task), 2 * self._console.width, self._marks)}" if trace.task else "")
-        if verdict.decisive_step is None:
-            self._say(f"no verdict: {line(verdict.abstained or '')}", "bold yellow")
+        if verdict.abstained is not None:
+            self._say(f"no verdict: {line(verdict.abstained)}", "bold yellow")
+        elif verdict.decisive_step is None:
+            self._say(f"{NO_SIGN}: --suspects names who would be to blame", "dim")
         else:
             self._print_verdict(verdict, verdict.decisive_step)
         if verdict.tracer.name:
@@ -136,8 +138,6 @@ class Picture:
         step, shares = verdict.steps[decisive], self._facts.shares
         mode = verdict.mode_of(step.agent)
         what = f", for {line(mode_text(verdict, step.agent))}, likelihood {mode.score:.2f}" if mode else ""
-        if doubt := doubt_of(verdict, self._run.trace.outcome):
-            self._say(doubt)
         self._say(
             f"most to blame: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}", _DECISIVE
         )

@@ -16,9 +16,9 @@ from rich.text import Text
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
+    NO_SIGN,
     SHARE_WORTH_A_LINE,
     StepRow,
-    doubt_of,
     mode_text,
     step_rows,
 )
@@ -136,9 +136,12 @@ class RunTable:
             printable(service) if isinstance(service, str) and not service.startswith(_UNNAMED_SERVICE) else "",
             "" if trace.outcome == "unknown" else trace.outcome,
         )
-        if verdict.decisive_step is None:
-            reason = f"abstained: {printable(verdict.abstained or '')}"
+        if verdict.abstained is not None:
+            reason = f"abstained: {printable(verdict.abstained)}"
             self._rows.append((*facts, "", "", f"-/{len(trace.steps)}", "", reason))
+            return
+        if verdict.decisive_step is None:
+            self._rows.append((*facts, f"{verdict.failure_score:.2f}", "", f"-/{len(trace.steps)}", "", NO_SIGN))
             return
         decisive = verdict.steps[verdict.decisive_step]
         self._rows.append(
@@ -246,8 +249,8 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
-        if doubt := doubt_of(verdict, trace.outcome):
-            facts.append(doubt)
+        if verdict.decisive_step is None:
+            facts.append(NO_SIGN)
     return "   ".join(facts)
 
 

@@ -1,18 +1,29 @@
-"""A verdict in words: a row per step."""
+"""A verdict in words: what it says of the run, and a row per step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import NOBODY_KNOWS, Attribution
+from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace, Outcome
 
-__all__ = ["MOST_STEPS", "SHARE_WORTH_A_LINE", "StepRow", "doubt_of", "mode_text", "nobody_knows", "step_rows"]
+__all__ = [
+    "MOST_STEPS",
+    "NO_SIGN",
+    "SHARE_WORTH_A_LINE",
+    "StepRow",
+    "has_suspects",
+    "mode_text",
+    "step_rows",
+    "without_suspects",
+]
 
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
+NO_SIGN: Final = "no sign of failure"
+"""What is said of a run that nobody knows to have failed, and whose verdict does not say so."""
 SHARE_WORTH_A_LINE: Final = 0.05
 """Of the blame: steps of longer runs with less are left out."""
 
@@ -31,16 +42,20 @@ class StepRow:
     content: str
 
 
-def doubt_of(verdict: Attribution, outcome: Outcome) -> str:
-    """Describe what must hold for anybody to be blamed; empty where the run is called failed, or known to have."""
-    if nobody_knows(verdict, outcome):
-        return "nobody can tell whether it failed; if it did:"
-    return "" if outcome == "failed" or verdict.calls_failed else "more likely sound; if it failed:"
+def has_suspects(verdict: Attribution, outcome: Outcome) -> bool:
+    """Check whether anybody is to be named: the run is known to have failed, or nobody knows and the verdict says so.
+
+    Of other runs a verdict still holds who would be to blame if they failed; people see that when they ask for it.
+    """
+    return outcome == "failed" or (outcome == "unknown" and verdict.calls_failed)
 
 
-def nobody_knows(verdict: Attribution, outcome: Outcome) -> bool:
-    """Check whether a run may have failed or not, and neither its outcome nor the verdict says."""
-    return outcome != "failed" and verdict.failure_score == NOBODY_KNOWS
+def without_suspects(verdict: Attribution) -> Attribution:
+    """Return the verdict without those who would be to blame if the run failed; an abstention as it is."""
+    if verdict.abstained is not None:
+        return verdict
+    steps = tuple(replace(step, score=0.0) for step in verdict.steps)
+    return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())
 
 
 def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:
