@@ -141,6 +141,8 @@ def digits_do_not_slip(run: ExaminedRun) -> Iterator[Finding]:
     n_looked_at: Counter[int] = Counter()
     steps, tokens = analysis.segments.speaking_steps, analysis.reading.tokens
     for sentence in analysis.sentences:
+        if not sentence.numbers:
+            continue
         new = [
             number
             for number in dict.fromkeys(sentence.numbers)
@@ -224,7 +226,8 @@ def numbers_keep_their_names(run: ExaminedRun) -> Iterator[Finding]:
     asked: dict[int, frozenset[int]] = defaultdict(frozenset)
     tied: dict[int, set[int]] = defaultdict(set)
     steps, is_call, is_result = segments.speaking_steps, segments.is_call.tolist(), segments.is_result.tolist()
-    for sentence in analysis.sentences:
+    is_of_tool = (segments.is_call | segments.is_result).tolist()
+    for sentence in (sentence for sentence in analysis.sentences if sentence.numbers or is_of_tool[sentence.segment]):
         segment, row = sentence.segment, steps[sentence.segment]
         names = frozenset(sentence.names) | asked[call_of.get(segment, -1)]
         numbers = [number for number in sentence.numbers if is_long(reading.tokens[number])]
