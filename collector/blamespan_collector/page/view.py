@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.analysis.showing.verdicts import has_suspects, without_suspects
+from blamespan.analysis.showing.verdicts import has_suspects, without_idle_suspects
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
 
@@ -173,7 +173,7 @@ def view_of(
     if verdict is not None and not has_suspects(verdict, trace.outcome):
         blamed = [step for step in _steps(trace, verdict, by_step, prefix) if step.score > 0]
         possible = tuple(sorted(blamed, key=lambda step: (-step.score, step.step.index))[:_NEXT_SUSPECTS])
-        verdict = without_suspects(verdict)
+        verdict = without_idle_suspects(verdict, trace.outcome)
     steps = _steps(trace, verdict, by_step, prefix)
     ranked = sorted((step for step in steps if step.score > 0), key=lambda step: (-step.score, step.step.index))
     return RunView(

@@ -17,6 +17,7 @@ import click
 from rich.console import Console
 
 from blamespan.analysis.showing.tables import print_run
+from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.annotate import read_verdict
 from blamespan.errors import BlamespanError
 from blamespan.importing.files import read_lines
@@ -126,8 +127,9 @@ def _print_runs(out: Path) -> None:
         verdict = read_verdict(run)
         if verdict is None:
             raise BlamespanError(f"expected a verdict on every run in {out}, got none on {title}")
+        trace = rebuild_run(run)
         console.print()
-        print_run(console, title, rebuild_run(run), verdict, every=True)
+        print_run(console, title, trace, without_idle_suspects(verdict, trace.outcome), every=True)
     console.print(f"\nThe annotated spans lie in {out}, one trace per line (OTLP-JSON). Look at them again with:")
     console.print(f"  blamespan analyze {out}")
 

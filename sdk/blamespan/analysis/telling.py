@@ -13,7 +13,7 @@ from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.tables import RunTable, print_run
-from blamespan.analysis.showing.verdicts import has_suspects, without_suspects
+from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.backends import open_writer
@@ -147,8 +147,7 @@ class Tables:
 
     def _shown(self, result: Result) -> Attribution:
         verdict = result.verdict
-        is_shown = self._suspects or has_suspects(verdict, result.run.trace.outcome)
-        return verdict if is_shown else without_suspects(verdict)
+        return verdict if self._suspects else without_idle_suspects(verdict, result.run.trace.outcome)
 
 
 class WrittenBack:

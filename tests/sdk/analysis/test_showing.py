@@ -19,7 +19,7 @@ from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
-from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects, without_suspects
+from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects, without_idle_suspects
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
@@ -161,7 +161,7 @@ def test_nobody_is_named_without_a_sign_of_failure() -> None:
     """Without suspects a run is drawn in one way, whatever its verdict holds for the case that it failed."""
     run = replace(talk(1, ["a", "bbb"]), outcome="unknown")
     [verdict] = LongestStepTracer().attribute([run])
-    picture = drawn(ShownRun("x", run), verdict=without_suspects(replace(verdict, failure_score=0.2)))
+    picture = drawn(ShownRun("x", run), verdict=without_idle_suspects(replace(verdict, failure_score=0.2), "unknown"))
 
     assert f"failure 0.20\ntask: What is 12 * 3?\n{NO_SIGN}: --suspects" in picture
     assert "most to blame" not in picture
@@ -189,7 +189,7 @@ def test_an_abstention_keeps_its_reason() -> None:
     """A verdict that names nobody anyway is left as it is."""
     verdict = Attribution.abstain(talk(1), "nothing to read", TracerIdentity("x", "1"))
 
-    assert without_suspects(verdict) is verdict
+    assert without_idle_suspects(verdict, "unknown") is verdict
 
 
 def test_evidence_far_down_is_shown_where_it_stands() -> None:

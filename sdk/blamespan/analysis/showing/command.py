@@ -16,7 +16,7 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
-from blamespan.analysis.showing.verdicts import has_suspects, without_suspects
+from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
@@ -66,8 +66,8 @@ def show(
         _list(console, several)
         raise
     verdict = _verdict(run, tracer_name)
-    if not suspects and not has_suspects(verdict, run.trace.outcome):
-        verdict = without_suspects(verdict)
+    if not suspects:
+        verdict = without_idle_suspects(verdict, run.trace.outcome)
     picture = Picture(console, run, verdict, rules_of(run.trace, may_take_long=True))
     if index is None:
         picture.print_run(every=every)

@@ -17,7 +17,7 @@ __all__ = [
     "has_suspects",
     "mode_text",
     "step_rows",
-    "without_suspects",
+    "without_idle_suspects",
 ]
 
 MOST_STEPS: Final = 40
@@ -50,9 +50,9 @@ def has_suspects(verdict: Attribution, outcome: Outcome) -> bool:
     return outcome == "failed" or (outcome == "unknown" and verdict.calls_failed)
 
 
-def without_suspects(verdict: Attribution) -> Attribution:
-    """Return the verdict without those who would be to blame if the run failed; an abstention as it is."""
-    if verdict.abstained is not None:
+def without_idle_suspects(verdict: Attribution, outcome: Outcome) -> Attribution:
+    """Return the verdict as people see it: without suspects where nobody is to be named, else as it is."""
+    if verdict.abstained is not None or has_suspects(verdict, outcome):
         return verdict
     steps = tuple(replace(step, score=0.0) for step in verdict.steps)
     return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())
