@@ -1,1 +1,0 @@
-"""Where installations made before find the checks; goes with the next installation."""
