@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan_tracer.tokens import MAX_TEXT_CHARS, Tokens, joint_hash, token_hashes, tokens_of
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, Tokens, find_words, joint_hash, token_hashes, tokens_of
 
 
 def test_hashes_are_those_of_every_machine() -> None:
@@ -85,3 +85,24 @@ def test_places_behind_the_cut_are_those_of_the_whole_text() -> None:
         (tokens,) = listed(tokens_of([text]))
 
         assert [text[start:end] for start, end, _ in tokens[-1:]] == ["end"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It doesn't cost 1,204.50, but -3.", ["It", "doesn't", "cost", "1,204.50", "but", "-3", "."]),
+        ("row_7 = 12 * 3", ["row_7", "=", "12", "*", "3"]),
+        ("Über 10:30 “ja”", ["Über", "10", "30", "“", "ja", "”"]),
+        ("東京 42", ["東", "京", "42"]),
+        ("3-5 (x)", ["3", "5", "x"]),
+        ("", []),
+    ],
+)
+def test_words_are_words_numbers_and_signs_that_say_something(text: str, words: list[str]) -> None:
+    """Identifiers and numbers stay whole; commas, brackets and blanks are left out."""
+    assert find_words(text) == words
+
+
+def test_names_are_one_word() -> None:
+    """A name is one word however it is written, and only as a whole."""
+    assert find_words("Unit-3 asks unit-33", ("unit-3",)) == ["Unit-3", "asks", "unit", "33"]

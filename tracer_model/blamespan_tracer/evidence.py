@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.tokens import Places, Tokens
 
-__all__ = ["MAX_QUOTE_CHARS", "heaviest_windows", "sentences_of"]
+__all__ = ["MAX_QUOTE_CHARS", "heaviest_windows"]
 
 _TIE = 1e-9
 """Sums that differ by less are equal: they differ by rounding."""
 
 MAX_QUOTE_CHARS = 200
 """Longest quote: a sentence or two, well under what backends cut."""
-
-_MAX_READ_CHARS = 8_000
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 _APART = 1 << 32
 """Keeps the places of one text apart from those of the next: longer than any text."""
@@ -61,14 +56,6 @@ def heaviest_windows(
         start = int(tokens.starts[low + int(before[low : high + 1].argmin()) - number])
         found[number] = start, min(int(tokens.ends[end]), start + max_chars)
     return found
-
-
-def sentences_of(text: str, most: int) -> tuple[str, ...]:
-    """Part the first 8,000 characters of *text* into sentences; of more than *most* the first and last ones."""
-    sentences = [part.strip() for part in _SENTENCE_END.split(text[:_MAX_READ_CHARS]) if part.strip()]
-    if len(sentences) > most:
-        sentences = [*sentences[: most // 2], *sentences[-(most - most // 2) :]]
-    return tuple(sentences)
 
 
 def _sums(weights: NDArray[np.float64], begins: Places, sizes: Places) -> NDArray[np.float64]:

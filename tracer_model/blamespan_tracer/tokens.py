@@ -1,15 +1,23 @@
-"""Text to token hashes: the same on every machine, in every process.
+"""How text is cut: the ends of long texts, sentences, numbers, words, and tokens as hashes.
 
-A token is a run of letters, a run of digits or one mark, without case. Texts are read many at once, character by
-character of all of them in numpy: several times as fast as token by token. The regular expression says what a
-token is, and reads what has no character of its own for each (emoji, letters that grow as they become small).
+All that reads words of a run cuts them here. There are two cuts, because two sets of weights were trained with one each
+(decision 072):
+
+- `find_words` cuts a text into words, identifiers, numbers and the few marks that say something. Checks, features of
+  steps and quotes are made of them.
+- `tokens_of` cuts many texts into hashes: of runs of letters, runs of digits and marks, without case. The lexicon and
+  the network's vocabulary know tokens by these hashes, which are the same on every machine and in every process.
+
+`tokens_of` reads all texts at once, character by character in numpy: several times as fast as token by token. The
+regular expression says what such a token is, and reads texts in which a character has no code of its own (emoji,
+letters that grow as they become small).
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias
@@ -17,13 +25,56 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_TEXT_CHARS", "Hashes", "Places", "Tokens", "joint_hash", "ranges", "token_hashes", "tokens_of"]
+__all__ = [
+    "MAX_TEXT_CHARS",
+    "NUMBER_PATTERN",
+    "Hashes",
+    "Places",
+    "Tokens",
+    "cut_long_texts",
+    "find_words",
+    "has_several_words",
+    "is_number",
+    "joint_hash",
+    "ranges",
+    "sentences_of",
+    "split_sentences",
+    "text_ends",
+    "token_hashes",
+    "tokens_of",
+]
 
 Hashes: TypeAlias = NDArray[np.uint32]
 Places: TypeAlias = NDArray[np.int64]
 
 MAX_TEXT_CHARS = 8_000
 """Of a longer text the first and last half of this many characters are read; 97 % of AEGIS's messages fit."""
+
+_MAX_RUN_CHARS = 4_000_000
+"""Where a run has more, every text's bound shrinks, to no less than 400 characters: bounded time for any run."""
+
+_LEAST_TEXT_CHARS = 400
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+# No group below is possessive: Python before 3.11.5 loses matches by that (github.com/python/cpython/issues/106052)
+NUMBER_PATTERN = r"\d{1,15}+(?:,\d{3}){0,4}(?:\.\d{1,12})?"
+"""A number: `1,204.50`."""
+
+_SIGNED = rf"(?:(?<![^\s=:,;])-)?{NUMBER_PATTERN}"
+"""Below zero where nothing stands before the sign."""
+
+_OPERATOR = r"(?<=[\d)] )[-+*/\u00d7\u00f7\u00b7\u2212](?= [\d(])|(?<=\d)[\u00d7\u00f7\u00b7](?=\d)"
+_WORD = re.compile(
+    r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?"  # a word or an identifier
+    rf"|{_SIGNED}|{_OPERATOR}|[=.!?;\n\"\u201c\u201d]|```"
+    r"|[\u2e80-\u9fff\uac00-\ud7af]"  # of scripts without blanks a character
+)
+_ASCII_WORD = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?|{_SIGNED}|{_OPERATOR}|[=.!?;\n\"]|```", re.ASCII)
+"""The same for ASCII, at half the cost. All quantifiers are bounded: linear in any text."""
+
+_MAX_NAME = 60
+"""Longer names of several words are read word by word."""
 
 _MAX_TOKEN_CHARS = 40
 """Longer runs are several tokens: bounded, so that no text can cost more than its length."""
@@ -32,6 +83,63 @@ _TOKEN = re.compile(rf"[^\W\d_]{{1,{_MAX_TOKEN_CHARS}}}|\d{{1,{_MAX_TOKEN_CHARS}
 
 _NUMBER = np.uint32(zlib.crc32(b"0"))
 """Stands for every number: which one it is belongs to the task, not to the fault."""
+
+
+def text_ends(text: str) -> tuple[str, ...]:
+    """Return what is read of a text: all of it, or of a long one its beginning and its end."""
+    half = MAX_TEXT_CHARS // 2
+    return (text,) if len(text) <= MAX_TEXT_CHARS else (text[:half], text[-half:])
+
+
+def cut_long_texts(texts: Sequence[str]) -> list[str]:
+    """Cut each text of a run to its beginning and end where it is long, and all of them more where they are many."""
+    total = sum(min(len(text), MAX_TEXT_CHARS) for text in texts)
+    share = MAX_TEXT_CHARS if total <= _MAX_RUN_CHARS else max(_LEAST_TEXT_CHARS, _MAX_RUN_CHARS // len(texts))
+    half = share // 2
+    return [text if len(text) <= share else f"{text[:half]}\n{text[-half:]}" for text in texts]
+
+
+def split_sentences(text: str) -> Iterator[str]:
+    """Split a text into sentences and lines that are not blank."""
+    return (sentence for sentence in _SENTENCE_END.split(text) if sentence.strip())
+
+
+def sentences_of(text: str, most: int) -> tuple[str, ...]:
+    """Split the first 8,000 characters of *text* into sentences; of more than *most* the first and last ones."""
+    sentences = [sentence.strip() for sentence in split_sentences(text[:MAX_TEXT_CHARS])]
+    if len(sentences) > most:
+        sentences = [*sentences[: most // 2], *sentences[-(most - most // 2) :]]
+    return tuple(sentences)
+
+
+def find_words(text: str, names: tuple[str, ...] = ()) -> list[str]:
+    """List the words, identifiers, numbers, operators, sentence ends, quotation marks and code fences of a text.
+
+    Args:
+        text: As it is written.
+        names: Each is one word wherever it stands, however it is written: the 3 of `unit-3` is no number.
+    """
+    return _word_pattern(names, text.isascii()).findall(text)
+
+
+def has_several_words(name: str) -> bool:
+    """Check whether `find_words` would cut a name that begins like a word."""
+    return name[:1].isalpha() and len(name) <= _MAX_NAME and _WORD.fullmatch(name) is None
+
+
+def is_number(word: str) -> bool:
+    """Check whether a word of `find_words`, of which there is at least a character, is a number."""
+    return word[0].isdecimal() or (word[0] == "-" and len(word) > 1)
+
+
+@lru_cache(maxsize=256)
+def _word_pattern(names: tuple[str, ...], is_ascii: bool) -> re.Pattern[str]:
+    """Return what finds the words of a text, and these names as a whole, the longest first."""
+    plain = _ASCII_WORD if is_ascii else _WORD
+    if not names:
+        return plain
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(rf"(?i:(?<!\w)(?:{longest_first})(?!\w))|{plain.pattern}", plain.flags & re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +226,7 @@ def _is_plain(text: str, small: str) -> bool:
 
 @cache
 def _kinds() -> NDArray[np.uint8]:
-    """Tell of each of UTF-16's units what it is, as the regular expression does."""
+    """Return the kind of each of UTF-16's units, as the regular expression has it."""
     kinds = np.zeros(1 << 16, np.uint8)
     for code in range(1 << 16):
         text = chr(code)
@@ -162,7 +270,7 @@ def _checksums() -> _Checksums:
 
 def _plain_tokens(texts: Sequence[str]) -> Tokens:
     """Find the tokens of texts of small letters: borders are where the kind of character changes, and around marks."""
-    read = ["\n".join(_ends(text)) if len(text) > MAX_TEXT_CHARS else text for text in texts]
+    read = ["\n".join(text_ends(text)) if len(text) > MAX_TEXT_CHARS else text for text in texts]
     joined = "\n".join(["\n" * (_BEFORE - 1), *read, ""])
     codes, kinds = _codes_and_kinds(joined)
     changes = kinds[1:] != kinds[:-1]
@@ -244,7 +352,7 @@ def _other_tokens(text: str) -> Tokens:
     ends: list[int] = []
     hashes: list[int] = []
     offset = 0
-    for part in _ends(text) if len(text) > MAX_TEXT_CHARS else (text,):
+    for part in text_ends(text):
         for match in _TOKEN.finditer(part):
             token = match.group().lower()
             starts.append(offset + match.start())
@@ -254,8 +362,3 @@ def _other_tokens(text: str) -> Tokens:
     return Tokens(
         np.array(hashes, np.uint32), np.array(starts, np.int64), np.array(ends, np.int64), np.array([len(hashes)])
     )
-
-
-def _ends(text: str) -> tuple[str, str]:
-    half = MAX_TEXT_CHARS // 2
-    return text[:half], text[-half:]

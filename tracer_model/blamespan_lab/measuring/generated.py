@@ -16,7 +16,7 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import canonical
 from blamespan_lab.statistics import expected_calibration_error, interval, percent
-from blamespan_tracer.evidence import sentences_of
+from blamespan_tracer.tokens import sentences_of
 
 __all__ = ["EvidenceFigures", "GeneratedFigures", "evaluate_evidence", "evaluate_generated"]
 

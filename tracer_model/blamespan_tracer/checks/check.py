@@ -31,6 +31,7 @@ from blamespan_tracer.representation import Analysis, analyse
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Ints, Mask
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences, text_ends
 
 __all__ = [
     "MAX_QUOTE_CHARS",
@@ -56,9 +57,7 @@ _MAX_FINDINGS = 1_000
 
 _T = TypeVar("_T")
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _TOOL_NAME = re.compile(r"[\w.:-]{0,200}")
-_MAX_READ_CHARS = 8_000
 _ERROR = re.compile(
     r"(?i)^\W{0,4}(?:error|exception|traceback|failed|failure)\b|\b\w{2,40}(?:Error|Exception)\s*[:(]|"
     r"Traceback \(most recent|exit ?code:? [1-9]|\btimed out\b|\bHTTP (?:4|5)\d\d\b"
@@ -222,7 +221,7 @@ class ExaminedRun:
 
     def read_text(self, step: Step) -> str:
         """Return the text of *step* as far as sums are looked for in it: the beginning of a long one."""
-        return step.content[:_MAX_READ_CHARS]
+        return step.content[:MAX_TEXT_CHARS]
 
     def sentences(self, step: Step) -> Iterator[str]:
         """Split the text of *step* into sentences and lines; of a long text its ends."""
@@ -245,9 +244,7 @@ class ExaminedRun:
 
 
 def _split(text: str) -> Iterator[str]:
-    half = _MAX_READ_CHARS // 2
-    for part in (text,) if len(text) <= _MAX_READ_CHARS else (text[:half], text[-half:]):
-        yield from (sentence for sentence in _SENTENCE_END.split(part) if sentence.strip())
+    return (sentence for part in text_ends(text) for sentence in split_sentences(part))
 
 
 Examine: TypeAlias = Callable[[ExaminedRun], Iterable[Finding]]

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, Check, CheckResult, ExaminedRun
-from blamespan_tracer.evidence import sentences_of
 from blamespan_tracer.features import in_batches, read_batch
 from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.network.step_features import STEP_FEATURES, check_features, name_check_features, step_features
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, Representation, represent
-from blamespan_tracer.tokens import ranges, tokens_of
+from blamespan_tracer.tokens import ranges, sentences_of, tokens_of
 
 __all__ = [
     "RELATIONS",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from itertools import chain
 
 from blamespan.attribution import Evidence
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CheckResult
-from blamespan_tracer.evidence import MAX_QUOTE_CHARS, sentences_of
-from blamespan_tracer.representation.reading import bounded
+from blamespan_tracer.evidence import MAX_QUOTE_CHARS
+from blamespan_tracer.tokens import cut_long_texts, find_words, is_number, sentences_of, split_sentences
 
 __all__ = ["quote_steps"]
 
@@ -20,9 +20,6 @@ _MAX_SENTENCES = 64
 
 _LEAST_SHARE = 0.02
 """Steps blamed less are not quoted."""
-
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_TOKEN = re.compile(rf"{_NUMBER.pattern}|\w+")
 
 
 def quote_steps(trace: MessageActionTrace, shares: Sequence[float], results: Sequence[CheckResult]) -> list[Evidence]:
@@ -49,19 +46,22 @@ class _RunTexts:
 
     def __init__(self, trace: MessageActionTrace) -> None:
         self._agents = ["", *(step.agent for step in trace.steps)]
-        self._texts = bounded([trace.task, *(step.content for step in trace.steps)])
+        self._texts = cut_long_texts([trace.task, *(step.content for step in trace.steps)])
 
     @lazy_property
-    def _numbers(self) -> list[set[str]]:
-        return [set(_NUMBER.findall(text)) for text in self._texts]
+    def _sentences(self) -> list[list[list[str]]]:
+        """The words of each sentence of each text, without case."""
+        return [[find_words(sentence) for sentence in split_sentences(text.lower())] for text in self._texts]
 
     @lazy_property
-    def _tokens(self) -> list[set[str]]:
-        return [set(_TOKEN.findall(text.lower())) for text in self._texts]
+    def _words(self) -> list[set[str]]:
+        """The distinct words of each text."""
+        return [set(chain.from_iterable(sentences)) for sentences in self._sentences]
 
     @lazy_property
-    def _forms(self) -> list[set[str]]:
-        return [set(sentences_of(_mask_numbers(text), _MAX_SENTENCES)) for text in self._texts]
+    def _forms(self) -> list[set[tuple[str, ...]]]:
+        """The forms of each text's sentences."""
+        return [set(map(_form, sentences)) for sentences in self._sentences]
 
     def choose_sentence(self, step: int) -> str:
         """Return the most telling sentence of a step.
@@ -80,18 +80,18 @@ class _RunTexts:
         others = range(index + 1, len(self._texts))
         its_later = [self._forms[other] for other in others if self._agents[other] == agent]
         forms = set().union(*self._forms[:index], *its_later)
-        before = set().union(*self._numbers[:index])
-        after = set().union(*self._tokens[index + 1 :])
+        before = set().union(*self._words[:index])
+        after = set().union(*self._words[index + 1 :])
 
         def rank(position: int) -> tuple[bool, int, int, int, int]:
-            sentence = sentences[position]
-            numbers = set(_NUMBER.findall(sentence))
-            repeated = after.intersection(_TOKEN.findall(sentence.lower()))
-            return _mask_numbers(sentence) not in forms, len(numbers - before), len(numbers), len(repeated), position
+            words = find_words(sentences[position].lower())
+            numbers = set(filter(is_number, words))
+            n_repeated = len(after.intersection(words))
+            return _form(words) not in forms, len(numbers - before), len(numbers), n_repeated, position
 
         return sentences[max(range(len(sentences)), key=rank)][:MAX_QUOTE_CHARS].strip()
 
 
-def _mask_numbers(text: str) -> str:
-    """Return a text with 0 for each of its numbers."""
-    return _NUMBER.sub("0", text)
+def _form(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a sentence with 0 for each of its numbers."""
+    return tuple(["0" if is_number(word) else word for word in words])

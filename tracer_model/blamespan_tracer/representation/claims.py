@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.representation.reading import MAX_STEP_CHARS, Flag, Ints, Mask, Reading, is_number, read_texts
+from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, read_texts
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, is_number
 
 __all__ = [
     "Claims",
@@ -275,8 +276,8 @@ def with_inputs(claims: Claims, reading: Reading, inputs: Inputs) -> Claims:
 
 def _cut_pieces(text: str) -> Iterator[str]:
     """Cut a text into pieces that are read whole, between two words."""
-    while len(text) > MAX_STEP_CHARS:
-        end = max(text.rfind(" ", 0, MAX_STEP_CHARS), text.rfind("\n", 0, MAX_STEP_CHARS)) + 1 or MAX_STEP_CHARS
+    while len(text) > MAX_TEXT_CHARS:
+        end = max(text.rfind(" ", 0, MAX_TEXT_CHARS), text.rfind("\n", 0, MAX_TEXT_CHARS)) + 1 or MAX_TEXT_CHARS
         yield text[:end]
         text = text[end:]
     if text:

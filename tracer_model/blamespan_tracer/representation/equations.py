@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from blamespan_tracer.tokens import NUMBER_PATTERN
+
 __all__ = ["Equation", "equations", "value_of"]
 
-_NUMBER_PATTERN = r"\d{1,15}(?:,\d{3})*(?:\.\d{1,12})?"
-"""A number: `1,204.50`."""
-
-_NUMBER = re.compile(_NUMBER_PATTERN)
+_NUMBER = re.compile(NUMBER_PATTERN)
 _SAME = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u00b7": "*", "\u2212": "-", "$": None, "\u20ac": None})
 _SPEAKS_OF_SUMS = frozenset(
     ("times", "of", "by", "plus", "minus", "half", "double", "twice", "over", "divided", "multiplied", "modulo", "mod")
@@ -43,12 +42,12 @@ _BULLET = re.compile(r"[ \t]{0,20}(?:[-*+]|\d{1,2}[.)])[ \t]+(?=[\d(-])")
 _MAX_EQUATIONS = 200
 
 _SIGN = "(?: ?[\u00d7\u00f7\u00b7] ?| [-+*/\u2212] )"
-_OPERAND = rf"\(?[$\u20ac]?{_NUMBER_PATTERN}\)?"
+_OPERAND = rf"\(?[$\u20ac]?{NUMBER_PATTERN}\)?"
 _FIRST = rf"(?:(?<![\d)] )[-\u2212](?=\d))?{_OPERAND}"
 """Where nothing stands before it to take away from, it may be below zero."""
 _SUM = re.compile(rf"(?<![\w.,/^%$\u20ac-]){_FIRST}(?:{_SIGN}{_OPERAND}){{1,40}}(?![\w^%(!]|\)!|[.,]\d| ?%)")
 _HAS_SIGN = re.compile(rf"\d\)?{_SIGN}[($\u20ac\d]")
-_OTHER = re.compile(rf"(?<![\w.,/-])-?[$\u20ac]?{_NUMBER_PATTERN}(?![\w%/]|[.,]\d| ?%)")
+_OTHER = re.compile(rf"(?<![\w.,/-])-?[$\u20ac]?{NUMBER_PATTERN}(?![\w%/]|[.,]\d| ?%)")
 _FOLLOWS_SIGN = re.compile(r"(?:[-+/^\u00d7\u00f7\u00b7\u2212]|(?<!\*)\*)\s*\Z")
 _LIST_MARK = re.compile(r"\s*(?:[-*+]|\d{1,2}[.)])\s+")
 _CLAUSE_END = re.compile(r"[.!?;](?=\s|\Z)|\n")

@@ -22,7 +22,8 @@ import numpy as np
 
 from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading, is_number
+from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
+from blamespan_tracer.tokens import is_number
 
 __all__ = ["Conflict", "Facts", "find_facts", "find_objections", "name_tokens"]
 

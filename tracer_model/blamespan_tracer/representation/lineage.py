@@ -20,14 +20,15 @@ import numpy as np
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.facts import Facts
-from blamespan_tracer.representation.reading import Flag, is_number, spelled
+from blamespan_tracer.representation.reading import Flag, spelled
+from blamespan_tracer.tokens import NUMBER_PATTERN, is_number
 
 __all__ = ["Lineage", "find_lineage"]
 
 _MOST_VALUES, _MOST_SEGMENTS = 200, 64
 """Values that are followed, and segments with each that are looked at, the latest."""
 
-_NUMBER = re.compile(r"\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,12})?")
+_NUMBER = re.compile(NUMBER_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)

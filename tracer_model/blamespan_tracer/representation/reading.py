@@ -5,7 +5,6 @@ Dims: G segments (the task, then each original step), T tokens of all segments, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,17 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.representation.cues import CUES, PHRASES, STOP_WORDS, cue_bits
+from blamespan_tracer.tokens import cut_long_texts, find_words, has_several_words, is_number
 
 __all__ = [
-    "MAX_RUN_CHARS",
-    "MAX_STEP_CHARS",
     "Flag",
     "Ints",
     "Mask",
     "Reading",
-    "bounded",
     "is_long",
-    "is_number",
     "read_texts",
     "spelled",
 ]
@@ -34,31 +30,11 @@ __all__ = [
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-MAX_STEP_CHARS = 8_000
-"""Of a longer text the first and last half of this many characters are read; 97 % of AEGIS's messages fit."""
-
-MAX_RUN_CHARS = 4_000_000
-"""Where a run has more, every step's bound shrinks, to no less than 400 characters: bounded time for any run."""
-
-_LEAST_STEP_CHARS = 400
-
 _LIST_DIGITS = 2
 """Of the number of a list's item, at most."""
 
-# No group below is possessive: Python before 3.11.5 loses matches by that (github.com/python/cpython/issues/106052)
-_NUMBER = r"(?:(?<![^\s=:,;])-)?\d{1,15}+(?:,\d{3}){0,4}(?:\.\d{1,12})?"  # below zero where nothing is before it
-_OPERATOR = r"(?<=[\d)] )[-+*/\u00d7\u00f7\u00b7\u2212](?= [\d(])|(?<=\d)[\u00d7\u00f7\u00b7](?=\d)"
-_TOKEN = re.compile(
-    r"[^\W\d\u2e80-\u9fff\uac00-\ud7af]\w{0,39}+(?:['\u2019][a-z]{1,2}\b)?"  # a word or an identifier
-    rf"|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"\u201c\u201d]|```"
-    r"|[\u2e80-\u9fff\uac00-\ud7af]"  # of scripts without blanks a character
-)
-_ASCII_TOKEN = re.compile(rf"[A-Za-z_]\w{{0,39}}+(?:'[a-z]{{1,2}}\b)?|{_NUMBER}|{_OPERATOR}|[=.!?;\n\"]|```", re.ASCII)
-"""The same for ASCII, at half the cost. All quantifiers are bounded: linear in any text."""
-
-_MAX_NAMES, _MAX_NAME = 64, 60
-"""Names of several words that are read as one, the first, and their characters at most."""
-
+_MAX_NAMES = 64
+"""Names of several words that are read as one, the first."""
 
 _ERROR_BIT = 1 << CUES.index("error")
 _NONE = ("0", "no", "not", "zero", "without", "never")
@@ -135,14 +111,6 @@ class Reading:
         return np.bincount(self.segment[of], minlength=len(self.texts))
 
 
-def bounded(texts: Sequence[str]) -> list[str]:
-    """Cut each text to its beginning and end where it is long, and all of them more where they are many."""
-    total = sum(min(len(text), MAX_STEP_CHARS) for text in texts)
-    share = MAX_STEP_CHARS if total <= MAX_RUN_CHARS else max(_LEAST_STEP_CHARS, MAX_RUN_CHARS // len(texts))
-    half = share // 2
-    return [text if len(text) <= share else f"{text[:half]}\n{text[-half:]}" for text in texts]
-
-
 def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
     """Read the segments of a run, the task first.
 
@@ -150,10 +118,10 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
         texts: Of each segment.
         names: Of the agents. Each is one token, however it is written: the 3 of `unit-3` is no number.
     """
-    read = bounded(texts)
-    of_words = tuple(name for name in names if _is_of_words(name))[:_MAX_NAMES]
-    found = [_token_pattern(of_words, text.isascii()).findall(text) for text in read]
-    every = [token for tokens in found for token in tokens]
+    read = cut_long_texts(texts)
+    of_words = tuple(name for name in names if has_several_words(name))[:_MAX_NAMES]
+    words = [find_words(text, of_words) for text in read]
+    every = [word for words_of_text in words for word in words_of_text]
     spellings = {token: place for place, token in enumerate(dict.fromkeys(every))}
     kinds = [_kind(token) for token in spellings]
     tokens: dict[str, int] = {}
@@ -161,7 +129,7 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
     bits = np.array([flags for _, flags in kinds] or [0], np.int64)
     cues = np.array([cue_bits(token) for token in spellings] or [0], np.int64)
     spelling = np.fromiter(map(spellings.__getitem__, every), np.int64, len(every))
-    segment = np.repeat(np.arange(len(read)), [len(each) for each in found])
+    segment = np.repeat(np.arange(len(read)), [len(words_of_text) for words_of_text in words])
     flags = bits[spelling]
     token = plain[spelling]
     lengths = np.array([len(name) for name in tokens] or [0], np.int64)
@@ -185,11 +153,6 @@ def read_texts(texts: Sequence[str], names: Sequence[str] = ()) -> Reading:
         cue=_cues(cues[spelling], token, segment, tokens, len(read)),
         is_cut=np.array([one is not other for one, other in zip(read, texts, strict=True)], np.bool_),
     )
-
-
-def is_number(token: str) -> bool:
-    """Check whether a token, of which there is at least a character, is a number."""
-    return token[0].isdecimal() or (token[0] == "-" and len(token) > 1)
 
 
 def is_long(number: str) -> bool:
@@ -226,21 +189,6 @@ def _begins_list(token: Ints, segment: Ints, items: Mask, tokens: Mapping[str, i
     begins[~has_next] = False
     begins[has_next] &= (token[place] == tokens.get("2", -1)) & (segment[place] == segment[has_next])
     return begins
-
-
-def _is_of_words(name: str) -> bool:
-    """Check whether a name is more than one token, and begins like a word."""
-    return name[:1].isalpha() and len(name) <= _MAX_NAME and _TOKEN.fullmatch(name) is None
-
-
-@lru_cache(maxsize=256)
-def _token_pattern(names: tuple[str, ...], is_ascii: bool) -> re.Pattern[str]:
-    """Return what finds the tokens of a text, and these names as a whole, the longest first."""
-    plain = _ASCII_TOKEN if is_ascii else _TOKEN
-    if not names:
-        return plain
-    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.compile(rf"(?i:(?<!\w)(?:{longest_first})(?!\w))|{plain.pattern}", plain.flags & re.ASCII)
 
 
 @lru_cache(maxsize=1 << 16)

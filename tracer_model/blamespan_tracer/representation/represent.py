@@ -13,8 +13,9 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.representation.analysis import Analysis, analyse
 from blamespan_tracer.representation.claims import Floats, Segments
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import MAX_STEP_CHARS, Flag, Ints, Reading
+from blamespan_tracer.representation.reading import Flag, Ints, Reading
 from blamespan_tracer.representation.steps import MergedStep
+from blamespan_tracer.tokens import text_ends
 
 __all__ = ["EDGE_TYPES", "ROLES", "Representation", "represent"]
 
@@ -125,8 +126,7 @@ def _join_texts(reading: Reading, segments: Segments, *, is_result: bool) -> tup
 
 
 def _shorten(text: str) -> str:
-    half = MAX_STEP_CHARS // 2
-    return text if len(text) <= MAX_STEP_CHARS else f"{text[:half]}\n{text[-half:]}"
+    return "\n".join(text_ends(text))
 
 
 def _find_edges(run: Analysis) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

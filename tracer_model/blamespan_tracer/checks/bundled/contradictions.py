@@ -12,7 +12,7 @@ from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, check, e
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.facts import Conflict
-from blamespan_tracer.representation.reading import is_number
+from blamespan_tracer.tokens import is_number
 
 _CHANGES = 3
 """Times that an agent gives one thing another value from which on it speaks of a state."""

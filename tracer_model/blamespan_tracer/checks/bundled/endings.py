@@ -10,8 +10,9 @@ import numpy as np
 
 from blamespan.trace import Step
 from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, check
-from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
+from blamespan_tracer.representation.reading import Flag, Mask, Reading
 from blamespan_tracer.representation.sentences import Sentence
+from blamespan_tracer.tokens import is_number
 
 _LEAST_TEXT = 80
 _CUT = re.compile(r"(?:\b(?:the|a|an|of|and|to|in|is|with|for|that)|,)$")

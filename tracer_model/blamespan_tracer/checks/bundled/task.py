@@ -20,8 +20,9 @@ from blamespan_tracer.checks.check import evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import STOP_WORDS
-from blamespan_tracer.representation.reading import Reading, is_number
+from blamespan_tracer.representation.reading import Reading
 from blamespan_tracer.representation.sentences import Sentence
+from blamespan_tracer.tokens import is_number
 
 _MORE = frozenset("larger greater higher bigger maximum highest largest biggest greatest".split())  # noqa: SIM905
 _LESS = frozenset("smaller lesser lower minimum lowest smallest".split())  # noqa: SIM905

@@ -15,8 +15,9 @@ from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
 from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import Flag, Mask, Reading, is_number
+from blamespan_tracer.representation.reading import Flag, Mask, Reading
 from blamespan_tracer.representation.steps import Call
+from blamespan_tracer.tokens import is_number
 
 _MEETS_AN_ERROR = ("error", "inability", "hedge", "object", "negation", "redo", "check")
 """What a step hints at that does not pass over the error of its tool."""
