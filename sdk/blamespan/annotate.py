@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from blamespan import conventions as words
-from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run
@@ -34,7 +34,13 @@ __all__ = [
 
 
 _NO_ID_YET = "f" * 16
-_FAMILIES = ("blamespan.blame.", "blamespan.error.", "blamespan.failure.", "blamespan.tracer.")
+_FAMILIES = (
+    "blamespan.blame.",
+    "blamespan.contradiction.",
+    "blamespan.error.",
+    "blamespan.failure.",
+    "blamespan.tracer.",
+)
 """What all keys under them say belongs to a verdict."""
 _WRITTEN = frozenset(
     {
@@ -45,6 +51,8 @@ _WRITTEN = frozenset(
         words.BLAME_SCORE,
         words.BLAME_SPAN_ID,
         words.BLAME_STEP,
+        words.CONTRADICTION_QUOTE,
+        words.CONTRADICTION_SPAN_ID,
         words.ERROR_MODE,
         words.ERROR_NAME,
         words.ERROR_SCORE,
@@ -186,7 +194,12 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         tracer=tracer,
         modes=_unique(_read_mode(step.agent, spans[step.span_id]) for step in suspects),
         evidence=[
-            Evidence(step.index, quote, _number(spans[step.span_id], words.BLAME_SCORE))
+            Evidence(
+                step.index,
+                quote,
+                _number(spans[step.span_id], words.BLAME_SCORE),
+                _read_contradicted(trace, spans[step.span_id]),
+            )
             for step in suspects
             if (quote := spans[step.span_id].text(words.EVIDENCE))
         ],
@@ -277,8 +290,26 @@ def _error(blame: ModeBlame | None) -> Mapping[str, AttributeValue]:
 
 
 def _evidence(attribution: Attribution, index: int) -> Mapping[str, AttributeValue]:
-    quotes = [item.quote for item in attribution.evidence if item.index == index]
-    return {words.EVIDENCE: cut(" … ".join(quotes))} if quotes else {}
+    items = [item for item in attribution.evidence if item.index == index]
+    if not items:
+        return {}
+    attributes: dict[str, AttributeValue] = {words.EVIDENCE: cut(" … ".join(item.quote for item in items))}
+    contradicted = next((item.contradicts for item in items if item.contradicts is not None), None)
+    if contradicted is not None:
+        attributes[words.CONTRADICTION_QUOTE] = cut(contradicted.quote)
+        if contradicted.index is not None:
+            attributes[words.CONTRADICTION_SPAN_ID] = attribution.steps[contradicted.index].span_id
+    return attributes
+
+
+def _read_contradicted(trace: MessageActionTrace, span: Span) -> Contradicted | None:
+    """Read which words a step contradicts; of a call and its result, which share a span, the one that has them."""
+    quote, span_id = span.text(words.CONTRADICTION_QUOTE), span.text(words.CONTRADICTION_SPAN_ID)
+    if quote is None:
+        return None
+    own = [step for step in trace.steps if step.span_id == span_id]
+    having = [step for step in own if quote in step.content or quote in step.input_text]
+    return Contradicted(next((step.index for step in having or own), None), quote)
 
 
 def _shares(trace: MessageActionTrace, spans: Mapping[str, Span]) -> list[float]:

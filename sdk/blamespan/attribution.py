@@ -10,7 +10,16 @@ from typing import Final
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["NOBODY_KNOWS", "AgentBlame", "Attribution", "Evidence", "ModeBlame", "StepBlame", "TracerIdentity"]
+__all__ = [
+    "NOBODY_KNOWS",
+    "AgentBlame",
+    "Attribution",
+    "Contradicted",
+    "Evidence",
+    "ModeBlame",
+    "StepBlame",
+    "TracerIdentity",
+]
 
 NOBODY_KNOWS: Final = 0.5
 """Failure score that says neither way: above it a run is called failed, below it sound."""
@@ -44,12 +53,33 @@ class ModeBlame:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradicted:
+    """Words elsewhere in the run that a step contradicts.
+
+    Attributes:
+        index: Of the step that says them or was given them; None for the run's task, or a part of the run before this.
+        quote: The words, as they stand there.
+    """
+
+    index: int | None
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """Words of a step that speak for its blame, quoted as they stand in its content."""
+    """Words of a step that speak for its blame, quoted as they stand in its content.
+
+    Attributes:
+        index: Of the step.
+        quote: The words.
+        score: The step's share of the blame.
+        contradicts: The words that they contradict, where there are such.
+    """
 
     index: int
     quote: str
     score: float
+    contradicts: Contradicted | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ __all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer", "settings_of", "tracer_opt
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_TRACER = "network"
+DEFAULT_TRACER = "auto"
 """The tracer used where none is named."""
 
 

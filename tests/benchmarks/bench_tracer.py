@@ -31,7 +31,7 @@ from tests.benchmarks.offline_archives import runs as made_up
 from blamespan.trace import MessageActionTrace
 
 ROOT = Path(__file__).parents[2]
-TRACERS = ("lexical", "contracts", "network")
+TRACERS = ("lexical", "contracts", "network", "auto")
 MIN_PER_S = {"cpu": 50.0, "gpu": 2_000.0}
 """Bars of the network, traces in a second from rebuilt trace to verdict: two CPU cores, one GPU."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blamespan import conventions as words
 from blamespan.annotate import annotate, cut, is_verdict, read_verdict, verdict_span, without_verdict
-from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import AgentBlame, Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import rebuild, rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
@@ -156,6 +156,26 @@ def test_verdict_survives_the_wire(trace: MessageActionTrace) -> None:
 
 def _as_run(spans: list) -> tuple:  # type: ignore[type-arg]
     return spans[0], tuple(spans)
+
+
+@pytest.mark.parametrize("index", [None, 0, 2])
+def test_what_evidence_contradicts_survives_the_wire(index: int | None) -> None:
+    """The words that are contradicted come back with the step that says them; the task has no span."""
+    run = small_run()
+    quote = run.task if index is None else run.steps[index].content
+    contradicts = Contradicted(index, quote)
+    verdict = Attribution.of(
+        run, [0, 1, 0, 0, 0], failure_score=1, tracer=TRACER, evidence=[Evidence(1, "x", 1.0, contradicts)]
+    )
+
+    annotated = annotate(run_of(run), verdict)
+    [again] = split_runs(annotated)
+    returned = read_verdict(again)
+
+    assert returned is not None
+    assert returned.evidence == (Evidence(1, "x", 1.0, contradicts),)
+    assert [span.text(words.CONTRADICTION_QUOTE) for span in annotated].count(quote) == 1
+    assert not any("contradiction" in key for span in annotated for key in without_verdict(span).attributes)
 
 
 def test_annotated_run_carries_the_summary() -> None:

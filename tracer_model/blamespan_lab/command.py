@@ -74,6 +74,8 @@ def train(
     with log_to_stderr(f"training {recipe.stem}"):
         if model == "network":
             _train_network(recipe, data, out, seed)
+        elif model == "auto":
+            _train_auto(recipe, data, out or _run_folder(recipe.stem), seed)
         elif model == "causal":
             _train_causal(recipe, data, out or _run_folder(recipe.stem), seed, updates)
         elif model == "contrastive":
@@ -99,6 +101,22 @@ def _train_lexical(path: Path, data: Path, out: Path | None, seed: int | None) -
     click.echo(
         f"weights      {trained.weights} ({trained.weights.stat().st_size / 1e6:.1f} MB, {trained.lexicon.digest})"
     )
+
+
+def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
+    from blamespan_lab.auto.recipe import read_auto_recipe
+    from blamespan_lab.auto.training import train_auto
+
+    recipe = read_auto_recipe(path)
+    trained = train_auto(recipe if seed is None else replace(recipe, seed=seed), data, out)
+    for title, by_subset in (("cross-fitted", trained.cross_fitted), ("left out", trained.left_out)):
+        for subset, figures in by_subset.items():
+            click.echo(
+                f"{title} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
+                f"agent {figures['agent']:.1f} %, top 3 {figures['top3']:.1f} %"
+            )
+    click.echo(f"gate         {trained.gate:.1f} % of kinds")
+    click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 
 def _train_network(path: Path, data: Path, out: Path | None, seed: int | None) -> None:

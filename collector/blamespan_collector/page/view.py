@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.analysis.showing.verdicts import has_suspects, without_idle_suspects
+from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, without_idle_suspects
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.trace import MessageActionTrace, Step
 
@@ -46,6 +46,8 @@ class StepView:
         given: What of its input no step before it says; folded away.
         given_left_out: How many characters of that are not on the page.
         evidence: Words that speak for its blame, as the tracer quotes them.
+        contradicted: Words elsewhere that it contradicts, and
+        contradicted_step: the step that says them; None for the task.
         rules: Those it breaks or leaves open.
     """
 
@@ -63,6 +65,8 @@ class StepView:
     given: str
     given_left_out: int
     evidence: tuple[str, ...]
+    contradicted: str
+    contradicted_step: int | None
     rules: tuple[BrokenRule, ...]
 
     @property
@@ -206,6 +210,7 @@ def _steps(
     quotes: dict[int, list[str]] = defaultdict(list)
     for item in verdict.evidence if verdict else ():
         quotes[item.index].append(item.quote)
+    contradicted = contradicted_of(verdict) if verdict else {}
     highest, room = max(scores, default=0.0), _RUN_CHARS
     views: list[StepView] = []
     for step, score in zip(trace.steps, scores, strict=True):
@@ -228,6 +233,8 @@ def _steps(
                 given=clean(given),
                 given_left_out=len(step.input_text) - len(given),
                 evidence=tuple(map(clean, quotes[step.index])),
+                contradicted=clean(contradicted[step.index].quote) if step.index in contradicted else "",
+                contradicted_step=contradicted[step.index].index if step.index in contradicted else None,
                 rules=tuple(rules.get(step.index, ())),
             )
         )

@@ -22,8 +22,8 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects
-from blamespan.attribution import Attribution
+from blamespan.analysis.showing.verdicts import NO_SIGN, contradicted_of, has_suspects
+from blamespan.attribution import Attribution, Contradicted
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -277,6 +277,7 @@ def explain(run: ShownRun) -> Document:
         quotes: dict[int, list[str]] = {}
         for item in verdict.evidence:
             quotes.setdefault(item.index, []).append(clean(item.quote))
+        contradicted = contradicted_of(verdict)
         ranked = sorted(verdict.steps, key=lambda blame: (blame.index != verdict.decisive_step, -blame.score))
         document["suspects"] = [
             {
@@ -285,6 +286,7 @@ def explain(run: ShownRun) -> Document:
                 "share_of_blame": round(blame.score, 3),
                 "said": _truncate(trace.steps[blame.index].content, _HEAD_CHARS),
                 "quotes": quotes.get(blame.index, []),
+                **_contradicted_json(contradicted.get(blame.index)),
                 "builds_on_steps": list(trace.steps[blame.index].inputs),
             }
             for blame in ranked[:_MOST_SUSPECTS]
@@ -298,6 +300,14 @@ def explain(run: ShownRun) -> Document:
     ]
     document["notes"] = list(run.notes)
     return document
+
+
+def _contradicted_json(contradicted: Contradicted | None) -> Document:
+    """Lay out what a step contradicts; nothing where it contradicts nothing."""
+    if contradicted is None:
+        return {}
+    step = "task" if contradicted.index is None else contradicted.index
+    return {"contradicts": {"step": step, "quote": clean(contradicted.quote)}}
 
 
 def shown_step(run: ShownRun, index: int) -> Document:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan import conventions as words
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, Evidence
 from blamespan.errors import BlamespanError
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
@@ -147,11 +147,20 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
         failure_score=verdict.failure_score,
         tracer=verdict.tracer,
         modes=[mode for mode in verdict.modes if mode.agent in names],
-        evidence=[replace(item, index=item.index - offset) for item in verdict.evidence if item.index in own],
+        evidence=[_part_evidence(item, own) for item in verdict.evidence if item.index in own],
         coverage=verdict.coverage,
         unaided_score=verdict.unaided_score,
     )
     return replace(own_verdict, decisive_step=decisive - offset, revision=verdict.revision)
+
+
+def _part_evidence(evidence: Evidence, own: range) -> Evidence:
+    """Return evidence in a part's own step numbers; the part's steps have the numbers *own* in the joined run."""
+    contradicts = evidence.contradicts
+    if contradicts is not None and contradicts.index is not None:
+        index = contradicts.index - own.start if contradicts.index in own else None
+        contradicts = replace(contradicts, index=index)
+    return replace(evidence, index=evidence.index - own.start, contradicts=contradicts)
 
 
 def _elsewhere(verdict: Attribution, parts: Sequence[MessageActionTrace], decisive: int) -> str:

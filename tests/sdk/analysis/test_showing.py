@@ -20,7 +20,7 @@ from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
 from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects, without_idle_suspects
-from blamespan.attribution import Attribution, TracerIdentity
+from blamespan.attribution import Attribution, Contradicted, Evidence, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
@@ -155,6 +155,19 @@ def test_abstention_is_said() -> None:
     assert "no verdict: nobody said anything" in picture
     assert "◆" not in picture
     assert "failure" not in picture
+
+
+@pytest.mark.parametrize(("index", "source"), [(None, "the task"), (0, "step 0 planner")])
+def test_what_a_step_contradicts_stands_below_it(index: int | None, source: str) -> None:
+    """The words that a step contradicts are shown with where they stand, as one line of plain text."""
+    run = talk(1, ["a", "bbb"])
+    [verdict] = LongestStepTracer().attribute([run])
+    evidence = Evidence(1, "bbb", 1.0, Contradicted(index, f"Paid 12 {HOSTILE}"))
+
+    picture = drawn(ShownRun("x", run), verdict=replace(verdict, evidence=(evidence,)))
+
+    assert f"contradicts {source}: Paid 12" in picture
+    assert "\x1b" not in picture
 
 
 def test_nobody_is_named_without_a_sign_of_failure() -> None:

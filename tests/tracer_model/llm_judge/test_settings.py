@@ -40,7 +40,7 @@ def test_variables_are_read(monkeypatch: pytest.MonkeyPatch, url: str, tmp_path:
         url,
         "secret",
         "binary-search",
-        "network",
+        "auto",
     )
     assert (found.cache, found.deadline_s) == (tmp_path / "blamespan" / "judge", 50.0)
     assert "secret" not in repr(found)

@@ -26,17 +26,16 @@ from sklearn.preprocessing import StandardScaler
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan.trace import MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import read_recorded, read_runs
 from blamespan_lab.statistics import interval, percent
+from blamespan_tracer.auto.plain_features import plain_features
 
 __all__ = [
-    "PLAIN_FEATURES",
     "SUBSETS",
     "SubsetFigures",
     "cross_validated_steps",
     "evaluate_subset",
-    "plain_features",
     "read_labelled_steps",
     "read_subset",
 ]
@@ -232,64 +231,7 @@ def _bare(agent: str) -> str:
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_WORDS = re.compile(r"[^\W\d_]+")
-
-_PATTERNS = {
-    "code fence": r"```",
-    "hedging": r"\b(?:assum\w*|likely|placeholder|simulat\w*|hypothetical|probably|perhaps|might)\b",
-    "error": r"\b(?:error|exception|traceback|failed|exitcode: 1)\b",
-    "question": r"\?\s*$",
-    "terminates": r"\bTERMINATE\b",
-    "apology": r"\b(?:sorry|apolog\w*|unfortunately|unable|cannot)\b",
-    "verifies": r"\b(?:verif\w*|check\w*|confirm\w*|validat\w*)\b",
-    "plan": r"\b(?:plan|steps?|first|next|then)\b",
-    "conclusion": r"\b(?:therefore|thus|final|answer|conclusion|result)\b",
-    "link": r"https?://",
-    "json": r"^\s*\{",
-    "list": r"^\s*(?:[-*]|\d+\.)\s",
-}
-_COMPILED = {name: re.compile(pattern, re.IGNORECASE | re.MULTILINE) for name, pattern in _PATTERNS.items()}
-
-PLAIN_FEATURES = (
-    *("can be blamed", "first step", "second step", "third step", "last step", "relative place", "log place"),
-    *("first step of its agent", "last step of its agent", "share of steps", "speaker changes", "agents so far"),
-    *("log length", "length against the run", "mean word length", "digits per character", "lines per character"),
-    *("words of the task", "words of the step before", "words of the step after", "words of its own step before"),
-    *_PATTERNS,
-    *("step after is an execution", "step after has an error"),
-)
-"""What each column means."""
-
 _PENALTY, _STEPS, _FOLDS = 1.0, 50, 5
-
-
-def plain_features(trace: MessageActionTrace) -> Floats:
-    """Compute the (T, P) plain features of a run's steps."""
-    words = [set(_WORDS.findall(step.content.lower())) for step in trace.steps]
-    task = set(_WORDS.findall(trace.task.lower()))
-    lengths = np.log1p([len(step.content) for step in trace.steps])
-    rows = []
-    for step in trace.steps:
-        where = _position(trace, step)
-        size = len(step.content) or 1
-        matches = [bool(pattern.search(step.content)) for pattern in _COMPILED.values()]
-        letters = sum(len(word) for word in words[step.index]) / (len(words[step.index]) or 1)
-        rows.append(
-            [
-                trace.can_be_blamed(step),
-                *where,
-                lengths[step.index],
-                lengths[step.index] - lengths.mean(),
-                letters,
-                sum(char.isdigit() for char in step.content) / size,
-                step.content.count("\n") / size,
-                _overlap(words[step.index], task),
-                *_neighbours(trace, step, words),
-                *matches,
-                *_aftermath(trace, step),
-            ]
-        )
-    return np.array(rows, dtype=np.float64)
 
 
 def cross_validated_steps(traces: Sequence[MessageActionTrace], decisive: Sequence[int | None]) -> list[int]:
@@ -323,40 +265,3 @@ def cross_validated_steps(traces: Sequence[MessageActionTrace], decisive: Sequen
 
 def _stack_targets(features: Sequence[Floats], decisive: Sequence[int | None], rows: Sequence[int]) -> Floats:
     return np.concatenate([np.arange(len(features[row])) == decisive[row] for row in rows]).astype(np.float64)
-
-
-def _position(trace: MessageActionTrace, step: Step) -> list[float]:
-    own = [other.index for other in trace.steps if other.agent == step.agent]
-    last = len(trace.steps) - 1
-    return [
-        step.index == 0,
-        step.index == 1,
-        step.index == 2,
-        step.index == last,
-        step.index / max(last, 1),
-        np.log1p(step.index),
-        step.index == own[0],
-        step.index == own[-1],
-        len(own) / len(trace.steps),
-        step.index > 0 and trace.steps[step.index - 1].agent != step.agent,
-        np.log1p(len({other.agent for other in trace.steps[: step.index + 1]})),
-    ]
-
-
-def _neighbours(trace: MessageActionTrace, step: Step, words: Sequence[set[str]]) -> list[float]:
-    own = [other.index for other in trace.steps[: step.index] if other.agent == step.agent]
-    before = words[step.index - 1] if step.index else set[str]()
-    after = words[step.index + 1] if step.index + 1 < len(words) else set[str]()
-    mine = words[step.index]
-    return [_overlap(mine, before), _overlap(mine, after), _overlap(mine, words[own[-1]] if own else set())]
-
-
-def _aftermath(trace: MessageActionTrace, step: Step) -> list[bool]:
-    if step.index + 1 == len(trace.steps):
-        return [False, False]
-    after = trace.steps[step.index + 1]
-    return [after.kind == "tool_result", bool(_COMPILED["error"].search(after.content))]
-
-
-def _overlap(words: set[str], others: set[str]) -> float:
-    return len(words & others) / len(words | others) if words and others else 0.0

@@ -171,11 +171,15 @@ class NetworkTracer:
         }
         judged = [index for index in range(len(traces)) if index not in verdicts]
         runs = [traces[index] for index in judged]
-        readings = read_runs(runs, self._lexicon, self._network.vocabulary, self._network.features)
+        readings = self.read(runs)
         predictions = self.predict([run for run, _ in readings])
         for index, (run, findings), prediction in zip(judged, readings, predictions, strict=True):
-            verdicts[index] = self._build_verdict(traces[index], run, findings, prediction)
+            verdicts[index] = self.build_verdict(traces[index], run, findings, prediction)
         return [verdicts[index] for index in range(len(traces))]
+
+    def read(self, traces: Sequence[MessageActionTrace]) -> list[tuple[RunInputs, list[CheckResult]]]:
+        """Read runs, each with at least one step, as the network does; beside each, what the checks come to on it."""
+        return read_runs(traces, self._lexicon, self._network.vocabulary, self._network.features)
 
     def predict(self, runs: Sequence[RunInputs]) -> list[NetworkPrediction]:
         """Predict runs; where the gate leaves all to the prose expert, the network is not computed."""
@@ -216,13 +220,21 @@ class NetworkTracer:
             set_mass=self._network.set_mass,
         )
 
-    def _build_verdict(
+    def build_verdict(
         self,
         trace: MessageActionTrace,
         run: RunInputs,
         findings: Sequence[CheckResult],
         prediction: NetworkPrediction,
     ) -> Attribution:
+        """Turn a prediction of a run into a verdict.
+
+        Args:
+            trace: The run, and
+            run: what was read of it.
+            findings: What the bundled checks come to on it.
+            prediction: Of the network, or of whoever knows better.
+        """
         is_known = trace.outcome == "failed"
         failure_score = self._failure_score(prediction, is_known=is_known)
         if self._abstains and not is_known and prediction.gate_weight < _MOSTLY and failure_score < NOBODY_KNOWS:

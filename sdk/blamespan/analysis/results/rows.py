@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from copy import copy
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -137,6 +138,7 @@ def arrow_schema() -> Any:
     text, number, whole = pa.string(), pa.float64(), pa.int64()
     mode = [("taxonomy", text), ("code", text), ("name", text), ("score", number)]
     step = [("index", whole), ("agent", text), ("kind", text), ("score", number)]
+    contradicted = pa.struct([("index", whole), ("quote", text)])
     types = {
         "failure_score": number,
         "unaided_score": number,
@@ -147,7 +149,9 @@ def arrow_schema() -> Any:
         "modes": pa.list_(pa.struct([("agent", text), *mode])),
         "step_set": pa.list_(whole),
         "coverage": number,
-        "evidence": pa.list_(pa.struct([("index", whole), ("quote", text), ("score", number)])),
+        "evidence": pa.list_(
+            pa.struct([("index", whole), ("quote", text), ("score", number), ("contradicts", contradicted)])
+        ),
         "tracer": pa.struct([("name", text), ("version", text), ("weights", text)]),
         "revision": whole,
         "started": pa.timestamp("us", tz="UTC"),
@@ -280,7 +284,13 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
         "step_set": list(verdict.step_set),
         "coverage": verdict.coverage,
         "evidence": [
-            {"index": item.index, "quote": item.quote, "score": round(item.score, 6)} for item in verdict.evidence
+            {
+                "index": item.index,
+                "quote": item.quote,
+                "score": round(item.score, 6),
+                "contradicts": None if item.contradicts is None else asdict(item.contradicts),
+            }
+            for item in verdict.evidence
         ],
         "tracer": {
             "name": verdict.tracer.name,

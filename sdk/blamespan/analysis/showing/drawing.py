@@ -14,8 +14,8 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import clean, duration, number, when
 from blamespan.analysis.showing.marks import Lanes, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import MOST_STEPS, NO_SIGN, SHARE_WORTH_A_LINE, mode_text
-from blamespan.attribution import Attribution
+from blamespan.analysis.showing.verdicts import MOST_STEPS, NO_SIGN, SHARE_WORTH_A_LINE, contradicted_of, mode_text
+from blamespan.attribution import Attribution, Contradicted
 from blamespan.trace import Step, Usage
 
 __all__ = ["Picture"]
@@ -34,12 +34,14 @@ class _Facts:
     Attributes:
         shares: Of the blame, per step.
         quotes: Evidence, as quoted, by step.
+        contradicted: What steps contradict, by step.
         rules: Rules that are broken or left open, by step; those of the run under None.
         suspects: Indices of the steps that hold most of the blame, the decisive one included.
     """
 
     shares: Sequence[float]
     quotes: dict[int, list[str]]
+    contradicted: dict[int, Contradicted]
     rules: dict[int | None, list[BrokenRule]]
     suspects: frozenset[int]
 
@@ -193,6 +195,8 @@ class Picture:
         if is_suspect and (mode := mode_text(self._verdict, step.agent)):
             body += self._fold(Text(line(mode), style="red" if is_decisive else "yellow"), room)
         body += self._content_lines(step, room, _LINES_OF_SUSPECT if is_suspect else _LINES)
+        if index in self._facts.contradicted:
+            body += self._fold(Text(f"contradicts {self._contradicted_by(index)}", style="yellow"), room, _LINES)
         for rule in self._facts.rules[index]:
             body += self._fold(_rule_text(rule), room, _LINES)
         for text in body:
@@ -256,12 +260,22 @@ class Picture:
                 ("builds on", ", ".join(f"{index} {self._steps[index].agent}" for index in step.inputs)),
                 ("built on by", ", ".join(f"{other.index} {other.agent}" for other in built)),
                 ("evidence", " … ".join(self._facts.quotes[step.index])),
+                ("contradicts", self._contradicted_by(step.index)),
                 ("began", when(step.start_ns)),
                 ("status", step.status if step.status != "unset" else ""),
                 ("span", step.span_id),
             )
             if text
         ]
+
+    def _contradicted_by(self, index: int) -> str:
+        """Return where which words stand that a step contradicts; empty where it contradicts none."""
+        contradicted = self._facts.contradicted.get(index)
+        if contradicted is None:
+            return ""
+        if contradicted.index is None:
+            return f"the task: {line(contradicted.quote)}"
+        return f"step {contradicted.index} {line(self._steps[contradicted.index].agent)}: {line(contradicted.quote)}"
 
     def _print_gap(self, steps: int) -> None:
         if steps > 0:
@@ -290,7 +304,13 @@ def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _Facts:
     for rule in rules:
         by_step[rule.step].append(rule)
     decisive = () if verdict.decisive_step is None else (verdict.decisive_step,)
-    return _Facts([step.score for step in verdict.steps], quotes, by_step, frozenset((*verdict.step_set, *decisive)))
+    return _Facts(
+        [step.score for step in verdict.steps],
+        quotes,
+        contradicted_of(verdict),
+        by_step,
+        frozenset((*verdict.step_set, *decisive)),
+    )
 
 
 def _rule_text(rule: BrokenRule) -> Text:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, Contradicted
 from blamespan.trace import MessageActionTrace, Outcome
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "NO_SIGN",
     "SHARE_WORTH_A_LINE",
     "StepRow",
+    "contradicted_of",
     "has_suspects",
     "mode_text",
     "step_rows",
@@ -56,6 +57,11 @@ def without_idle_suspects(verdict: Attribution, outcome: Outcome) -> Attribution
         return verdict
     steps = tuple(replace(step, score=0.0) for step in verdict.steps)
     return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())
+
+
+def contradicted_of(verdict: Attribution) -> dict[int, Contradicted]:
+    """Return what steps contradict, by step: of several the one with the strongest evidence."""
+    return {item.index: item.contradicts for item in reversed(verdict.evidence) if item.contradicts is not None}
 
 
 def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from blamespan.errors import ConfigError
+from blamespan_lab.auto.recipe import read_auto_recipe
 from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
 from blamespan_lab.language_model.recipe import read_causal_recipe
 from blamespan_lab.lexical.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
@@ -61,6 +62,7 @@ def test_missing_recipe_names_the_bundled_one(tmp_path: Path) -> None:
 
 READERS: dict[object, Callable[[Path], Any]] = {
     None: read_recipe,
+    "auto": read_auto_recipe,
     "network": read_network_recipe,
     "causal": read_causal_recipe,
     "contrastive": read_contrastive_recipe,

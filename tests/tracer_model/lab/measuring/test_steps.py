@@ -40,7 +40,7 @@ def test_files_are_measured_apart_and_together(tmp_path: Path) -> None:
 
     found = json.loads(run(one, two, "--json"))
 
-    assert found["tracer"] == "network"
+    assert found["tracer"] == "auto"
     assert {path: figures["n"] for path, figures in found["files"].items()} == {str(one): 2, str(two): 1}
     assert (found["all"]["n"], found["all"]["agent"]) == (3, 100.0)
     assert found["all"]["baselines"]["random"]["step"] == pytest.approx(100 / 3)

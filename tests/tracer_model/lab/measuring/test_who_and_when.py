@@ -11,12 +11,11 @@ from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan_lab.measuring.who_and_when import (
-    PLAIN_FEATURES,
     cross_validated_steps,
     evaluate_subset,
-    plain_features,
     read_subset,
 )
+from blamespan_tracer.auto.plain_features import PLAIN_FEATURES, plain_features
 from tests.tracer_model.runs import trace
 
 WHO = TracerIdentity("fixed", "1")

@@ -1,0 +1,115 @@
+"""The tracer `auto`: the blame follows what was said; sound twins are not called failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blamespan.errors import TracerUnavailable
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.tracers import DEFAULT_TRACER, load_tracer
+from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
+from blamespan_tracer.auto.weights import AutoWeights
+
+TASK = "Book a table for Mrs Olsen at Harbour Inn, reservation code HX48213, and confirm the deposit of 1,250.50 NOK."
+
+
+@pytest.fixture(scope="module")
+def tracer() -> AutoTracer:
+    """The bundled one."""
+    return AutoTracer.bundled()
+
+
+def _run(*contents: str) -> MessageActionTrace:
+    names = ("Planner", "Booker", "Cashier", "Writer")
+    steps = tuple(
+        Step(index, f"{index + 1:016x}", names[index % 4], "message", content) for index, content in enumerate(contents)
+    )
+    return MessageActionTrace("1" * 32, TASK, steps, tuple(Agent(name) for name in names))
+
+
+SOUND = (
+    "We need the table for reservation HX48213 first, then the deposit of 1,250.50 NOK, then a confirmation letter.",
+    "I called Harbour Inn. The table for reservation HX48213 is booked for Mrs Olsen, by the window.",
+    "The deposit of 1,250.50 NOK for HX48213 has been paid by card, and the inn has confirmed that it arrived.",
+    "Dear Mrs Olsen, your table at Harbour Inn is booked under HX48213; the deposit of 1,250.50 NOK has been received.",
+)
+
+
+def _with_mistake(step: int, right: str, wrong: str) -> MessageActionTrace:
+    """Change a value in one step, and in all that follow it."""
+    return _run(*(text.replace(right, wrong) if index >= step else text for index, text in enumerate(SOUND)))
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 3])
+@pytest.mark.parametrize(("right", "wrong"), [("HX48213", "HX48273"), ("1,250.50", "1,280.50")])
+def test_moved_mistake_moves_the_blame(tracer: AutoTracer, step: int, right: str, wrong: str) -> None:
+    """The same wrong value first said in another step is that step's mistake; the sound run gives it less blame."""
+    if right not in SOUND[step]:
+        pytest.skip("the step does not state the value")
+    run, sound = _with_mistake(step, right, wrong), _run(*SOUND)
+
+    verdict, untouched = tracer.attribute([run, sound])
+
+    assert verdict.decisive_step == step
+    assert verdict.steps[step].score > untouched.steps[step].score + 0.1
+    assert verdict.failure_score > untouched.failure_score
+    assert not untouched.calls_failed
+    assert wrong in verdict.evidence[0].quote
+    assert verdict.evidence[0].contradicts is not None
+    assert right in verdict.evidence[0].contradicts.quote
+    assert (verdict.evidence[0].contradicts.index or -1) < step
+
+
+def test_mended_mistake_takes_the_blame_away(tracer: AutoTracer) -> None:
+    """A run in which the task says the same is sound."""
+    wrong = _with_mistake(2, "1,250.50", "1,280.50")
+    mended = replace(
+        _run(*(text.replace("1,250.50", "1,280.50") for text in SOUND)), task=TASK.replace("1,250.50", "1,280.50")
+    )
+
+    failed, sound = tracer.attribute([wrong, mended])
+
+    assert failed.failure_score > sound.failure_score
+    assert not sound.calls_failed
+
+
+def test_order_and_company_change_no_verdict(tracer: AutoTracer) -> None:
+    """The same run gives the same verdict alone, in any company and in any order."""
+    runs = [replace(_with_mistake(step, "HX48213", "HX48273"), trace_id=f"{step + 1:032x}") for step in range(4)]
+
+    together = tracer.attribute(runs)
+
+    assert together == tracer.attribute(runs[::-1])[::-1] == [tracer.attribute([run])[0] for run in runs]
+
+
+@pytest.mark.parametrize(
+    "contents", [(), ("",), ("\x00\ud800",), ("漢字 12 " * 50, "漢字 13"), ("x" * 1_000_000, "1" * 1_000_000)]
+)
+def test_odd_runs_are_judged_or_passed_over(tracer: AutoTracer, contents: tuple[str, ...]) -> None:
+    """Whatever a run is like, there is one verdict or one reason for none."""
+    [verdict] = tracer.attribute([_run(*contents)])
+
+    assert verdict.abstained or sum(step.score for step in verdict.steps) == pytest.approx(1)
+
+
+def test_auto_is_the_default() -> None:
+    """Who names no tracer gets this one, with its weights named."""
+    tracer = load_tracer()
+
+    assert DEFAULT_TRACER == tracer.identity.name == "auto"
+    assert tracer.identity.weights == AutoWeights.load(BUNDLED).digest
+
+
+def test_damaged_and_foreign_weights_are_refused(tmp_path: Path) -> None:
+    """A file that is cut, of another format, or trained beside another network is named, and never used."""
+    content = BUNDLED.read_bytes()
+    for name, text in (("cut", content[: len(content) // 2]), ("empty", b""), ("other", b"x" * 500)):
+        (tmp_path / name).write_bytes(text)
+        with pytest.raises(TracerUnavailable, match=name):
+            AutoWeights.load(tmp_path / name)
+    bundled = AutoTracer.bundled()
+    with pytest.raises(TracerUnavailable, match="trained beside"):
+        AutoTracer(replace(AutoWeights.load(BUNDLED), network="0" * 12), bundled.network, bundled.lexical)

@@ -1,0 +1,157 @@
+"""The ledger: every value is held against what its step could know, and nothing sound is contradicted."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan_tracer.ledger import Claim, find_values, read_ledger
+from blamespan_tracer.ledger.derivations import derivation_surprise
+
+
+def _run(task: str, *messages: tuple[str, str, str]) -> MessageActionTrace:
+    """Make a run of (agent, kind, content)."""
+    agents = tuple(Agent(name) for name in dict.fromkeys(agent for agent, _, _ in messages))
+    steps = tuple(
+        Step(index, f"{index + 1:016x}", agent, kind, content)  # type: ignore[arg-type]  # kinds are written out
+        for index, (agent, kind, content) in enumerate(messages)
+    )
+    return MessageActionTrace("1" * 32, task, steps, agents)
+
+
+def _claim(run: MessageActionTrace, text: str) -> Claim:
+    [claim] = [one for claims in read_ledger(run).claims for one in claims if one.mention.value.text == text]
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "key"),
+    [
+        ("1,250.50", "number", "1250.5"),
+        ("1250.5", "number", "1250.5"),
+        ("-07", "number", "-7"),
+        ("2024-05-15", "date", "2024-05-15"),
+        ("15 May 2024", "date", "2024-05-15"),
+        ("May 15th, 2024", "date", "2024-05-15"),
+        ("08:30", "time", "8:30"),
+        ("#W2378156", "identifier", "w2378156"),
+        ("John Smith", "name", "John Smith"),
+        ("rose", "opposite", "rose"),
+    ],
+)
+def test_a_value_has_one_key_however_it_is_written(text: str, form: str, key: str) -> None:
+    """`1,250.50` and `1250.5` are one number, `15 May 2024` and `2024-05-15` one date."""
+    [value] = find_values(f"there is {text} in it")
+
+    assert (value.text, value.form, value.key) == (text, form, key)
+
+
+@pytest.mark.parametrize("text", ["", "漢字", "\ud800", "1" * 10_000, "a_" * 5_000, "\u202e12", '"' * 999])
+def test_odd_texts_are_read_and_offsets_give_the_value_back(text: str) -> None:
+    """No text raises, and every value stands where it says."""
+    for value in find_values(text):
+        assert text[value.start : value.stop] == value.text
+
+
+def test_a_copied_number_that_differs_in_a_digit_is_contradicted_by_its_source() -> None:
+    """The order number of the task is 48213; who calls it 48273 contradicts the task, who copies it does not."""
+    task = "Refund order 48213 of Mrs Olsen."
+    wrong = _run(task, ("Clerk", "message", "I refund order 48273 now."))
+    right = _run(task, ("Clerk", "message", "I refund order 48213 now."))
+
+    [contradiction] = [one for one in _claim(wrong, "48273").contradictions if one.kind == "near"]
+
+    assert contradiction.source.value.text == "48213"
+    assert contradiction.source.step == -1
+    assert _claim(right, "48213").support is not None
+    assert not _claim(right, "48213").contradictions
+
+
+def test_who_repeats_a_wrong_number_is_supported_by_who_said_it_first() -> None:
+    """The first is the mistake: later steps copied it."""
+    run = _run(
+        "Refund order 48213.", ("A", "message", "It is order 48273."), ("B", "message", "Order 48273 is refunded.")
+    )
+    first, second = (claims[0] for claims in read_ledger(run).claims)
+
+    assert first.support is None
+    assert first.is_repeated
+    assert second.support is not None
+
+
+def test_a_repaired_number_is_marked() -> None:
+    """Who says the right number later, and nobody the wrong one any more, repairs it."""
+    run = _run("Refund order 48213.", ("A", "message", "Order 48273?"), ("B", "message", "No, order 48213."))
+
+    assert _claim(run, "48273").contradictions[0].is_repaired
+
+
+def test_a_number_with_another_unit_is_contradicted() -> None:
+    """The tool said 250 mg; 250 g is another dose, 250 mg is not."""
+    messages = [("A", "tool_call", "dose({})"), ("A", "tool_result", "Give 250 mg twice.")]
+    wrong = _run("Dose?", *messages, ("A", "message", "Give 250 g twice."))
+    right = _run("Dose?", *messages, ("A", "message", "Give 250 mg twice."))
+
+    assert [one.kind for one in read_ledger(wrong).claims[2][0].contradictions] == ["unit"]
+    assert not read_ledger(right).claims[2][0].contradictions
+
+
+def test_an_opposite_word_between_the_same_words_is_contradicted() -> None:
+    """The report says that prices rose; that they fell is the opposite, that they rose is not."""
+    report = ("A", "tool_result", "In Oslo house prices rose in May by a little.")
+    ask = ("A", "tool_call", "report({})")
+    wrong = _run("Prices?", ask, report, ("A", "message", "In Oslo house prices fell in May by a little."))
+    right = _run("Prices?", ask, report, ("A", "message", "In Oslo house prices rose in May by a little."))
+
+    def kinds(run: MessageActionTrace) -> list[str]:
+        return [one.kind for claim in read_ledger(run).claims[2] for one in claim.contradictions]
+
+    assert kinds(wrong) == ["opposite"]
+    assert kinds(right) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "operands"),
+    [("417.5", [381.25, 36.25]), ("12.5", [45.0, 40.0]), ("1609.34", [1.0, 1609.34]), ("87.5", [7.0, 8.0])],
+)
+def test_calculated_numbers_are_explained(key: str, operands: list[float]) -> None:
+    """Sums, percent change and per cent of others explain a number; a number that nothing gives is not explained."""
+    assert derivation_surprise(key, operands) > 0
+    assert derivation_surprise("417.6", [381.25, 36.25]) == 0
+
+
+def test_made_up_numbers_do_not_vouch_for_each_other() -> None:
+    """A sum of numbers that nobody had is no derivation for later steps."""
+    made_up = _run("Total?", ("A", "message", "Rent 83127, heat 41555."), ("B", "message", "Sum: 124682."))
+    given = _run("Rent 83127, heat 41555. Total?", ("A", "message", "I add."), ("B", "message", "Sum: 124682."))
+
+    assert _claim(made_up, "124682").derivation == 0
+    assert _claim(given, "124682").derivation > 0
+
+
+def test_what_a_step_was_given_is_a_source() -> None:
+    """A number of the agent's own prompt has a source, though no step before says it."""
+    run = _run("Go.", ("A", "message", "The limit is 90210."))
+    given = replace(run, steps=(replace(run.steps[0], input_text="Mind the limit of 90210."),))
+
+    assert _claim(run, "90210").support is None
+    assert _claim(given, "90210").support is not None
+
+
+def test_time_grows_with_the_length_of_the_run() -> None:
+    """Four times the steps take about four times as long."""
+
+    def seconds(n_steps: int) -> float:
+        messages = [
+            ("A", "message", f"Row {i}: order {10_000 + 37 * i} costs {i * 3.25:.2f} EUR.") for i in range(n_steps)
+        ]
+        run = _run("List all orders.", *messages)
+        begin = time.process_time()
+        read_ledger(run)
+        return time.process_time() - begin
+
+    seconds(50)
+    assert seconds(2_000) < 10 * max(seconds(500), 0.02)

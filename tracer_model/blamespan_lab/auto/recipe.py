@@ -1,0 +1,89 @@
+"""What decides how the tracer `auto` is trained: one frozen record, and a TOML file with the same names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
+
+__all__ = ["AutoData", "AutoRecipe", "EvidenceWeights", "read_auto_recipe"]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoData:
+    """What to train on, relative to the data folder.
+
+    Attributes:
+        pairs: Folder that `blamespan generate edits` made; what its recipe holds out is not learnt from.
+        who_and_when: Folder of Who&When runs whose decisive step people labelled.
+        agents: File of AEGIS runs.
+        corpora: Folders of simulated runs that `blamespan generate` made.
+        most: Most runs of each kind that the gate learns from.
+    """
+
+    pairs: str = "edits"
+    who_and_when: str = "who_and_when_dev"
+    agents: str = "aegis/train.jsonl.xz"
+    corpora: Listed[str] = ("small",)
+    most: PositiveCount = 600
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceWeights:
+    """How much evidence counts: what a nat of it adds to a step's score, and from how far below "nothing" on.
+
+    Attributes:
+        labelled_team: In runs of teams that people labelled: weight and margin.
+        prose: In other runs that language models wrote.
+    """
+
+    labelled_team: Listed[float] = (3.0, 2.0)
+    prose: Listed[float] = (3.0, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoRecipe:
+    """Everything that decides what weights come out.
+
+    Attributes:
+        name: Names the run directory and the weights.
+        model: `auto`: tells these recipes from those of other models.
+        seed: Chooses the first weights and every draw.
+        data: What to train on.
+        hidden: Hidden units of the evidence pointer.
+        epochs: How often each pair is learnt from.
+        penalty: L2 penalty of the pointer for labelled teams.
+        agent_part: Part of its loss that asks for the agent rather than the step, 0..1.
+        sharpness: What its scores are multiplied by before they become shares, and
+        prose_sharpness: what the network's log shares are, in other runs that language models wrote.
+        gate_penalty: Inverse of the gate's L2 penalty.
+        evidence: How much evidence counts.
+        max_false_alarms: Percent of sound runs of prose that may be called failed.
+        coverage: Percent of failed runs whose decisive step the step set is to hold.
+    """
+
+    name: str
+    model: str = "auto"
+    seed: Count = 0
+    data: AutoData = field(default_factory=AutoData)
+    hidden: PositiveCount = 12
+    epochs: PositiveCount = 6
+    penalty: PositiveNumber = 10.0
+    agent_part: Number = 0.3
+    sharpness: PositiveNumber = 1.75
+    prose_sharpness: PositiveNumber = 0.6
+    gate_penalty: PositiveNumber = 0.01
+    evidence: EvidenceWeights = field(default_factory=EvidenceWeights)
+    max_false_alarms: Number = 5.0
+    coverage: Number = 90.0
+
+
+def read_auto_recipe(path: Path) -> AutoRecipe:
+    """Read the recipe at *path*; its name is the file's.
+
+    Raises:
+        ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
+    """
+    advice = "The one that made the bundled weights is tracer_model/recipes/auto.toml"
+    return read_record(AutoRecipe, path, advice=advice, example="recipes/auto.toml")

@@ -1,0 +1,235 @@
+"""Train the tracer `auto` beside the bundled network and lexicon.
+
+Nothing is chosen on what is measured: pairs of held-out kinds and sources are not read, and figures on labelled teams
+are cross-fitted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from blamespan.errors import ConfigError
+from blamespan.importing.recorded import RecordedRun
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer, lay_out_pairs, observe_all
+from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_labelled_team
+from blamespan_lab.auto.recipe import AutoRecipe
+from blamespan_lab.corpus.storage import read_sides
+from blamespan_lab.edits.generate import LabelledPair, read_pairs
+from blamespan_lab.measuring.pairs import runs_of_pairs
+from blamespan_lab.measuring.who_and_when import SUBSETS, SubsetFigures, evaluate_subset, read_subset
+from blamespan_lab.recorded_runs import read_runs
+from blamespan_tracer.auto.evidence_pointer import EvidencePointer
+from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer, labelled_team_features
+from blamespan_tracer.auto.observations import SurpriseTable
+from blamespan_tracer.auto.tracer import AutoTracer, read_prose
+from blamespan_tracer.auto.weights import AutoWeights, EvidenceWeight
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.prose_expert import gate_features
+from blamespan_tracer.network.tracer import NetworkTracer
+from blamespan_tracer.numeric import softmax
+
+__all__ = ["TrainedAuto", "train_auto"]
+
+WEIGHTS_FILE = "auto.safetensors"
+
+_NEVER = np.float32(-1e4)
+
+_log = logging.getLogger(__name__)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedAuto:
+    """What training made.
+
+    Attributes:
+        path: The weights file, and
+        digest: its digest.
+        cross_fitted: Figures on each subset of Who&When, every question by weights that have not seen it, and
+        left_out: as runs of a kind of team that nobody labelled are judged.
+        gate: Percent of the runs whose kind the gate names, cross-validated.
+    """
+
+    path: Path
+    digest: str
+    cross_fitted: dict[str, SubsetFigures]
+    left_out: dict[str, SubsetFigures]
+    gate: float
+
+
+def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
+    """Train by *recipe* on what is in *data*, and write weights and a log into *out*.
+
+    Raises:
+        ConfigError: if data is missing.
+    """
+    network, lexical = NetworkTracer.bundled(), LexicalTracer.bundled()
+    pairs = list(read_pairs(data / recipe.data.pairs, "train"))
+    if not pairs:
+        raise ConfigError(f"expected pairs to learn from in {str(data / recipe.data.pairs)!r}, got none")
+    _log.info("%d pairs", len(pairs))
+    table, pointer, examples = _fit_evidence(recipe, pairs)
+    _log.info("evidence pointer fitted")
+    teams = {subset: read_subset(data / recipe.data.who_and_when / subset) for subset in SUBSETS}
+    labelled = _read_labelled([run for runs in teams.values() for run in runs], table, network, lexical)
+    labelled_team = fit_labelled_team(labelled, penalty=recipe.penalty, agent_part=recipe.agent_part)
+    _log.info("pointer for labelled teams fitted to %d runs", len(labelled))
+    gate, gate_rate = _fit_gate(recipe, data, pairs, labelled, network)
+    weights = AutoWeights(
+        table=table,
+        pointer=pointer,
+        labelled_team=labelled_team,
+        gate=gate,
+        evidence={
+            "labelled team": EvidenceWeight(*recipe.evidence.labelled_team),
+            "prose": EvidenceWeight(*recipe.evidence.prose),
+        },
+        sharpness={"labelled team": recipe.sharpness, "prose": recipe.prose_sharpness},
+        set_mass={"labelled team": 0.9, "prose": 0.9},
+        alarm=_choose_alarm(pointer, examples, recipe.max_false_alarms / 100),
+        network=network.network.digest,
+        lexical=lexical.lexicon.digest,
+        about={"recipe": asdict(recipe)},
+    )
+    pointers = cross_fit(labelled, penalty=recipe.penalty, agent_part=recipe.agent_part, seed=recipe.seed)
+    weights = replace(weights, set_mass=_choose_set_mass(recipe, weights, labelled, pointers, pairs, network, lexical))
+    digest = weights.save(out / WEIGHTS_FILE)
+    weights = replace(weights, digest=digest)
+    by_id = {run.run.trace.trace_id: one for run, one in zip(labelled, pointers, strict=True)}
+    figures = {
+        subset: evaluate_subset(
+            runs,
+            [
+                AutoTracer(replace(weights, labelled_team=by_id[run.trace.trace_id]), network, lexical).attribute(
+                    [run.trace]
+                )[0]
+                for run in runs
+            ],
+        )
+        for subset, runs in teams.items()
+    }
+    bias = gate.bias.copy()
+    bias[RUN_KINDS.index("labelled team")] = _NEVER
+    stranger = AutoTracer(replace(weights, gate=replace(gate, bias=bias)), network, lexical)
+    left_out = {
+        subset: evaluate_subset(runs, stranger.attribute([run.trace for run in runs])) for subset, runs in teams.items()
+    }
+    log = {"recipe": asdict(recipe), "digest": digest, "cross_fitted": figures, "left_out": left_out, "gate": gate_rate}
+    (out / "log.json").write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8")
+    return TrainedAuto(out / WEIGHTS_FILE, digest, figures, left_out, gate_rate)
+
+
+def _fit_evidence(
+    recipe: AutoRecipe, pairs: Sequence[LabelledPair]
+) -> tuple[SurpriseTable, EvidencePointer, list[EvidenceExample]]:
+    runs = runs_of_pairs(pairs)
+    observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
+    untouched = sorted({pair.untouched.trace.trace_id for pair in pairs})
+    table = SurpriseTable.of(observed[trace_id] for trace_id in untouched)
+    examples = lay_out_pairs(pairs, observed, table)
+    pointer = fit_pointer(examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed)
+    return table, pointer, examples
+
+
+def _choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], most: float) -> float:
+    """Return the probability of a mistake that at most this share of sound runs exceeds."""
+    sound = [example for example in examples if example.step is None]
+    probabilities = []
+    for example in sound:
+        scores, nothing = pointer.score(example.features, example.n_claims, example.decides)
+        shares = softmax(np.append(scores.astype(np.float64), nothing))
+        probabilities.append(1.0 - float(shares[-1]))
+    return float(np.quantile(probabilities, 1.0 - most))
+
+
+def _read_labelled(
+    runs: Sequence[RecordedRun], table: SurpriseTable, network: NetworkTracer, lexical: LexicalTracer
+) -> list[LabelledSteps]:
+    labelled = []
+    for run in runs:
+        [(inputs, results)] = network.read([run.trace])
+        prediction, by_words = network.predict([inputs])[0], lexical.attribute([run.trace])[0]
+        reading = read_prose(run.trace, inputs, results, prediction, by_words, table)
+        features = labelled_team_features(reading.plain, reading.network, reading.lexical, reading.features)
+        labelled.append(LabelledSteps.of(run, features, reading.can_be_blamed))
+    return labelled
+
+
+def _fit_gate(
+    recipe: AutoRecipe,
+    data: Path,
+    pairs: Sequence[LabelledPair],
+    labelled: Sequence[LabelledSteps],
+    network: NetworkTracer,
+) -> tuple[Gate, float]:
+    """Fit the gate to runs of every kind, each kind weighing alike, and return how often it is right on others."""
+    most, draws = recipe.data.most, random.Random(recipe.seed)  # noqa: S311  # draws runs, no secrets
+    simulated = [run.trace for folder in recipe.data.corpora for run in read_sides(data / folder)[0]]
+    injected = [run.trace for run in read_runs("aegis", data / recipe.data.agents)]
+    prose = list({pair.untouched.trace.trace_id: pair.untouched.trace for pair in pairs}.values())
+    groups: list[list[MessageActionTrace]] = [
+        draws.sample(group, min(most, len(group))) for group in (simulated, injected)
+    ]
+    groups += [[run.run.trace for run in labelled], draws.sample(prose, min(2 * most, len(prose)))]
+    rows = [gate_features(run.features).astype(np.float64) for group in groups for run, _ in network.read(group)]
+    kinds = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    table = np.stack(rows)
+    mean, spread = table.mean(axis=0), table.std(axis=0) + 1e-3
+    scaled = np.clip((table - mean) / spread, -4.0, 4.0)
+    fold = np.random.default_rng(recipe.seed).permutation(len(table)) % 5
+    hits = np.zeros(len(table), np.bool_)
+    for number in range(5):
+        model = _gate_model(recipe).fit(scaled[fold != number], kinds[fold != number])
+        hits[fold == number] = model.predict(scaled[fold == number]) == kinds[fold == number]
+    for number, kind in enumerate(RUN_KINDS):
+        _log.info("gate: %s %.1f %% of %d", kind, 100 * hits[kinds == number].mean(), (kinds == number).sum())
+    model = _gate_model(recipe).fit(scaled, kinds)
+    gate = Gate(
+        mean.astype(np.float32),
+        spread.astype(np.float32),
+        model.coef_.T.astype(np.float32),
+        model.intercept_.astype(np.float32),
+    )
+    return gate, 100 * float(hits.mean())
+
+
+def _gate_model(recipe: AutoRecipe) -> LogisticRegression:
+    return LogisticRegression(C=recipe.gate_penalty, class_weight="balanced", max_iter=500)
+
+
+def _choose_set_mass(
+    recipe: AutoRecipe,
+    weights: AutoWeights,
+    labelled: Sequence[LabelledSteps],
+    pointers: Sequence[LabelledTeamPointer],
+    pairs: Sequence[LabelledPair],
+    network: NetworkTracer,
+    lexical: LexicalTracer,
+) -> dict[str, float]:
+    """Return, per kind of run, the share of blame up to which the labelled step is in the set often enough."""
+    tracer = AutoTracer(weights, network, lexical)
+    wanted = recipe.coverage / 100
+    masses: dict[str, list[float]] = {"labelled team": [], "prose": []}
+    for run, pointer in zip(labelled, pointers, strict=True):
+        verdict = AutoTracer(replace(weights, labelled_team=pointer), network, lexical).attribute([run.run.trace])[0]
+        masses["labelled team"].append(_mass_up_to([step.score for step in verdict.steps], run.step))
+    sample = random.Random(recipe.seed).sample(list(pairs), min(400, len(pairs)))  # noqa: S311  # draws runs
+    for pair, verdict in zip(sample, tracer.attribute([pair.edited.trace for pair in sample]), strict=True):
+        masses["prose"].append(_mass_up_to([step.score for step in verdict.steps], pair.step))
+    return {kind: float(np.quantile(values, wanted)) for kind, values in masses.items()}
+
+
+def _mass_up_to(shares: Sequence[float], step: int) -> float:
+    """Return the blame of the steps that are blamed as much as *step* or more."""
+    return min(1.0, sum(share for share in shares if share >= shares[step]))

@@ -1,0 +1,1 @@
+"""The default tracer: what a run says against itself, weighed with what the other tracers say of it."""

@@ -1,0 +1,112 @@
+"""Point at the step that what a run says speaks against most, or at none.
+
+The step's features are how surprising the most surprising observations of it are, and few more; all weights are
+positive, so that more surprise never means less blame. That holds for kinds of mistakes that training never saw.
+
+Dims: T steps of a run, F features, H hidden units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable
+
+__all__ = ["EVIDENCE_FEATURES", "EvidencePointer", "evidence_features"]
+
+EVIDENCE_FEATURES = (
+    "most surprising",
+    "second",
+    "third",
+    "above all other steps",
+    "above what chance brings in so many claims",
+    "repeats its own",
+    "repeats another's",
+    "ends without sources, share",
+    "ends without sources, amount",
+    "very surprising",
+)
+"""What each column means."""
+
+_NATS = 5.0
+"""Brings surprises to the size of the other features."""
+
+_NEVER = -30.0
+
+Floats = NDArray[np.float32]
+
+
+def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, Floats]:
+    """Return the (T, F) features of a run's steps, and how much was read: the logarithm of the number of claims."""
+    n_steps = len(run.decides)
+    surprises: list[list[float]] = [[] for _ in range(n_steps)]
+    for observation in run.observations:
+        surprises[observation.step].append(table.surprise(observation))
+    table_of = np.zeros((n_steps, len(EVIDENCE_FEATURES)), np.float32)
+    for step, values in enumerate(surprises):
+        top = sorted(values, reverse=True)[:3]
+        table_of[step, : len(top)] = np.array(top, np.float32) / _NATS
+    highest = table_of[:, 0].copy()
+    n_claims = np.log1p(sum(count for form, count in run.n_claims.items() if form != "opposite"))
+    if n_steps:
+        order = np.sort(highest)
+        others = np.where(highest == order[-1], order[-2] if n_steps > 1 else 0.0, order[-1])
+        table_of[:, 3] = np.clip(highest - others, -1.5, 1.5)
+        last = np.flatnonzero(run.decides)[-1:]
+        table_of[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
+        table_of[last, 8] = np.log1p(run.unsupported[last]) / _NATS
+    table_of[:, 4] = np.maximum(0.0, highest * _NATS - n_claims) / 3.0
+    table_of[:, 5] = (run.repeats == 2) & run.decides
+    table_of[:, 6] = (run.repeats >= 1) & run.decides
+    table_of[:, 9] = np.maximum(0.0, highest - 1.2)
+    return table_of, np.float32(n_claims)  # type: ignore[return-value]  # a scalar is an array to numpy
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePointer:
+    """Weights of the pointer.
+
+    Attributes:
+        hidden: (F, H) not negative, and
+        hidden_bias: (H,) what is added.
+        step: (H,) not negative, and
+        step_bias: (1,) what is added.
+        nothing: (2,) score of "nothing is wrong": what it is, and what it gains per nat of claims read.
+    """
+
+    hidden: Floats
+    hidden_bias: Floats
+    step: Floats
+    step_bias: Floats
+    nothing: Floats
+
+    def score(self, features: Floats, n_claims: Floats, decides: NDArray[np.bool_]) -> tuple[Floats, float]:
+        """Return the (T,) scores of the steps, and that of "nothing is wrong"; a softmax over both is a probability."""
+        hidden = features @ self.hidden + self.hidden_bias
+        active = 2.0 / (1.0 + np.exp(-hidden)) + 0.3 * np.logaddexp(0.0, hidden)
+        scores = np.where(decides, active @ self.step + self.step_bias[0], _NEVER).astype(np.float32)
+        return scores, float(self.nothing[0] + self.nothing[1] * n_claims)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the weights by name."""
+        return {f"evidence_{field.name}": getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> EvidencePointer:
+        """Build a pointer from what `tensors` returned.
+
+        Raises:
+            KeyError: if something is missing.
+            ValueError: if sizes do not fit.
+        """
+        pointer = cls(**{field.name: tensors[f"evidence_{field.name}"] for field in fields(cls)})
+        n_hidden = len(pointer.hidden_bias)
+        shapes = (len(EVIDENCE_FEATURES), n_hidden), (n_hidden,), (n_hidden,), (1,), (2,)
+        if tuple(getattr(pointer, field.name).shape for field in fields(cls)) != shapes:
+            raise ValueError("weights of the evidence pointer of another size")
+        return pointer

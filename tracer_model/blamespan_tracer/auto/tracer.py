@@ -1,0 +1,270 @@
+"""The tracer `auto`: asks whom a run's kind asks for, and weighs what the run says against itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan import __version__
+from blamespan.attribution import NOBODY_KNOWS, Attribution, TracerIdentity
+from blamespan.errors import TracerUnavailable
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.auto.evidence import quote_claims
+from blamespan_tracer.auto.evidence_pointer import evidence_features
+from blamespan_tracer.auto.experts import RUN_KINDS, labelled_team_features
+from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
+from blamespan_tracer.auto.plain_features import plain_features
+from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.checks import CheckResult
+from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.network.inputs import RunInputs
+from blamespan_tracer.network.prose_expert import gate_features
+from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
+from blamespan_tracer.numeric import softmax
+
+__all__ = ["AutoTracer", "ProseReading", "read_prose"]
+
+BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
+
+_LEAST_SHARE = 1e-4
+_NEVER = -1e9
+_MOSTLY = 0.5
+"""From this weight on the network's own gate says that language models wrote the run."""
+
+_SIMULATED, _INJECTED, _LABELLED_TEAM, _PROSE = range(len(RUN_KINDS))
+
+
+@dataclass(frozen=True, slots=True)
+class ProseReading:
+    """What is read of a run that language models wrote.
+
+    Dims: T steps of the run.
+
+    Attributes:
+        observed: What stands out.
+        features: (T, F) of `evidence_features`, and
+        n_claims: the logarithm of how many claims there are.
+        network: (T,) shares of the blame by the network, and
+        lexical: (T,) by the lexical tracer.
+        plain: (T, P) of `plain_features`.
+        can_be_blamed: (T,) bool.
+    """
+
+    observed: ObservedRun
+    features: NDArray[np.float32]
+    n_claims: NDArray[np.float32]
+    network: NDArray[np.float64]
+    lexical: NDArray[np.float64]
+    plain: NDArray[np.float64]
+    can_be_blamed: NDArray[np.bool_]
+
+
+class AutoTracer:
+    """Attributes runs of every kind.
+
+    A gate reads the run as a whole. Runs of simulated agents are judged by `network`, runs with injected faults by
+    `lexical`. In all other runs, which language models wrote, each step has a score: what the network says, or for
+    teams like those of which people labelled failures what these taught of place and speaker; and on top of it what the
+    run says against the step: claims that contradict their sources, broken checks, repetition.
+
+    Args:
+        weights: What it was trained to.
+        network: The tracer that it was trained beside, and
+        lexical: the other one.
+
+    Raises:
+        TracerUnavailable: if it was trained beside others.
+    """
+
+    def __init__(self, weights: AutoWeights, network: NetworkTracer, lexical: LexicalTracer) -> None:
+        beside = (network.network.digest, lexical.lexicon.digest)
+        if (weights.network, weights.lexical) != beside:
+            raise TracerUnavailable(
+                f"expected the network {weights.network!r} and the lexicon {weights.lexical!r} that the tracer auto "
+                f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
+            )
+        self._weights, self._network, self._lexical = weights, network, lexical
+        self._identity = TracerIdentity("auto", __version__, weights.digest)
+
+    @classmethod
+    def bundled(cls) -> AutoTracer:
+        """Load the weights that came with the package.
+
+        Raises:
+            TracerUnavailable: if they are missing or damaged.
+        """
+        return cls(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled())
+
+    @classmethod
+    def in_use(cls) -> AutoTracer:
+        """Load the bundled weights beside the network that the environment asks for; see `NetworkTracer.in_use`.
+
+        Raises:
+            ConfigError: if a variable is wrong.
+            MissingExtra: if a device is asked for and PyTorch is not installed.
+            TracerUnavailable: if weights are missing or damaged, or there is no such device.
+        """
+        weights = AutoWeights.load(BUNDLED)
+        network = NetworkTracer.in_use()
+        if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
+            weights = replace(weights, network=network.network.digest)
+        return cls(weights, network, LexicalTracer.bundled())
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """Name, version and weights digest."""
+        return self._identity
+
+    @property
+    def network(self) -> NetworkTracer:
+        """The tracer that judges runs of simulated agents."""
+        return self._network
+
+    @property
+    def lexical(self) -> LexicalTracer:
+        """The tracer that judges runs with injected faults."""
+        return self._lexical
+
+    @property
+    def max_false_alarms(self) -> float:
+        """Share of sound simulated runs that its alarm was chosen to let through, 0..1."""
+        return self._network.max_false_alarms
+
+    @property
+    def settings(self) -> dict[str, str | float]:
+        """What decides its verdicts beside the weights."""
+        return {**self._network.settings, "network": self._network.network.digest}
+
+    @property
+    def device(self) -> str:
+        """Where the network computes: `cpu`, or as PyTorch calls it."""
+        return self._network.device
+
+    @property
+    def batch_runs(self) -> int:
+        """How many runs it takes at once."""
+        return self._network.batch_runs
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run; one verdict per trace, in order."""
+        verdicts = {
+            index: Attribution.abstain(trace, why, self._identity)
+            for index, trace in enumerate(traces)
+            if (why := abstention_reason(trace)) is not None
+        }
+        judged = [index for index in range(len(traces)) if index not in verdicts]
+        readings = self._network.read([traces[index] for index in judged])
+        kinds = [self._weights.gate.weigh(gate_features(run.features)) for run, _ in readings]
+        for index, (run, results), weights in zip(judged, readings, kinds, strict=True):
+            verdicts[index] = self._judge(traces[index], run, results, weights)
+        return [verdicts[index] for index in range(len(traces))]
+
+    def _judge(
+        self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult], kinds: NDArray[np.float32]
+    ) -> Attribution:
+        by_prose = float(kinds[_LABELLED_TEAM] + kinds[_PROSE])
+        if kinds[_INJECTED] > max(float(kinds[_SIMULATED]), by_prose):
+            verdict = self._lexical.attribute([trace])[0]
+            if verdict.abstained is None:
+                return replace(verdict, tracer=self._identity)
+        prediction = self._network.predict([run])[0]
+        if kinds[_SIMULATED] > by_prose and prediction.gate_weight < _MOSTLY:
+            verdict = self._network.build_verdict(trace, run, results, prediction)
+            return replace(verdict, tracer=self._identity)
+        return self._judge_prose(trace, run, results, prediction, kinds)
+
+    def _judge_prose(
+        self,
+        trace: MessageActionTrace,
+        run: RunInputs,
+        results: Sequence[CheckResult],
+        prediction: NetworkPrediction,
+        kinds: NDArray[np.float32],
+    ) -> Attribution:
+        lexical = self._lexical.attribute([trace])[0]
+        reading = read_prose(trace, run, results, prediction, lexical, self._weights.table)
+        scores, nothing = self._weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
+        weight = np.array([kinds[_LABELLED_TEAM], kinds[_PROSE]], np.float64)
+        weight = weight / weight.sum() if weight.sum() else np.array([0.0, 1.0])
+        shares = np.zeros(len(trace.steps))
+        for share, kind in zip(weight, ("labelled team", "prose"), strict=True):
+            if share > 0:
+                shares += share * self._share(reading, scores, nothing, kind)
+        rows = np.zeros(len(run), np.float32)
+        for row in np.flatnonzero(run.can_be_blamed).tolist():
+            rows[row] = shares[list(run.origins[row])].sum()
+        set_mass = float(weight @ [self._weights.set_mass[kind] for kind in ("labelled team", "prose")])
+        verdict = self._network.build_verdict(
+            trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
+        )
+        failure_score = self._failure_score(scores, nothing)
+        claims = quote_claims(trace, [step.score for step in verdict.steps], reading.observed, self._weights.table)
+        quoted = {evidence.index for evidence in claims}
+        evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
+        return replace(
+            verdict,
+            tracer=self._identity,
+            failure_score=1.0 if trace.outcome == "failed" else failure_score,
+            unaided_score=failure_score,
+            evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:3]),
+        )
+
+    def _share(
+        self, reading: ProseReading, scores: NDArray[np.float32], nothing: float, kind: str
+    ) -> NDArray[np.float64]:
+        """Return the (T,) shares of the blame as the experts for one kind of runs give them."""
+        if kind == "labelled team":
+            features = labelled_team_features(reading.plain, reading.network, reading.lexical, reading.features)
+            prior = self._weights.labelled_team.score(features)
+        else:
+            prior = np.log(reading.network + _LEAST_SHARE)
+        total = self._weights.sharpness[kind] * prior + self._weights.evidence[kind].of(scores, nothing)
+        return softmax(np.where(reading.can_be_blamed, total, _NEVER))
+
+    def _failure_score(self, scores: NDArray[np.float32], nothing: float) -> float:
+        """Return how likely the run failed, on a scale on which the alarm lies at a half."""
+        highest = max(float(scores.max()), nothing)
+        mass = float(np.exp(scores.astype(np.float64) - highest).sum())
+        probability = mass / (mass + np.exp(nothing - highest))
+        alarm = self._weights.alarm
+        return float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+
+
+def read_prose(
+    trace: MessageActionTrace,
+    run: RunInputs,
+    results: Sequence[CheckResult],
+    prediction: NetworkPrediction,
+    lexical: Attribution,
+    table: SurpriseTable,
+) -> ProseReading:
+    """Read a run that language models wrote.
+
+    Args:
+        trace: The run, and
+        run: what the network reads of it.
+        results: What the bundled checks come to on it.
+        prediction: What the network predicts of it, and
+        lexical: what the lexical tracer says.
+        table: Says what is surprising.
+    """
+    observed = observe(trace, results)
+    features, n_claims = evidence_features(observed, table)
+    network = np.zeros(len(trace.steps))
+    for row in np.flatnonzero(run.can_be_blamed).tolist():
+        network[run.origins[row][0]] = prediction.shares[row]
+    return ProseReading(
+        observed,
+        features,
+        n_claims,
+        network,
+        np.array([step.score for step in lexical.steps]),
+        plain_features(trace),
+        np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_),
+    )

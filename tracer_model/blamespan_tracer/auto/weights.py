@@ -1,0 +1,130 @@
+"""The file of the tracer `auto`: what weighs observations, experts and kinds of runs, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from blamespan.errors import TracerUnavailable
+from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, EvidencePointer
+from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer
+from blamespan_tracer.auto.observations import SurpriseTable
+from blamespan_tracer.weights_file import read_weights, write_weights
+
+__all__ = ["FORMAT", "AutoWeights", "EvidenceWeight"]
+
+FORMAT = "blamespan-auto-1"
+"""Changes whenever a file written before can no longer be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceWeight:
+    """How much evidence counts beside an expert's opinion.
+
+    Attributes:
+        weight: What a nat of evidence adds to a step's score.
+        margin: How far below "nothing is wrong" evidence counts already, in nats.
+    """
+
+    weight: float
+    margin: float
+
+    def of(self, scores: NDArray[np.float32], nothing: float) -> NDArray[np.float64]:
+        """Return what is added to each step's score."""
+        return self.weight * np.maximum(scores.astype(np.float64) - nothing + self.margin, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoWeights:
+    """What the tracer `auto` was trained to.
+
+    Attributes:
+        table: How rarely sound runs show each kind of observation.
+        pointer: Points at a step by its evidence.
+        labelled_team: The pointer for teams that people labelled.
+        gate: Weighs the kinds of runs.
+        evidence: By kind of run, `labelled team` and `prose`: how much evidence counts.
+        sharpness: By kind of run: what scores are multiplied by before they become shares.
+        set_mass: By kind of run: the share of blame that a step set must hold.
+        alarm: Probability of a mistake, by the pointer, from which on a run of prose is called failed.
+        network: Digest of the weights of the network that it was trained beside, and
+        lexical: of those of the lexical tracer.
+        about: Where it comes from.
+        digest: Of the file.
+    """
+
+    table: SurpriseTable
+    pointer: EvidencePointer
+    labelled_team: LabelledTeamPointer
+    gate: Gate
+    evidence: Mapping[str, EvidenceWeight]
+    sharpness: Mapping[str, float]
+    set_mass: Mapping[str, float]
+    alarm: float
+    network: str
+    lexical: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+    def save(self, path: Path) -> str:
+        """Write the file; return its digest."""
+        tensors = {
+            **self.table.tensors(),
+            **self.pointer.tensors(),
+            **self.labelled_team.tensors(),
+            **self.gate.tensors(),
+        }
+        settings = {
+            "surprises": self.table.names(),
+            "features": EVIDENCE_FEATURES,
+            "kinds": RUN_KINDS,
+            "evidence": {kind: [one.weight, one.margin] for kind, one in self.evidence.items()},
+            "sharpness": dict(self.sharpness),
+            "set_mass": dict(self.set_mass),
+            "alarm": self.alarm,
+            "network": self.network,
+            "lexical": self.lexical,
+        }
+        about = {"format": FORMAT, "settings": json.dumps(settings), "about": json.dumps(dict(self.about))}
+        return write_weights(path, tensors, about)
+
+    @classmethod
+    def load(cls, path: Path) -> AutoWeights:
+        """Read a file that `save` wrote.
+
+        Raises:
+            TracerUnavailable: if it is missing, damaged or of another version.
+        """
+        try:
+            tensors, about, digest = read_weights(path, FORMAT)
+            settings = json.loads(about["settings"])
+            if (tuple(settings["features"]), tuple(settings["kinds"])) != (EVIDENCE_FEATURES, RUN_KINDS):
+                raise ValueError("features of another version")
+            if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+                raise ValueError("numbers that are not finite")
+            return cls(
+                table=SurpriseTable.from_tensors(tensors, settings["surprises"]),
+                pointer=EvidencePointer.from_tensors(tensors),
+                labelled_team=LabelledTeamPointer.from_tensors(tensors),
+                gate=Gate.from_tensors(tensors),
+                evidence={kind: EvidenceWeight(*pair) for kind, pair in settings["evidence"].items()},
+                sharpness=settings["sharpness"],
+                set_mass=settings["set_mass"],
+                alarm=settings["alarm"],
+                network=settings["network"],
+                lexical=settings["lexical"],
+                about=json.loads(about["about"]),
+                digest=digest,
+            )
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TracerUnavailable(
+                f"expected weights of the tracer auto in {str(path)!r}, got {error}. Install blamespan again, or train "
+                "them"
+            ) from error
