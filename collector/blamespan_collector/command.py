@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +22,7 @@ from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
 from blamespan_collector.options import SectionedHelp, folder_of, folder_options, options, settings_of, shown
+from blamespan_collector.status import HEAD_FILE
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend
@@ -53,11 +56,18 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
     if check:
         _check(settings)
         return
+    _use_head_beside(settings.store)
     _check_tracer(settings.tracer)
     from blamespan_collector.service.service import serve
 
     ended = asyncio.run(serve(settings, lambda service: announce(settings.log_format, _ready(service))))
     announce(settings.log_format, _last_words(ended, settings))
+
+
+def _use_head_beside(store: Path | None) -> None:
+    """Let the processes of this collector use the head for outcomes beside its store, unless told otherwise."""
+    if store is not None and (head := store.parent / HEAD_FILE).exists():
+        os.environ.setdefault("BLAMESPAN_OUTCOME_HEAD", str(head))
 
 
 @collect.command("resend")

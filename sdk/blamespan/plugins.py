@@ -24,6 +24,7 @@ PARTS = {
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
     "langgraph_injection": "blamespan_integrations.injection.langgraph:LangGraphHooks",
     "network_options": "blamespan_tracer.command_options:NETWORK_OPTIONS",
+    "outcome_figures": "blamespan_tracer.outcome_head:read_figures",
     "retry": "blamespan_lab.feedback.retrying:retry",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",

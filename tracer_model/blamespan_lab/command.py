@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.plugins import require
+from blamespan.plugins import load_part, require
 from blamespan.tracers import DEFAULT_TRACER
 from blamespan_lab.feedback.command import evaluate_feedback
 
@@ -38,15 +38,25 @@ _LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate"
 
 @click.command()
 @click.argument("recipe", type=_PATH, required=False)
-@click.option("--data", type=_PATH, required=True, help="Folder that holds the files the recipe names; or traces.")
+@click.option("--data", type=_PATH, help="Folder that holds the files the recipe names; or traces.")
 @click.option("--labels", type=_PATH, metavar="FILE", help="Instead of a recipe: tune the network on people's labels.")
+@click.option(
+    "--outcomes", is_flag=True, help="Instead of a recipe: learn which runs failed, from --data or the store."
+)
 @click.option("--out", type=_PATH, help="Run directory; with --labels the weights file.  [default: below runs/]")
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
 @click.option(
     "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
 )
 def train(
-    recipe: Path | None, data: Path, labels: Path | None, out: Path | None, seed: int | None, updates: int | None
+    recipe: Path | None,
+    data: Path | None,
+    labels: Path | None,
+    out: Path | None,
+    seed: int | None,
+    updates: int | None,
+    *,
+    outcomes: bool,
 ) -> None:
     """Train a tracer by RECIPE, a TOML file, or tune the network on the labels of `blamespan annotate`.
 
@@ -57,9 +67,15 @@ def train(
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.toml_records import peek
 
-    if (recipe is None) == (labels is None):
+    if outcomes and recipe is None:
+        with log_to_stderr("learning outcomes"):
+            _learn_outcomes(data, labels, out, seed or 0)
+        return
+    if data is None:
+        raise ConfigError("expected --data FOLDER, got none. It holds the files the recipe names, or the traces")
+    if outcomes or (recipe is None) == (labels is None):
         raise ConfigError(
-            "expected a RECIPE or --labels FILE, got neither or both. `blamespan train --help` shows both"
+            "expected a RECIPE, --labels FILE or --outcomes, got none or several. `blamespan train --help` shows both"
         )
     model = peek(recipe, "model") if recipe is not None else ""
     if updates is not None and model not in ("causal", "contrastive"):
@@ -245,6 +261,46 @@ def _tune_network(labels_file: Path, data: Path, out: Path, seed: int) -> None:
     click.echo(f"Use them with: BLAMESPAN_NETWORK_WEIGHTS={out} blamespan analyze TRACES --tracer network", err=True)
 
 
+def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None, seed: int) -> None:
+    """Learn a head for outcomes, print how well it tells failed runs from sound ones, and write it.
+
+    Raises:
+        ConfigError: if too few outcomes are known.
+        BlamespanError: if the store cannot be read.
+    """
+    require("sklearn", "train")
+    from blamespan.labels.file import LABELS_FILE
+    from blamespan.labels.people import by_run
+    from blamespan_lab.outcomes.learning import apply_labels, learn_head, read_outcomes
+    from blamespan_tracer.auto.tracer import AutoTracer
+    from blamespan_tracer.outcome_head import HEAD_FILE
+
+    if data is None:
+        store, judged = load_part("stored_runs")(None)
+        runs, folder = [run.trace for run, _ in judged], store.parent
+        beside = folder / LABELS_FILE
+        labels_file = labels_file or (beside if beside.exists() else None)
+    else:
+        runs, folder = [run.trace for run in _readable_runs([data])], Path()
+    labels = by_run(_read_labels(labels_file)) if labels_file is not None else {}
+    known = read_outcomes([apply_labels(run, labels.get(run.trace_id, ())) for run in runs], AutoTracer.bundled())
+    head, figures = learn_head(known, seed=seed)
+    path = out or folder / HEAD_FILE
+    digest = head.save(path)
+    click.echo(f"runs      {figures.n_failed} failed and {figures.n_sound} sound")
+    click.echo(f"head      AUC {figures.head:.3f} ({figures.head_interval[0]:.3f} to {figures.head_interval[1]:.3f}), "
+               "each run by a head that has not seen its task")  # fmt: skip
+    click.echo(f"tracer    AUC {figures.tracer:.3f} by itself; the head gains {figures.gain_interval[0]:+.3f} to "
+               f"{figures.gain_interval[1]:+.3f}")  # fmt: skip
+    click.echo(f"written   {path} ({digest})")
+    if not figures.is_better:
+        click.echo("It is not measurably better, so the tracer does not use it. Record more outcomes", err=True)
+    elif data is not None or out is not None:
+        click.echo(f"Use it with: BLAMESPAN_OUTCOME_HEAD={path} blamespan analyze TRACES", err=True)
+    else:
+        click.echo("The collector uses it from its next start on", err=True)
+
+
 def _run_folder(name: str) -> Path:
     return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
@@ -404,6 +460,38 @@ def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
     click.echo(f"false alarms {figures['false_alarms']:.1f} % ({low:.1f} to {high:.1f})")
     if figures["failure_score"] is not None:
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
+
+
+@evaluate.command("outcomes")
+@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@_JSON
+def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
+    """Measure how well failed runs are told from sound ones in PATHS: by the tracer alone, by heads for outcomes.
+
+    The tracer is not told how a run ended. A head learns from the other files, and from 40, 100 and all runs of the
+    same file with other tasks.
+
+    Example:  blamespan evaluate outcomes ~/data/outcomes/*.jsonl.xz
+    """
+    require("sklearn", "train")
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.measuring.outcomes import evaluate_outcomes
+    from blamespan_lab.measuring.tables import print_outcomes
+    from blamespan_lab.outcomes.learning import read_outcomes
+    from blamespan_lab.recorded_runs import read_recorded
+    from blamespan_tracer.auto.tracer import AutoTracer
+
+    with log_to_stderr("evaluating on outcomes"):
+        tracer = AutoTracer.bundled()
+        files = {
+            path.name.partition(".")[0]: read_outcomes([run.trace for run in read_recorded(path)], tracer)
+            for path in paths
+        }
+        figures = evaluate_outcomes(files, (40, 100))
+    if as_json:
+        click.echo(json.dumps(figures))
+    else:
+        print_outcomes(figures)
 
 
 @evaluate.command("pairs")

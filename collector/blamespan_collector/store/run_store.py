@@ -7,8 +7,10 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 from blamespan.spans import Span
+from blamespan.trace import Outcome
 from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.records import RunQuery, RunSummary, StoredRun
 from blamespan_collector.store.rows import COLUMNS, condition, summary_of
@@ -99,6 +101,15 @@ class RunStore:
         """Return a trace's spans, also where no agents took part; none where it is not stored."""
         run = self.run(trace_id)
         return () if run is None else run.spans
+
+    def count_outcomes(self) -> dict[Outcome, int]:
+        """Count the traces with a run of agents, by how the program said they ended."""
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT outcome, COUNT(*) AS n FROM traces WHERE is_run GROUP BY outcome"
+            ).fetchall()
+        counts = {str(row["outcome"]): int(row["n"]) for row in rows}
+        return {outcome: counts.get(outcome, 0) for outcome in get_args(Outcome)}
 
     def services(self) -> list[str]:
         """List the services that made spans, by name."""

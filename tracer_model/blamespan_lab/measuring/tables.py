@@ -13,10 +13,11 @@ from blamespan_lab.console import print_table
 from blamespan_lab.measuring.aegis import AegisFigures, F1Scores
 from blamespan_lab.measuring.generated import GeneratedFigures
 from blamespan_lab.measuring.labels import Among, LabelFigures, Right
+from blamespan_lab.measuring.outcomes import OutcomeFiguresOfFile
 from blamespan_lab.measuring.pairs import PairFigures
 from blamespan_lab.measuring.who_and_when import SubsetFigures
 
-__all__ = ["print_aegis", "print_generated", "print_labels", "print_steps"]
+__all__ = ["print_aegis", "print_generated", "print_labels", "print_outcomes", "print_pairs", "print_steps"]
 
 
 def print_aegis(tracer: str, figures: AegisFigures) -> None:
@@ -108,6 +109,26 @@ def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
     click.echo(f"same step blamed as in the untouched run {figures['same_step']:.1f} %")
     click.echo(f"decoys blamed there {figures['decoys']:.1f} % of {figures['n_decoys']}")
     click.echo(f"failed against sound, AUC {figures['auc']:.3f}")
+
+
+def print_outcomes(figures: Mapping[str, OutcomeFiguresOfFile]) -> None:
+    """Print how well failed runs are told from sound ones, file by file."""
+    sizes = list(next(iter(figures.values()))["own"])
+    print_table(
+        "failed against sound, area under the ROC curve: the tracer alone, a head of the others' runs, of its own",
+        ["", "failed", "sound", "tracer", "others", *sizes],
+        [
+            [
+                name,
+                str(row["failed"]),
+                str(row["sound"]),
+                f"{row['tracer']:.2f}",
+                "" if row["left_out"] is None else f"{row['left_out']:.2f}",
+                *(f"{row['own'][size]:.2f}" for size in sizes),
+            ]
+            for name, row in figures.items()
+        ],
+    )
 
 
 def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]) -> None:

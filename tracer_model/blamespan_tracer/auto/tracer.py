@@ -27,6 +27,7 @@ from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
 from blamespan_tracer.numeric import softmax
+from blamespan_tracer.outcome_head import OutcomeHead, head_in_use
 
 __all__ = ["AutoTracer", "ProseReading", "read_prose"]
 
@@ -77,19 +78,26 @@ class AutoTracer:
         weights: What it was trained to.
         network: The tracer that it was trained beside, and
         lexical: the other one.
+        head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
 
     Raises:
         TracerUnavailable: if it was trained beside others.
     """
 
-    def __init__(self, weights: AutoWeights, network: NetworkTracer, lexical: LexicalTracer) -> None:
+    def __init__(
+        self,
+        weights: AutoWeights,
+        network: NetworkTracer,
+        lexical: LexicalTracer,
+        head: OutcomeHead | None = None,
+    ) -> None:
         beside = (network.network.digest, lexical.lexicon.digest)
         if (weights.network, weights.lexical) != beside:
             raise TracerUnavailable(
                 f"expected the network {weights.network!r} and the lexicon {weights.lexical!r} that the tracer auto "
                 f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
             )
-        self._weights, self._network, self._lexical = weights, network, lexical
+        self._weights, self._network, self._lexical, self._head = weights, network, lexical, head
         self._identity = TracerIdentity("auto", __version__, weights.digest)
 
     @classmethod
@@ -103,7 +111,9 @@ class AutoTracer:
 
     @classmethod
     def in_use(cls) -> AutoTracer:
-        """Load the bundled weights beside the network that the environment asks for; see `NetworkTracer.in_use`.
+        """Load the bundled weights beside the network and the head for outcomes that the environment asks for.
+
+        See `NetworkTracer.in_use` and `head_in_use`.
 
         Raises:
             ConfigError: if a variable is wrong.
@@ -114,7 +124,7 @@ class AutoTracer:
         network = NetworkTracer.in_use()
         if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
             weights = replace(weights, network=network.network.digest)
-        return cls(weights, network, LexicalTracer.bundled())
+        return cls(weights, network, LexicalTracer.bundled(), head_in_use())
 
     @property
     def identity(self) -> TracerIdentity:
@@ -139,7 +149,8 @@ class AutoTracer:
     @property
     def settings(self) -> dict[str, str | float]:
         """What decides its verdicts beside the weights."""
-        return {**self._network.settings, "network": self._network.network.digest}
+        head = {} if self._head is None else {"outcome head": self._head.digest}
+        return {**self._network.settings, "network": self._network.network.digest, **head}
 
     @property
     def device(self) -> str:
@@ -162,7 +173,8 @@ class AutoTracer:
         readings = self._network.read([traces[index] for index in judged])
         kinds = [self._weights.gate.weigh(gate_features(run.features)) for run, _ in readings]
         for index, (run, results), weights in zip(judged, readings, kinds, strict=True):
-            verdicts[index] = self._judge(traces[index], run, results, weights)
+            verdict = self._judge(traces[index], run, results, weights)
+            verdicts[index] = verdict if self._head is None else _apply_head(self._head, traces[index], verdict)
         return [verdicts[index] for index in range(len(traces))]
 
     def _judge(
@@ -234,6 +246,15 @@ class AutoTracer:
         probability = mass / (mass + np.exp(nothing - highest))
         alarm = self._weights.alarm
         return float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+
+
+def _apply_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attribution) -> Attribution:
+    """Return the verdict with the failure score of the head, which reads what the tracer suspects by itself."""
+    if verdict.abstained is not None:
+        return verdict
+    suspicion = verdict.failure_score if verdict.unaided_score is None else verdict.unaided_score
+    score = head.failure_score(trace, suspicion)
+    return replace(verdict, failure_score=1.0 if trace.outcome == "failed" else score, unaided_score=score)
 
 
 def read_prose(

@@ -1,0 +1,198 @@
+"""Learn a head for outcomes from runs whose outcome is known, and measure it on runs that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from blamespan.errors import ConfigError
+from blamespan.labels.people import PersonLabel
+from blamespan.trace import MessageActionTrace
+from blamespan.tracers import Tracer
+from blamespan_tracer.outcome_head import HABITS, N_FEATURES, OutcomeHead, outcome_features, scale_features
+
+__all__ = ["FEWEST", "KnownOutcomes", "OutcomeFigures", "apply_labels", "learn_head", "read_outcomes"]
+
+FEWEST = 20
+"""Failed runs, and sound ones, that it takes to say whether a head is better."""
+
+_FOLDS = 5
+_DRAWS = 1_000
+_MAX_FALSE_ALARMS = 0.05
+_PENALTY = 0.3
+_MOST_SHARED = 0.5
+"""Where more runs than this share of all are of one task, runs are split one by one rather than by task."""
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOutcomes:
+    """Runs with a known outcome.
+
+    Dims: N runs, F features.
+
+    Attributes:
+        features: (N, F) of `outcome_features`.
+        has_failed: (N,).
+        task: (N,) number of the task of each: runs of a task are never on both sides.
+        suspicion: (N,) what the tracer by itself says.
+    """
+
+    features: Floats
+    has_failed: Flags
+    task: NDArray[np.int64]
+    suspicion: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Count the runs."""
+        return len(self.has_failed)
+
+    def take(self, rows: NDArray[np.int64]) -> KnownOutcomes:
+        """Return those of some rows."""
+        return KnownOutcomes(self.features[rows], self.has_failed[rows], self.task[rows], self.suspicion[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeFigures:
+    """How well outcomes are told, on runs that the head has not seen.
+
+    Attributes:
+        n_failed: Runs that failed, and
+        n_sound: that did not.
+        head: Area under the ROC curve, cross-fitted by task, and
+        head_interval: its 95 % interval.
+        tracer: The same of the tracer by itself.
+        gain_interval: 95 % interval of the difference.
+    """
+
+    n_failed: int
+    n_sound: int
+    head: float
+    head_interval: tuple[float, float]
+    tracer: float
+    gain_interval: tuple[float, float]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the head is measurably better than the tracer by itself, and than chance."""
+        return self.gain_interval[0] > 0 and self.head_interval[0] > 0.5
+
+
+def apply_labels(run: MessageActionTrace, labels: Sequence[PersonLabel]) -> MessageActionTrace:
+    """Return the run with the outcome that people gave it, by the latest who is sure; as it is where nobody is."""
+    sure = [label.outcome for label in labels if label.concerns(run) and label.outcome is not None]
+    if not sure:
+        return run
+    return replace(run, outcome="failed" if sure[-1] == "failure" else "succeeded")
+
+
+def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOutcomes:
+    """Read the runs whose outcome is known; the tracer is not told of it.
+
+    Raises:
+        ConfigError: if fewer than `FEWEST` runs failed, or succeeded.
+    """
+    known = [run for run in runs if run.outcome in ("failed", "succeeded") and run.steps]
+    failed = sum(run.outcome == "failed" for run in known)
+    if min(failed, len(known) - failed) < FEWEST:
+        raise ConfigError(
+            f"expected at least {FEWEST} failed and {FEWEST} sound runs to learn from, got {failed} and "
+            f"{len(known) - failed}. Record more: blamespan.record_outcome, or blamespan annotate"
+        )
+    verdicts = tracer.attribute([replace(run, outcome="unknown") for run in known])
+    suspicion = np.array([verdict.failure_score if verdict.abstained is None else 0.5 for verdict in verdicts])
+    tasks = {task: number for number, task in enumerate(dict.fromkeys(run.task for run in known))}
+    task = np.array([tasks[run.task] for run in known], np.int64)
+    if np.bincount(task).max() > _MOST_SHARED * len(known):
+        task = np.arange(len(known))
+    features = np.stack([outcome_features(run, value) for run, value in zip(known, suspicion.tolist(), strict=True)])
+    return KnownOutcomes(features, np.array([run.outcome == "failed" for run in known]), task, suspicion)
+
+
+def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, OutcomeFigures]:
+    """Fit a head to all runs; its figures and its alarm come from heads that were fitted to the runs of other tasks."""
+    probabilities = cross_fit(known, seed=seed)
+    figures = _measure(known, probabilities, seed=seed)
+    alarm = float(np.quantile(probabilities[~known.has_failed], 1.0 - _MAX_FALSE_ALARMS))
+    head = fit_head(known)
+    about = {
+        "failed": figures.n_failed,
+        "sound": figures.n_sound,
+        "auc": round(figures.head, 4),
+        "auc_interval": [round(value, 4) for value in figures.head_interval],
+        "tracer_auc": round(figures.tracer, 4),
+        "gain_interval": [round(value, 4) for value in figures.gain_interval],
+    }
+    return replace(head, alarm=alarm, is_better=figures.is_better, figures=about), figures
+
+
+def fit_head(known: KnownOutcomes) -> OutcomeHead:
+    """Fit a logistic regression; failed and sound runs weigh alike."""
+    n_buckets = N_FEATURES - len(HABITS)
+    having = (known.features[:, :n_buckets] > 0).sum(axis=0)
+    rarity = (np.log((1 + len(known)) / (1 + having)) + 1.0).astype(np.float32)
+    rarity[having < 2] = 0.0  # what one run alone says tells nothing of the next
+    habits = known.features[:, n_buckets:]
+    mean, spread = habits.mean(axis=0), habits.std(axis=0) + np.float32(1e-3)
+    scaled = scale_features(known.features, rarity, mean, spread)
+    model = LogisticRegression(C=_PENALTY, class_weight="balanced", max_iter=1_000).fit(scaled, known.has_failed)
+    return OutcomeHead(
+        rarity, mean, spread, model.coef_[0].astype(np.float32), float(model.intercept_[0]), 0.5, is_better=False
+    )
+
+
+def predict(head: OutcomeHead, features: Floats) -> NDArray[np.float64]:
+    """Return how likely runs failed, by their (N, F) features: (N,)."""
+    totals = head.scale(features).astype(np.float64) @ head.weights + head.bias
+    return np.asarray(1.0 / (1.0 + np.exp(-totals)))
+
+
+def cross_fit(known: KnownOutcomes, *, seed: int, most: int | None = None) -> NDArray[np.float64]:
+    """Return for each run what a head says that was fitted to other tasks: (N,).
+
+    Args:
+        known: The runs.
+        seed: Of the split by task.
+        most: How many runs each head may be fitted to.
+    """
+    draws = np.random.default_rng(seed)
+    fold = (draws.permutation(known.task.max() + 1) % _FOLDS)[known.task]
+    probabilities = np.full(len(known), 0.5)
+    for number in range(_FOLDS):
+        rows = draws.permutation(np.flatnonzero(fold != number))[:most]
+        if len(set(known.has_failed[rows].tolist())) == 2:
+            probabilities[fold == number] = predict(fit_head(known.take(rows)), known.features[fold == number])
+    return probabilities
+
+
+def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], *, seed: int) -> OutcomeFigures:
+    draws = np.random.default_rng(seed)
+    tasks = np.unique(known.task)
+    rows_of = {task: np.flatnonzero(known.task == task) for task in tasks.tolist()}
+    heads, gains = [], []
+    for _ in range(_DRAWS):
+        rows = np.concatenate([rows_of[task] for task in draws.choice(tasks, len(tasks)).tolist()])
+        if len(set(known.has_failed[rows].tolist())) < 2:
+            continue
+        heads.append(roc_auc_score(known.has_failed[rows], probabilities[rows]))
+        gains.append(heads[-1] - roc_auc_score(known.has_failed[rows], known.suspicion[rows]))
+    return OutcomeFigures(
+        n_failed=int(known.has_failed.sum()),
+        n_sound=int((~known.has_failed).sum()),
+        head=float(roc_auc_score(known.has_failed, probabilities)),
+        head_interval=_interval(heads),
+        tracer=float(roc_auc_score(known.has_failed, known.suspicion)),
+        gain_interval=_interval(gains),
+    )
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
