@@ -73,11 +73,18 @@ class EmbeddedDelivery:
         verdicts = dict(zip(map(id, chosen), self._annotator.attribute([part.items for part in chosen]), strict=True))
         spans: list[OurSpan] = []
         for part in parts:
-            verdict = verdicts.get(id(part), AttributedTrace())
-            spans += self._write_verdict(part, verdict)
+            spans += self._settle(part, partial(self._write_verdict, part, verdicts.get(id(part), AttributedTrace())))
         for part in late:
-            spans += self._judge_again(part)
+            spans += self._settle(part, partial(self._judge_again, part))
         self._export(spans)
+
+    def _settle(self, part: Part[OurSpan], write: Callable[[], Sequence[OurSpan]]) -> Sequence[OurSpan]:
+        """Write a verdict; a trace on which that breaks goes out as it came, and costs no other trace anything."""
+        try:
+            return write()
+        except Exception:
+            _logger.exception("the verdict on trace %s cannot be written", part.trace_id.hex())
+            return part.items
 
     def _write_verdict(self, part: Part[OurSpan], verdict: AttributedTrace) -> Sequence[OurSpan]:
         """Write a verdict on the spans of a part, and remember them if agents took part."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from blamespan.errors import MalformedVerdict
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
@@ -19,10 +20,14 @@ __all__ = [
     "ModeBlame",
     "StepBlame",
     "TracerIdentity",
+    "check_verdict",
 ]
 
 NOBODY_KNOWS: Final = 0.5
 """Failure score that says neither way: above it a run is called failed, below it sound."""
+
+_ROUNDING = 1e-6
+"""Scores may be so much beyond 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +200,82 @@ class Attribution:
         """Make an abstention on *trace*, with its reason: never a default answer in a verdict's clothes."""
         steps = tuple(StepBlame(step.index, step.span_id, step.agent, 0.0) for step in trace.steps)
         return cls(trace.trace_id, 0.0, steps, None, (), (), (), 0.0, (), tracer, abstained=reason)
+
+
+def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
+    """Return a tracer's answer if it is a verdict on *trace* that can be written down.
+
+    A tracer may be anybody's, and build its answer without `Attribution.of`.
+
+    Raises:
+        MalformedVerdict: if it is no `Attribution`, is on another run, or holds what no verdict may.
+    """
+    if not isinstance(verdict, Attribution):
+        raise MalformedVerdict(f"expected an Attribution from the tracer, got {verdict!r:.200}")
+    try:
+        problem = next(_list_problems(verdict, trace), None)
+    except (AttributeError, TypeError) as error:
+        problem = f"expected the records of blamespan.attribution in a verdict, got others: {error}"
+    if problem is not None:
+        raise MalformedVerdict(f"{problem}. Build verdicts with Attribution.of")
+    return verdict
+
+
+def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:
+    """Yield what makes a verdict one that cannot be written down."""
+    tracer = verdict.tracer
+    if verdict.trace_id != trace.trace_id:
+        yield f"expected a verdict on trace {trace.trace_id}, got one on {verdict.trace_id!r:.100}"
+    yield from _list_other_than_texts("the identity of a tracer", (tracer.name, tracer.version, tracer.weights))
+    if not isinstance(verdict.revision, int):
+        yield f"expected a number as revision, got {verdict.revision!r:.100}"
+    if verdict.abstained is not None:
+        yield from _list_other_than_texts("the reason of an abstention", (verdict.abstained,))
+    else:
+        yield from _list_problems_of_steps(verdict, trace)
+        yield from _list_problems_of_scores(verdict)
+        yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.agents])
+        yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.modes])
+        yield from _list_other_than_texts("codes of modes", [blame.mode.code for blame in verdict.modes])
+        contradicted = [item.contradicts for item in verdict.evidence if item.contradicts is not None]
+        yield from _list_other_than_texts("quotations", [item.quote for item in verdict.evidence])
+        yield from _list_other_than_texts("quotations", [source.quote for source in contradicted])
+
+
+def _list_problems_of_steps(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:
+    n_steps = len(trace.steps)
+    if len(verdict.steps) != n_steps:
+        yield f"expected a verdict on {n_steps} steps, got one on {len(verdict.steps)}"
+    for index, (blame, step) in enumerate(zip(verdict.steps, trace.steps, strict=False)):
+        if (blame.index, blame.span_id, blame.agent) != (index, step.span_id, step.agent):
+            yield f"expected step {index}, by {step.agent!r:.100}, at its place in the verdict, got {blame!r:.200}"
+    decisive = () if verdict.decisive_step is None else (verdict.decisive_step,)
+    quoted = [item.index for item in verdict.evidence]
+    contradicted = [item.contradicts.index for item in verdict.evidence if item.contradicts is not None]
+    for index in (*decisive, *verdict.step_set, *quoted, *(index for index in contradicted if index is not None)):
+        if not 0 <= index < n_steps:
+            yield f"expected indices below {n_steps}, the number of steps, got {index}"
+
+
+def _list_problems_of_scores(verdict: Attribution) -> Iterator[str]:
+    yield from _list_other_than_shares("a failure score", [verdict.failure_score])
+    yield from _list_other_than_shares("an unaided score", [verdict.unaided_score or 0.0])
+    yield from _list_other_than_shares("scores of steps", [blame.score for blame in verdict.steps])
+    yield from _list_other_than_shares("scores of agents", [blame.score for blame in verdict.agents])
+    yield from _list_other_than_shares("scores of modes", [blame.score for blame in verdict.modes])
+
+
+def _list_other_than_shares(what: str, values: Iterable[object]) -> Iterator[str]:
+    """Yield what is no number from 0 to 1, but for rounding."""
+    for value in values:
+        if not (isinstance(value, int | float) and -_ROUNDING <= value <= 1 + _ROUNDING):  # NaN is neither
+            yield f"expected {what} from 0 to 1, got {value!r:.100}"
+
+
+def _list_other_than_texts(what: str, values: Iterable[object]) -> Iterator[str]:
+    for value in values:
+        if not isinstance(value, str):
+            yield f"expected {what} as text, got {value!r:.100}"
 
 
 def _checked_total(trace: MessageActionTrace, shares: Sequence[float]) -> float:

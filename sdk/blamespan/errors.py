@@ -5,6 +5,7 @@ BlamespanError
   MissingExtra      a feature needs a package that is not installed   (also ImportError)
   MalformedSpan     a span cannot be read or placed                   (also ValueError)
   MalformedTrace    a message-action trace breaks one of its rules    (also ValueError)
+  MalformedVerdict  a tracer's verdict does not fit its run           (also ValueError)
   NoAgentSteps      spans hold nothing an agent did                   (also ValueError)
   UnreadableInput   a file cannot be read as what it should be        (also ValueError)
   NotWritten        a verdict could not be written back
@@ -19,6 +20,7 @@ __all__ = [
     "ConfigError",
     "MalformedSpan",
     "MalformedTrace",
+    "MalformedVerdict",
     "MissingExtra",
     "NoAgentSteps",
     "NotWritten",
@@ -45,6 +47,10 @@ class MalformedSpan(BlamespanError, ValueError):
 
 class MalformedTrace(BlamespanError, ValueError):
     """A message-action trace breaks one of the rules of `blamespan.trace`."""
+
+
+class MalformedVerdict(BlamespanError, ValueError):
+    """A tracer answered with something that is no verdict on the run it was asked about."""
 
 
 class NoAgentSteps(BlamespanError, ValueError):

@@ -20,7 +20,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
-from blamespan.attribution import Attribution, TracerIdentity
+from blamespan.attribution import Attribution, TracerIdentity, check_verdict
 from blamespan.errors import BlamespanError, MalformedTrace
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
 from blamespan.rebuilding.runs import Run, split_runs
@@ -314,19 +314,20 @@ def format_error(error: Exception) -> str:
 def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution | Exception]:
     """Ask for verdicts in one batch; where that raises, for each alone, so that no run costs another its verdict.
 
-    Each alone and not in halves: a tracer that hangs on one run is waited for twice and no more.
+    Each alone and not in halves: a tracer that hangs on one run is waited for twice and no more. A verdict that does
+    not fit its run is an error of that run.
     """
     if not traces:
         return []
     try:
-        verdicts = tracer.attribute(traces)
+        verdicts = list(tracer.attribute(traces))
         if len(verdicts) != len(traces):
             raise ValueError(f"expected {len(traces)} verdicts, got {len(verdicts)}")
     except Exception as error:  # an installed tracer is third-party code
         if len(traces) == 1:
             return [error]
         return [answer for trace in traces for answer in _ask(tracer, [trace])]
-    return list(verdicts)
+    return [_try(partial(check_verdict, verdict, trace)) for verdict, trace in zip(verdicts, traces, strict=True)]
 
 
 def _waits_for_answer(run: RunInParts) -> bool:

@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 
 from blamespan import conventions as words
+from blamespan.attribution import TracerIdentity
 from blamespan.errors import TracerUnavailable
 from blamespan.spans import Span
 from blamespan.tracers import Tracer
 from blamespan_collector.judging.annotator import Annotator
 from tests.collector.fakes import POISON, FirstStepTracer, run
+from tests.sdk.malformed_verdicts import BAD_TASK, MALFORMED, MalformedTracer
 
 
 def annotated(annotator: Annotator, traces: Sequence[Sequence[Span]], *, is_complete: bool = True) -> list[list[Span]]:
@@ -102,3 +104,28 @@ def test_verdict_beside_its_spans_is_one_span_per_run() -> None:
 
     assert [(span.parent_id, span.name) for span in made] == [(run(1)[1].span_id, "verdict agent0")]
     assert second.beside(is_complete=True) == made
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_verdict_spoils_no_other(name: str) -> None:
+    """A verdict that does not fit its run is isolated as a tracer is that raises: the root says why there is none."""
+    annotator = Annotator(lambda: MalformedTracer(name, FirstStepTracer()))
+    good, bad = annotated(annotator, [run(1), run(2, task=BAD_TASK)])
+
+    assert words.BLAME_AGENT in good[0].attributes
+    assert str(bad[0].attributes[words.ABSTAINED]).startswith("could not be attributed: ")
+    assert bad[1:] == run(2, task=BAD_TASK)[1:]
+    assert (annotator.traces, annotator.failures) == (1, 1)
+
+
+def test_tracer_without_an_identity_cannot_be_loaded() -> None:
+    """Who judges must say who they are: else there is no tracer, and spans go on."""
+
+    class Nameless(FirstStepTracer):
+        @property
+        def identity(self) -> TracerIdentity:  # type: ignore[override]  # a third party's mistake
+            raise AttributeError("no weights yet")
+
+    (spans,) = annotated(Annotator(Nameless), [run(1)])
+
+    assert spans[0].attributes[words.ABSTAINED] == "no tracer: AttributeError: no weights yet"

@@ -22,11 +22,15 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from blamespan import conventions as words
 from blamespan.instrumenting.host_safety import shield_host
+from blamespan.pipeline import AttributedTrace
 from blamespan.plugins import load_part
+from blamespan.spans import Span
 from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
 from tests.collector.embedded_program import EmbeddedProgram
 from tests.collector.fakes import FirstStepTracer, SlowTracer
+from tests.sdk.builders import said
+from tests.sdk.malformed_verdicts import BAD_TASK, MALFORMED, MalformedTracer
 
 NOW = Limits(quiet_s=0, idle_s=0.3)
 
@@ -39,8 +43,10 @@ class Program(EmbeddedProgram):
         with self.tracer.start_as_current_span(f"invoke_agent {agent}", attributes=attributes):
             pass
 
-    def run(self, content: str = "hello") -> None:
+    def run(self, content: str = "hello", task: str = "") -> None:
         attributes = {words.OPERATION: words.OPERATION_WORKFLOW, words.RUN_COMPLETE: True}
+        if task:
+            attributes[words.INPUT_MESSAGES] = said(task, "user")
         with self.tracer.start_as_current_span("invoke_workflow", attributes=attributes):
             self.step("planner", content)
             self.step("coder", content)
@@ -192,6 +198,41 @@ def test_missing_tracer_is_one_error_and_costs_no_span(program: Make, caplog: py
     assert len(errors) == 1
     assert "'nonesuch'" in errors[0]
     assert "'nonesuch'" in str((exported[2].attributes or {})[words.ABSTAINED])
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_verdict_costs_no_span_and_no_other_run(program: Make, name: str) -> None:
+    """As in the collector: its run goes out with the reason on its root, the others with their verdicts."""
+    here = program(tracer=MalformedTracer(name, FirstStepTracer()), limits=Limits(quiet_s=3600, idle_s=3600))
+    for task in ("add", BAD_TASK, "add"):
+        here.run(task=task)
+    here.provider.force_flush()
+
+    roots = [span.attributes or {} for span in here.exported(9) if span.parent is None]
+    assert [words.BLAME_AGENT in attributes for attributes in roots] == [True, False, True]
+    assert str(roots[1][words.ABSTAINED]).startswith("could not be attributed: ")
+
+
+def test_trace_whose_verdict_cannot_be_written_goes_out_as_it_came(
+    program: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever nobody foresaw costs that trace its verdict, and the others of its batch nothing."""
+    write = AttributedTrace.on
+
+    def break_once(verdict: AttributedTrace, spans: Sequence[Span], *, is_complete: bool) -> list[Span]:
+        if verdict.runs[0].trace.task == BAD_TASK:
+            raise RuntimeError("nobody foresaw this")
+        return write(verdict, spans, is_complete=is_complete)
+
+    monkeypatch.setattr(AttributedTrace, "on", break_once)
+    here = program(limits=Limits(quiet_s=3600, idle_s=3600))
+    for task in (BAD_TASK, "add"):
+        here.run(task=task)
+    here.provider.force_flush()
+
+    roots = [span.attributes or {} for span in here.exported(6) if span.parent is None]
+    assert [words.TRACER_NAME in attributes for attributes in roots] == [False, True]
+    assert "cannot be written" in caplog.text
 
 
 class BrokenExporter(SpanExporter):

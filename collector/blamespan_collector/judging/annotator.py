@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from blamespan import conventions as words
+from blamespan.attribution import TracerIdentity
 from blamespan.pipeline import AttributedTrace, SpansOf, attribute_traces, format_error
 from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span
@@ -32,6 +33,7 @@ class Annotator:
         self._load = load
         self._spans_of = spans_of
         self._tracer: Tracer | None = None
+        self._identity: TracerIdentity | None = None
         self._unavailable: str | None = None
         self.traces = 0
         self.failures = 0
@@ -40,7 +42,9 @@ class Annotator:
         """Load the tracer now rather than with the first trace that needs it."""
         if self._tracer is None and self._unavailable is None:
             try:
-                self._tracer = self._load()
+                tracer = self._load()
+                self._identity = tracer.identity  # who cannot say who it is cannot be asked
+                self._tracer = tracer
             except Exception as error:  # an installed tracer is third-party code
                 self._unavailable = f"no tracer: {format_error(error)}"
                 _logger.error("spans go on without verdicts, as there is no tracer: %s", format_error(error))
@@ -69,7 +73,7 @@ class Annotator:
     def refuse(self, reason: str) -> AttributedTrace:
         """Make an answer without a verdict, with the reason."""
         self.failures += 1
-        return AttributedTrace(reason=reason, tracer=self._tracer.identity if self._tracer is not None else None)
+        return AttributedTrace(reason=reason, tracer=self._identity)
 
     def _count(self, answer: AttributedTrace) -> None:
         self.failures += answer.has_failed
