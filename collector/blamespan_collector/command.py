@@ -26,7 +26,7 @@ from blamespan_collector.status import HEAD_FILE
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend
-    from blamespan_collector.service.service import Ended, Service
+    from blamespan_collector.service.service import Service, ServiceEnd
     from blamespan_collector.settings import CollectorSettings
 
 __all__ = ["collect"]
@@ -166,7 +166,7 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def _last_words(ended: Ended, settings: CollectorSettings) -> str:
+def _last_words(ended: ServiceEnd, settings: CollectorSettings) -> str:
     """Return one line on what became of what was acknowledged."""
     parts = []
     if not ended.is_all_delivered:

@@ -35,7 +35,7 @@ from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler
-from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
+from blamespan_collector.assembling.parts import Arrival, RecentTraces, TracePart
 from blamespan_collector.embedded_delivery import EmbeddedDelivery, call_exporter, is_absent
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.local_runs import LocalRuns, embedded_store
@@ -71,7 +71,7 @@ class _Started:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _EndedSpan:
     span: ReadableSpan
     held_bytes: int
 
@@ -84,34 +84,34 @@ class _Flush:
     is_last: bool = False
 
 
-_Outbox: TypeAlias = "queue.SimpleQueue[Part[OurSpan] | _Flush | None]"
+_Outbox: TypeAlias = "queue.SimpleQueue[TracePart[OurSpan] | _Flush | None]"
 
 
 class _Inbox:
     """What the first thread has not read yet. Reentrant, so a span that a finalizer ends cannot deadlock."""
 
     def __init__(self) -> None:
-        self._items: queue.SimpleQueue[_Started | _Ended | _Flush] = queue.SimpleQueue()
+        self._items: queue.SimpleQueue[_Started | _EndedSpan | _Flush] = queue.SimpleQueue()
         self._lock = threading.RLock()
         self._held_bytes = 0
 
     def __len__(self) -> int:
         return self._items.qsize()
 
-    def has_room_for(self, item: _Started | _Ended) -> bool:
+    def has_room_for(self, item: _Started | _EndedSpan) -> bool:
         """Check whether *item* is within both bounds; a span of any size is where no other one waits."""
         if len(self) >= _MAX_INBOX:
             return False
         held_bytes = self._held_bytes
-        return not (isinstance(item, _Ended) and held_bytes and held_bytes + item.held_bytes > _MAX_INBOX_BYTES)
+        return not (isinstance(item, _EndedSpan) and held_bytes and held_bytes + item.held_bytes > _MAX_INBOX_BYTES)
 
-    def put(self, item: _Started | _Ended | _Flush) -> None:
+    def put(self, item: _Started | _EndedSpan | _Flush) -> None:
         """Add *item*."""
-        if isinstance(item, _Ended):
+        if isinstance(item, _EndedSpan):
             self._count(item.held_bytes)
         self._items.put(item)
 
-    def get(self, *, timeout_s: float | None) -> _Started | _Ended | _Flush:
+    def get(self, *, timeout_s: float | None) -> _Started | _EndedSpan | _Flush:
         """Take the next item; wait for it at most *timeout_s*, for ever if None.
 
         Raises:
@@ -120,7 +120,7 @@ class _Inbox:
         item = (
             self._items.get_nowait() if timeout_s is not None and timeout_s <= 0 else self._items.get(timeout=timeout_s)
         )
-        if isinstance(item, _Ended):
+        if isinstance(item, _EndedSpan):
             self._count(-item.held_bytes)
         return item
 
@@ -212,7 +212,7 @@ class EmbeddedProcessor(SpanProcessor):
         self._lock = threading.Lock()
         self._inbox = _Inbox()
         self._outbox: _Outbox = queue.SimpleQueue()
-        self._worker: _Worker | None = None
+        self._worker: _EmbeddedWorker | None = None
 
     def _renew_in_child(self) -> None:
         """Begin anew in a forked child: what the parent holds, keeps and counts is the parent's."""
@@ -233,7 +233,7 @@ class EmbeddedProcessor(SpanProcessor):
         with shield_host("embedded: hold a span"):
             context = span.get_span_context()
             if context is not None and context.trace_flags.sampled and not self._is_shut_down:
-                self._put(_Ended(span, _held_bytes(span)))
+                self._put(_EndedSpan(span, _held_bytes(span)))
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Annotate and export what is held, also traces that are not complete; their later spans get no verdict.
@@ -264,7 +264,7 @@ class EmbeddedProcessor(SpanProcessor):
             if self._notices is not None:
                 self._notices.sum_up(is_alone=is_absent(self._exporter))
 
-    def _put(self, item: _Started | _Ended) -> None:
+    def _put(self, item: _Started | _EndedSpan) -> None:
         if self._worker is None:
             self._start()
         if not self._inbox.has_room_for(item):
@@ -282,7 +282,7 @@ class EmbeddedProcessor(SpanProcessor):
         try:
             if self._worker is None:
                 delivery = EmbeddedDelivery(self._exporter, self._load, self._local_runs, self._notices)
-                self._worker = _Worker(self._inbox, self._outbox, delivery, self._limits)
+                self._worker = _EmbeddedWorker(self._inbox, self._outbox, delivery, self._limits)
         finally:
             self._lock.release()
 
@@ -294,7 +294,7 @@ class EmbeddedProcessor(SpanProcessor):
         return flush.done.wait(timeout_s)
 
 
-class _Worker:
+class _EmbeddedWorker:
     """The two threads and what they hold."""
 
     def __init__(self, inbox: _Inbox, outbox: _Outbox, delivery: EmbeddedDelivery, limits: Limits) -> None:
@@ -320,7 +320,7 @@ class _Worker:
                 now_s = time.monotonic()
                 if isinstance(item, _Started):
                     self._release(self._assembler.start(item.trace_id, item.span_id, item.parent_id, now_s))
-                elif isinstance(item, _Ended):
+                elif isinstance(item, _EndedSpan):
                     self._release(self._assembler.add([self._arrival(item)], now_s))
                 self._release(self._assembler.due(now_s))
             if isinstance(item, _Flush):
@@ -329,7 +329,7 @@ class _Worker:
                 self._outbox.put(item)
                 is_last = item.is_last
 
-    def _next(self) -> _Started | _Ended | _Flush | None:
+    def _next(self) -> _Started | _EndedSpan | _Flush | None:
         due_s = self._assembler.next_due_s()
         wait_s = None if due_s is None else due_s - time.monotonic()
         try:
@@ -337,14 +337,14 @@ class _Worker:
         except queue.Empty:
             return None
 
-    def _arrival(self, ended: _Ended) -> Arrival[OurSpan]:
+    def _arrival(self, ended: _EndedSpan) -> Arrival[OurSpan]:
         ours = span_from_sdk(ended.span)
         if not self._saw_step and is_step(ours):
             self._saw_step = True
             self._outbox.put(None)  # a sign to load the tracer while the run goes on
         return Arrival(bytes.fromhex(ours.trace_id), [_key(ours)], ours, ended.held_bytes)
 
-    def _release(self, parts: Sequence[Part[OurSpan]]) -> None:
+    def _release(self, parts: Sequence[TracePart[OurSpan]]) -> None:
         for part in parts:
             with self._waiting_lock:
                 is_full = self._waiting_bytes > 2 * self._limits.max_bytes
@@ -382,11 +382,11 @@ class _Worker:
     def _may_import(self) -> AbstractContextManager[None]:
         return _importing if self._batch_count < _FIRST_BATCHES else nullcontext()
 
-    def _next_parts(self) -> tuple[list[Part[OurSpan]], Part[OurSpan] | _Flush | None]:
+    def _next_parts(self) -> tuple[list[TracePart[OurSpan]], TracePart[OurSpan] | _Flush | None]:
         """Take parts until one batch is full, none is left, or something else comes; give that, too."""
         item = self._outbox.get()
-        parts: list[Part[OurSpan]] = []
-        while isinstance(item, Part):
+        parts: list[TracePart[OurSpan]] = []
+        while isinstance(item, TracePart):
             parts.append(item)
             if len(parts) == _BATCH_TRACES:
                 break

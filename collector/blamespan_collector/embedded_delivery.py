@@ -19,7 +19,7 @@ from blamespan.otlp.sdk import span_to_sdk
 from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import Tracer
-from blamespan_collector.assembling.parts import Part
+from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.local_runs import LocalRuns, stored_spans
@@ -65,7 +65,7 @@ class EmbeddedDelivery:
         """Have the exporter send what it holds."""
         call_exporter("flush", self._exporter, self._exporter.force_flush)
 
-    def send(self, parts: Sequence[Part[OurSpan]]) -> None:
+    def send(self, parts: Sequence[TracePart[OurSpan]]) -> None:
         """Judge, keep and export *parts*."""
         parts, late = _join_late_spans(parts)
         # Here nothing is kept to be judged later: what grew too old is judged as far as it came
@@ -78,7 +78,7 @@ class EmbeddedDelivery:
             spans += self._settle(part, partial(self._judge_again, part))
         self._export(spans)
 
-    def _settle(self, part: Part[OurSpan], write: Callable[[], Sequence[OurSpan]]) -> Sequence[OurSpan]:
+    def _settle(self, part: TracePart[OurSpan], write: Callable[[], Sequence[OurSpan]]) -> Sequence[OurSpan]:
         """Write a verdict; a trace on which that breaks goes out as it came, and costs no other trace anything."""
         try:
             return write()
@@ -86,7 +86,7 @@ class EmbeddedDelivery:
             _logger.exception("the verdict on trace %s cannot be written", part.trace_id.hex())
             return part.items
 
-    def _write_verdict(self, part: Part[OurSpan], verdict: AttributedTrace) -> Sequence[OurSpan]:
+    def _write_verdict(self, part: TracePart[OurSpan], verdict: AttributedTrace) -> Sequence[OurSpan]:
         """Write a verdict on the spans of a part, and remember them if agents took part."""
         is_complete = part.reason == "complete"
         spans = verdict.on(part.items, is_complete=is_complete)
@@ -112,7 +112,7 @@ class EmbeddedDelivery:
             return exported.spans()
         return stored_spans(self._local_runs.path, trace_id) if self._local_runs is not None else ()
 
-    def _judge_again(self, part: Part[OurSpan]) -> Sequence[OurSpan]:
+    def _judge_again(self, part: TracePart[OurSpan]) -> Sequence[OurSpan]:
         """Return late spans, and beside them a verdict on the whole run if they change it."""
         before = self._exported.get(part.trace_id)
         if before is None:
@@ -161,11 +161,11 @@ class EmbeddedDelivery:
                 _logger.error("%d spans were not taken by %s", len(batch), type(self._exporter).__name__)
 
 
-def _join_late_spans(parts: Sequence[Part[OurSpan]]) -> tuple[list[Part[OurSpan]], list[Part[OurSpan]]]:
+def _join_late_spans(parts: Sequence[TracePart[OurSpan]]) -> tuple[list[TracePart[OurSpan]], list[TracePart[OurSpan]]]:
     """Put late spans to the run that goes out with them; return what goes out, and what is late nevertheless."""
-    joined: dict[bytes, Part[OurSpan]] = {}
-    others: list[Part[OurSpan]] = []
-    late: list[Part[OurSpan]] = []
+    joined: dict[bytes, TracePart[OurSpan]] = {}
+    others: list[TracePart[OurSpan]] = []
+    late: list[TracePart[OurSpan]] = []
     for part in parts:
         before = joined.get(part.trace_id)
         if part.reason != "late":

@@ -13,7 +13,7 @@ from random import Random
 
 from blamespan.injecting.boundaries import PlannedFault
 from blamespan_lab.faults.catalogue import KINDS
-from blamespan_lab.replay.counterfactual import Case, examine
+from blamespan_lab.replay.counterfactual import CounterfactualResult, examine
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.simulation.agents.team import CASTS
 from blamespan_lab.simulation.program import Framework, Program
@@ -136,7 +136,7 @@ def _examine(cell: Cell) -> Examined:
     )
 
 
-def _cases(cell: Cell) -> Iterator[tuple[bool, Case]]:
+def _cases(cell: Cell) -> Iterator[tuple[bool, CounterfactualResult]]:
     for number in range(cell.programs):
         seed = stable_seed("bench", cell.number, number) % 2**32
         rng = Random(seed)

@@ -13,7 +13,7 @@ from blamespan import conventions
 from blamespan.errors import ConfigError
 from blamespan.spans import Span
 from blamespan_collector.assembling.assembler import Assembler
-from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
+from blamespan_collector.assembling.parts import Arrival, RecentTraces, TracePart
 from blamespan_collector.journal.entries import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.settings import Limits
 
@@ -44,7 +44,7 @@ def ident(name: str) -> bytes:
     return bytes.fromhex(_id(name))
 
 
-def start(assembler: Assembler[Span], one: Span, now_s: float) -> list[Part[Span]]:
+def start(assembler: Assembler[Span], one: Span, now_s: float) -> list[TracePart[Span]]:
     parent = bytes.fromhex(one.parent_id) if one.parent_id else None
     return assembler.start(bytes.fromhex(one.trace_id), bytes.fromhex(one.span_id), parent, now_s)
 
@@ -61,7 +61,7 @@ def trace_id(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def told(parts: list[Part[Span]]) -> list[tuple[str, list[str]]]:
+def told(parts: list[TracePart[Span]]) -> list[tuple[str, list[str]]]:
     return [(part.reason, [one.name for one in part.items]) for part in parts]
 
 
@@ -381,7 +381,7 @@ def test_span_that_comes_again_never_comes_out_again(
     assembler = made(replace(LIMITS, max_traces=max_traces), follows=True)
     out: list[str] = []
 
-    def note(parts: list[Part[Span]], now_s: float) -> None:
+    def note(parts: list[TracePart[Span]], now_s: float) -> None:
         for part in parts:
             if part.reason != "revised":
                 out.extend(f"{part.trace_id.hex()} {one.span_id}" for one in part.items)
@@ -407,7 +407,7 @@ def test_every_span_comes_out_exactly_once(
     """Whatever comes in whatever order, and however little room there is: nothing is lost, nothing doubled."""
     limits = replace(LIMITS, max_traces=max_traces, max_bytes=max_bytes)
     assembler = made(limits, sees_starts=sees_starts)
-    parts: list[Part[Span]] = []
+    parts: list[TracePart[Span]] = []
     now_s = 0.0
     if sees_starts and starts_first:
         for item in arrived:

@@ -13,22 +13,22 @@ import pytest
 
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.assembling.parts import Part, Released
+from blamespan_collector.assembling.parts import Released, TracePart
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.judging.lanes import JudgingLane
 from blamespan_collector.judging.large_runs import is_large
-from blamespan_collector.judging.scorer import InFlight, Scored, Scorer, Task, first_batch
+from blamespan_collector.judging.scorer import InFlight, JudgingTask, Scored, Scorer, first_batch
 from tests.collector.fakes import FirstStepTracer, request, run
 
 
-def task(number: int, *, size_bytes: int = 10_000, attempts: int = 0, spans: int = 1) -> Task:
+def task(number: int, *, size_bytes: int = 10_000, attempts: int = 0, spans: int = 1) -> JudgingTask:
     ids = frozenset((number * 10_000 + place).to_bytes(8, "big") for place in range(spans))
     released: Released[int] = Released(ids)
-    part = Part(number.to_bytes(16, "big"), (number,), ids, True, "complete", size_bytes, True, released)
-    return Task(part, math.inf, attempts)
+    part = TracePart(number.to_bytes(16, "big"), (number,), ids, True, "complete", size_bytes, True, released)
+    return JudgingTask(part, math.inf, attempts)
 
 
-def numbers(tasks: Sequence[Task]) -> list[int]:
+def numbers(tasks: Sequence[JudgingTask]) -> list[int]:
     return [one.part.items[0] for one in tasks]
 
 
@@ -68,12 +68,12 @@ class Recorded:
         self.busy_since_s: float | None = None
         self.results: queue.SimpleQueue[list[Scored]] = queue.SimpleQueue()
 
-    def submit(self, tasks: list[Task]) -> None:
+    def submit(self, tasks: list[JudgingTask]) -> None:
         self.batches.append(numbers(tasks))
 
 
 def lane(
-    takes: Callable[[Part[int]], bool], hung_after_s: tuple[float, float] = (60.0, 0.0)
+    takes: Callable[[TracePart[int]], bool], hung_after_s: tuple[float, float] = (60.0, 0.0)
 ) -> tuple[JudgingLane, Recorded]:
     scorer = Recorded()
     return JudgingLane(cast(Scorer, scorer), takes, hung_after_s), scorer

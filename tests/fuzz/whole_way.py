@@ -30,7 +30,7 @@ from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer, load_tracer
 from blamespan_collector.assembling.assembler import Assembler
-from blamespan_collector.assembling.parts import Arrival, Part, RecentTraces
+from blamespan_collector.assembling.parts import Arrival, RecentTraces, TracePart
 from blamespan_collector.delivering.evaluation_sinks import _log_request
 from blamespan_collector.delivering.file_sink import line
 from blamespan_collector.jaeger import jaeger_routes
@@ -38,7 +38,7 @@ from blamespan_collector.journal import NewEntry
 from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.journal.items import divide_items
 from blamespan_collector.judging.annotator import Annotator
-from blamespan_collector.judging.scorer import InFlight, Scorer, Task, outgoing_raw
+from blamespan_collector.judging.scorer import InFlight, JudgingTask, Scorer, outgoing_raw
 from blamespan_collector.page import page_application
 from blamespan_collector.page.report import _make_reports
 from blamespan_collector.receiving.request_reader import Encoding, RequestReader
@@ -128,7 +128,7 @@ class WholeWay:
             self._check_shown(trace_id, of_trace, choice)
 
     def _check_part(
-        self, part: Part[int], entries: Sequence[NewEntry], choice: int, shown: dict[str, list[Span]]
+        self, part: TracePart[int], entries: Sequence[NewEntry], choice: int, shown: dict[str, list[Span]]
     ) -> None:
         def payloads(items: Sequence[int]) -> list[bytes]:
             return [entries[(item & ~_EVENTS) % len(entries)].payload for item in items]
@@ -140,7 +140,7 @@ class WholeWay:
         places, _ = divide_items(part.items)
         raw = outgoing_raw(part, payloads(places), max_bytes)
         _check_count(raw, part)
-        [scored] = scorer._score([Task(part, float("inf"))])
+        [scored] = scorer._score([JudgingTask(part, float("inf"))])
         assert scored.verdict is not None, "what was accepted could not be read"
         if annotator.failures:  # which the annotator has told to the log alone
             for failure in scored.verdict.failures:
@@ -229,7 +229,7 @@ def _entries(data: bytes) -> Iterator[NewEntry]:
         yield from accepted(METRICS, data[at.content : at.end], "protobuf")
 
 
-def _parts(entries: Sequence[NewEntry], *, comes_twice: bool) -> Iterator[Part[int]]:
+def _parts(entries: Sequence[NewEntry], *, comes_twice: bool) -> Iterator[TracePart[int]]:
     assembler: Assembler[int] = Assembler(Limits(), RecentTraces())
     for row in range(len(entries) * (1 + comes_twice)):
         entry = entries[row % len(entries)]
@@ -242,7 +242,7 @@ def _parts(entries: Sequence[NewEntry], *, comes_twice: bool) -> Iterator[Part[i
             yield part
 
 
-def _check_count(outgoing: Sequence[Outgoing], part: Part[int]) -> None:
+def _check_count(outgoing: Sequence[Outgoing], part: TracePart[int]) -> None:
     sent = [raw for one in outgoing if one.kind == "traces" for raw in raw_spans(one.payload)]
     assert len(sent) == len(part.span_ids), (len(sent), len(part.span_ids))
     assert len(sent) == sum(one.spans for one in outgoing if one.kind == "traces")

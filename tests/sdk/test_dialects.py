@@ -11,7 +11,7 @@ import pytest
 
 from blamespan import conventions as words
 from blamespan.annotate import annotate, read_verdict
-from blamespan.dialects import Dialect, Reading, in_our_words, is_foreign, translation
+from blamespan.dialects import Dialect, SpanReading, in_our_words, is_foreign, translation
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.pipeline import annotate_traces
 from blamespan.rebuilding.emit import emit
@@ -30,20 +30,22 @@ class Talk:
     scopes = ("talk.",)
     marks = ("talk.kind",)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         kind, _, rest = span.name.partition(" ")
         if kind == "broken":
             raise RuntimeError("cannot read")
         if kind == "team":
-            return Reading(role="run", name=rest, inputs=[Message.of_text("user", "do it")], participants=("a", "b"))
+            return SpanReading(
+                role="run", name=rest, inputs=[Message.of_text("user", "do it")], participants=("a", "b")
+            )
         if kind == "call":
-            return Reading(role="tool", name=rest, arguments='{"x":1}', result="2")
+            return SpanReading(role="tool", name=rest, arguments='{"x":1}', result="2")
         if kind == "says":
             who, _, what = rest.partition(": ")
             causes = tuple(link.span_id for link in span.links)
-            return Reading(role="agent", name=who, outputs=[Message.of_text("assistant", what)], causes=causes)
+            return SpanReading(role="agent", name=who, outputs=[Message.of_text("assistant", what)], causes=causes)
         if kind == "node":
-            return Reading(role="chain", name=rest, node=rest, place=f"{rest}:{span.span_id}", text="state")
+            return SpanReading(role="chain", name=rest, node=rest, place=f"{rest}:{span.span_id}", text="state")
         return None
 
 

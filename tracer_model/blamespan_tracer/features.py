@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, Places, Tokens, joint_hash, ranges, tokens_of
 
-__all__ = ["AgentFeatures", "Reading", "WordFeatures", "agent_features", "in_batches", "read_batch"]
+__all__ = ["AgentFeatures", "LexicalReading", "WordFeatures", "agent_features", "in_batches", "read_batch"]
 
 _WORD, _SEATED_WORD, _OWN_WORD, _OPENING_WORD, _CONSTANT_WORD = 1, 2, 3, 4, 5
 """Namespaces of text features, kept apart under one hash: a word; a word said in this seat; a word nobody else
@@ -87,7 +87,7 @@ class WordFeatures:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LexicalReading:
     """What was read off several runs.
 
     Dims: N steps of all runs, one run after the other; W distinct words of each step but those of its run's task.
@@ -102,7 +102,7 @@ class Reading:
     agents: list[list[AgentFeatures]]
     tokens: Tokens
     first_step: Sequence[int]
-    _words: _Words
+    _words: _StepWords
 
     def words_of(self, places: Places) -> WordFeatures:
         """Read which features the words of some steps that can be blamed give rise to.
@@ -123,7 +123,7 @@ def agent_features(trace: MessageActionTrace) -> list[AgentFeatures]:
     return read_batch([trace]).agents[0]
 
 
-def read_batch(traces: Sequence[MessageActionTrace]) -> Reading:
+def read_batch(traces: Sequence[MessageActionTrace]) -> LexicalReading:
     """Read several runs. They do not touch each other: numpy is fast on long arrays only."""
     batch = _Batch()
     for trace in traces:
@@ -147,7 +147,7 @@ def read_batch(traces: Sequence[MessageActionTrace]) -> Reading:
                     _seat_hashes(*_facts(traces[agent.run], agent, n_words)),
                 )
             )
-    return Reading(found, said, batch.first_step, words)
+    return LexicalReading(found, said, batch.first_step, words)
 
 
 def in_batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageActionTrace]]:
@@ -161,7 +161,7 @@ def in_batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[Messag
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _StepWords:
     """The distinct words of each step, but for those of its run's task.
 
     Attributes:
@@ -196,7 +196,7 @@ class _Words:
 
 
 @dataclass(slots=True)
-class _Agent:
+class _BatchAgent:
     """One agent of one run of a batch, by the places of its steps that can be blamed."""
 
     run: int
@@ -227,7 +227,7 @@ class _Batch:
     speaker: list[int] = field(default_factory=list)
     first_step: list[int] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
-    agents: list[_Agent] = field(default_factory=list)
+    agents: list[_BatchAgent] = field(default_factory=list)
     n_speakers: int = 0
 
     def add(self, trace: MessageActionTrace) -> None:
@@ -235,13 +235,13 @@ class _Batch:
         run = len(self.tasks)
         self.first_step.append(len(self.texts))
         self.tasks.append(trace.task)
-        blamed: dict[str, _Agent] = {}
+        blamed: dict[str, _BatchAgent] = {}
         speakers: dict[tuple[bool, str], int] = {}
         for step in trace.steps:
             can_be_blamed = trace.can_be_blamed(step)
             speaker = speakers.setdefault((can_be_blamed, step.agent), self.n_speakers + len(speakers))
             if can_be_blamed:
-                agent = blamed.setdefault(step.agent, _Agent(run, step.agent, speaker, (0, 0)))
+                agent = blamed.setdefault(step.agent, _BatchAgent(run, step.agent, speaker, (0, 0)))
                 agent.places.append(len(self.texts))
             self.texts.append(step.content)
             self.run.append(run)
@@ -252,7 +252,7 @@ class _Batch:
         self.agents += blamed.values()
 
 
-def _text_hashes(batch: _Batch, words: _Words) -> tuple[dict[int, Hashes], dict[int, Hashes]]:
+def _text_hashes(batch: _Batch, words: _StepWords) -> tuple[dict[int, Hashes], dict[int, Hashes]]:
     """Hash the features of the batch's steps that can be blamed.
 
     Returns:
@@ -271,7 +271,7 @@ def _text_hashes(batch: _Batch, words: _Words) -> tuple[dict[int, Hashes], dict[
     return text, _by_place(_keyed(words.at[opens], openings), np.flatnonzero(is_opening))
 
 
-def _words(batch: _Batch, said: Tokens) -> _Words:
+def _words(batch: _Batch, said: Tokens) -> _StepWords:
     """List each step's distinct words but the task's, and what they are to their speaker."""
     at, words = _parted(_distinct(_keyed(said.texts, said.hashes)))
     asked = tokens_of(batch.tasks)
@@ -283,7 +283,7 @@ def _words(batch: _Batch, said: Tokens) -> _Words:
     seats = np.zeros(len(batch.texts), np.uint32)
     for agent in batch.agents:
         seats[agent.places] = _seat_code(agent.place)
-    return _Words(at, words, *_own_and_constant(batch, at, words), seats)
+    return _StepWords(at, words, *_own_and_constant(batch, at, words), seats)
 
 
 def _own_and_constant(batch: _Batch, at: Places, words: Hashes) -> tuple[Mask, Mask]:
@@ -332,7 +332,7 @@ def _seat_code(place: tuple[int, int]) -> int:
     return place[0] * 256 + place[1]
 
 
-def _facts(trace: MessageActionTrace, agent: _Agent, sizes: Sequence[int]) -> tuple[object, ...]:
+def _facts(trace: MessageActionTrace, agent: _BatchAgent, sizes: Sequence[int]) -> tuple[object, ...]:
     return (
         agent.place,
         min(len(sizes), _MAX_AGENTS),

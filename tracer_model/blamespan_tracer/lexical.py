@@ -18,7 +18,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import NO_TEXT, abstention_reason
 from blamespan_tracer.decision import Thresholds, decide
 from blamespan_tracer.evidence import heaviest_windows
-from blamespan_tracer.features import AgentFeatures, Reading, in_batches, read_batch
+from blamespan_tracer.features import AgentFeatures, LexicalReading, in_batches, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
 from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
@@ -43,7 +43,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class _Suspect:
+class _SuspectAgent:
     """One agent's scores, as probabilities, as what they count, and as shares of its own steps."""
 
     features: AgentFeatures
@@ -54,7 +54,7 @@ class _Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _LexicalRun:
     """One run before its verdict.
 
     Attributes:
@@ -68,10 +68,10 @@ class _Case:
     """
 
     trace: MessageActionTrace
-    suspects: Sequence[_Suspect]
+    suspects: Sequence[_SuspectAgent]
     shares: list[float]
     worst: list[int]
-    by_step: dict[int, _Suspect]
+    by_step: dict[int, _SuspectAgent]
     log_odds: float
     why_not: str | None
 
@@ -81,13 +81,13 @@ class _Case:
         return np.stack([suspect.probabilities for suspect in self.suspects])
 
     @classmethod
-    def of(cls, trace: MessageActionTrace, suspects: Sequence[_Suspect]) -> _Case:
+    def of(cls, trace: MessageActionTrace, suspects: Sequence[_SuspectAgent]) -> _LexicalRun:
         """Share the blame over the steps of *suspects*."""
         why_not = abstention_reason(trace) or (None if suspects else NO_TEXT)
         if why_not is not None:
             return cls(trace, suspects, [], [], {}, 0.0, why_not)
         shares = [0.0] * len(trace.steps)
-        by_step: dict[int, _Suspect] = {}
+        by_step: dict[int, _SuspectAgent] = {}
         log_odds = max(float(suspect.scores.logits[-1]) for suspect in suspects)
         for suspect in suspects:
             odds = max(math.exp(float(suspect.scores.logits[-1]) - log_odds), _LEAST)
@@ -157,7 +157,7 @@ class LexicalTracer:
         reading = read_batch(traces)
         suspects = iter(self._suspects([agent for of_run in reading.agents for agent in of_run]))
         accused = [[next(suspects) for _ in of_run] for of_run in reading.agents]
-        cases = [_Case.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
+        cases = [_LexicalRun.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
         judged = [case for case in cases if case.why_not is None]
         quotes = self._quotes(reading, cases)
         modes = iter(decide([case.probabilities for case in judged], self._thresholds))
@@ -168,7 +168,7 @@ class LexicalTracer:
             for case in cases
         ]
 
-    def _suspects(self, agents: Sequence[AgentFeatures]) -> list[_Suspect]:
+    def _suspects(self, agents: Sequence[AgentFeatures]) -> list[_SuspectAgent]:
         if not agents:
             return []
         scores = self._lexicon.score_all(agents)
@@ -177,11 +177,11 @@ class LexicalTracer:
         owner = np.repeat(np.arange(len(agents)), [len(agent.steps) for agent in agents])
         by_step = iter(suspicion(np.concatenate([score.by_step for score in scores]), answers[owner]).tolist())
         return [
-            _Suspect(*each, begin_shares([next(by_step) for _ in each[0].steps]))
+            _SuspectAgent(*each, begin_shares([next(by_step) for _ in each[0].steps]))
             for each in zip(agents, scores, probabilities, answers, strict=True)
         ]
 
-    def _verdict(self, case: _Case, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
+    def _verdict(self, case: _LexicalRun, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
         total = sum(case.shares)
         failed = self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA
         codes, probabilities = self._lexicon.codes, case.probabilities
@@ -202,7 +202,7 @@ class LexicalTracer:
             ],
         )
 
-    def _quotes(self, reading: Reading, cases: Sequence[_Case]) -> Iterator[str]:
+    def _quotes(self, reading: LexicalReading, cases: Sequence[_LexicalRun]) -> Iterator[str]:
         """Quote, for each case and its worst steps, the words that speak most for the step's blame; "" without any."""
         wanted = [
             (first, case, step) for first, case in zip(reading.first_step, cases, strict=True) for step in case.worst

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Generic, Protocol
 
 from blamespan_collector.assembling.open_trace import OpenTrace
-from blamespan_collector.assembling.parts import Arrival, Item, Part, Reason, Released
+from blamespan_collector.assembling.parts import Arrival, Item, Reason, Released, TracePart
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.settings import Limits
 
@@ -97,7 +97,7 @@ class Assembler(Generic[Item]):
         for traces in (self._followed, self._held):
             yield from ((trace_id, trace.items) for trace_id, trace in traces.items())
 
-    def start(self, trace_id: bytes, span_id: bytes, parent_id: bytes | None, now_s: float) -> list[Part[Item]]:
+    def start(self, trace_id: bytes, span_id: bytes, parent_id: bytes | None, now_s: float) -> list[TracePart[Item]]:
         """Learn that a span has started. Returns what had to be let go to make room."""
         before = self._before(trace_id)
         if before is None or (before.may_go_on and parent_id not in before.span_ids):
@@ -105,9 +105,9 @@ class Assembler(Generic[Item]):
             self._schedule(trace_id)
         return self._overflow()
 
-    def add(self, arrivals: Iterable[Arrival[Item]], now_s: float) -> list[Part[Item]]:
+    def add(self, arrivals: Iterable[Arrival[Item]], now_s: float) -> list[TracePart[Item]]:
         """Take in ended spans. Returns what comes out at once: late parts, and what there is no more room for."""
-        late: list[Part[Item]] = []
+        late: list[TracePart[Item]] = []
         touched: set[bytes] = set()
         for arrival in arrivals:
             before, open_trace = self._before(arrival.trace_id), self._held.get(arrival.trace_id)
@@ -124,7 +124,7 @@ class Assembler(Generic[Item]):
             self._schedule(trace_id)
         return late + self._overflow()
 
-    def attach(self, arrival: Arrival[Item], now_s: float) -> list[Part[Item]]:
+    def attach(self, arrival: Arrival[Item], now_s: float) -> list[TracePart[Item]]:
         """Take in what tells more of spans, e.g. their messages; its keys name them. It comes out with its trace.
 
         Where the trace was let go it comes out at once, as a late part without spans, and the trace is judged
@@ -149,7 +149,7 @@ class Assembler(Generic[Item]):
         self._followed[trace_id] = trace
         self._schedule(trace_id, is_followed=True)
 
-    def take_up(self, trace_id: bytes, released: Released[Item], now_s: float) -> list[Part[Item]]:
+    def take_up(self, trace_id: bytes, released: Released[Item], now_s: float) -> list[TracePart[Item]]:
         """Ask for a verdict that is owed since long: now, or when the trace has ended. Nothing if it is followed."""
         if trace_id in self._followed:
             return []
@@ -163,9 +163,9 @@ class Assembler(Generic[Item]):
         """Check whether a verdict on what was let go of a trace will be asked for."""
         return trace_id in self._followed
 
-    def due(self, now_s: float, most: int | None = None) -> list[Part[Item]]:
+    def due(self, now_s: float, most: int | None = None) -> list[TracePart[Item]]:
         """Let go what is complete, silent or old by now, *most* parts at most."""
-        parts: list[Part[Item]] = []
+        parts: list[TracePart[Item]] = []
         while self._queue and self._queue[0][0] <= now_s and (most is None or len(parts) < most):
             entry = heapq.heappop(self._queue)
             if not self._is_valid(entry):
@@ -187,7 +187,7 @@ class Assembler(Generic[Item]):
             heapq.heappop(self._queue)
         return self._queue[0][0] if self._queue else None
 
-    def flush(self) -> list[Part[Item]]:
+    def flush(self) -> list[TracePart[Item]]:
         """Let everything go: what is complete but for the quiet as such, the rest as far as it came.
 
         Verdicts are asked for where what was let go has ended; the others stay owed.
@@ -233,14 +233,14 @@ class Assembler(Generic[Item]):
         fresh: dict[bytes, SpanKey],
         before: OpenTrace[Item] | Released[Item],
         now_s: float,
-    ) -> Part[Item]:
+    ) -> TracePart[Item]:
         trace = before if isinstance(before, OpenTrace) else OpenTrace.of(before, now_s)
         trace.has_news = True
         self._put(trace, arrival, fresh, now_s)
         if self._follows:
             self._followed[arrival.trace_id] = trace
             self._schedule(arrival.trace_id, is_followed=True)
-        part = Part(
+        part = TracePart(
             trace_id=arrival.trace_id,
             items=(arrival.item,),
             span_ids=frozenset(fresh),
@@ -318,8 +318,8 @@ class Assembler(Generic[Item]):
         trace = self._traces(entry[2]).get(entry[1])
         return trace is not None and trace.due_s == entry[0]
 
-    def _overflow(self) -> list[Part[Item]]:
-        parts: list[Part[Item]] = []
+    def _overflow(self) -> list[TracePart[Item]]:
+        parts: list[TracePart[Item]] = []
         while len(self._held) > self._limits.max_traces or self.held_bytes > self._limits.max_bytes:
             oldest = next(iter(self._held))
             parts += self._release(oldest, "overflow", self._held[oldest].last_s)
@@ -327,7 +327,7 @@ class Assembler(Generic[Item]):
             parts += self._revise(next(iter(self._followed)))
         return parts
 
-    def _release(self, trace_id: bytes, reason: Reason, now_s: float) -> list[Part[Item]]:
+    def _release(self, trace_id: bytes, reason: Reason, now_s: float) -> list[TracePart[Item]]:
         trace = self._held.pop(trace_id)
         self.held_bytes -= trace.size_bytes
         if not trace.span_ids:
@@ -341,7 +341,7 @@ class Assembler(Generic[Item]):
             self.follow(trace_id, part.released, now_s)
         return [part]
 
-    def _revise(self, trace_id: bytes) -> list[Part[Item]]:
+    def _revise(self, trace_id: bytes) -> list[TracePart[Item]]:
         trace = self._followed.pop(trace_id)
         return [trace.part(trace_id, "revised")] if trace.has_news else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Generic
 
-from blamespan_collector.assembling.parts import Item, Part, Reason, Released
+from blamespan_collector.assembling.parts import Item, Reason, Released, TracePart
 
 __all__ = ["OpenTrace"]
 
@@ -89,10 +89,10 @@ class OpenTrace(Generic[Item]):
             self.has_news,
         )
 
-    def part(self, trace_id: bytes, reason: Reason) -> Part[Item]:
+    def part(self, trace_id: bytes, reason: Reason) -> TracePart[Item]:
         """Let all of it go."""
         released = self.to_released()
-        return Part(
+        return TracePart(
             trace_id,
             released.items,
             released.span_ids,

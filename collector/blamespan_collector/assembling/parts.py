@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from blamespan_collector.journal.entries import SpanKey
 
-__all__ = ["Arrival", "Item", "Part", "Reason", "RecentTraces", "Released"]
+__all__ = ["Arrival", "Item", "Reason", "RecentTraces", "Released", "TracePart"]
 
 Item = TypeVar("Item")
 """What stands for spans while they are held: the spans themselves, or where they are."""
@@ -78,7 +78,7 @@ class Released(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[Item]):
+class TracePart(Generic[Item]):
     """Spans of one trace, let go together.
 
     Attributes:

@@ -93,7 +93,7 @@ class Searcher:
         Raises:
             StoreError: if the store cannot be read.
         """
-        limits = _Limits(self._clock)
+        limits = _SearchLimits(self._clock)
         traces = tuple(self._matches(query, limits, keeps=True))
         return Found(traces, cut=limits.passed)
 
@@ -103,11 +103,11 @@ class Searcher:
         Raises:
             StoreError: if the store cannot be read.
         """
-        limits = _Limits(self._clock)
+        limits = _SearchLimits(self._clock)
         rows = tuple(summarize_trace(groups) for groups in self._matches(query, limits, keeps=False))
         return Summaries(rows, limits.passed)
 
-    def _matches(self, query: TraceQuery, limits: _Limits, *, keeps: bool) -> Iterator[Trace]:
+    def _matches(self, query: TraceQuery, limits: _SearchLimits, *, keeps: bool) -> Iterator[Trace]:
         """Yield the traces that fit *query*, until there are enough or a limit is passed.
 
         Args:
@@ -135,7 +135,7 @@ class Searcher:
         """
         traces: list[Trace] = []
         missing: list[str] = []
-        limits = _Limits(self._clock)
+        limits = _SearchLimits(self._clock)
         for trace_id in dict.fromkeys(trace_ids):
             if limits.check():
                 break
@@ -155,7 +155,7 @@ class Searcher:
             StoreError: if the store cannot be read.
         """
         counts: Counter[tuple[str, str]] = Counter()
-        limits = _Limits(self._clock)
+        limits = _SearchLimits(self._clock)
         asked = RunQuery(until_ns=until_ns, ended_since_ns=since_ns, is_run=False)
         with closing(self._store.payloads(asked)) as payloads:
             for payload in payloads:
@@ -180,7 +180,7 @@ class Searcher:
             self._places.release()
 
 
-class _Limits:
+class _SearchLimits:
     """What one question may cost.
 
     Attributes:

@@ -7,8 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from blamespan_collector.assembling.parts import Part
-from blamespan_collector.judging.scorer import Scored, Scorer, Task, first_batch
+from blamespan_collector.assembling.parts import TracePart
+from blamespan_collector.judging.scorer import JudgingTask, Scored, Scorer, first_batch
 
 __all__ = ["JudgingLane"]
 
@@ -29,16 +29,16 @@ class JudgingLane:
     """
 
     def __init__(
-        self, scorer: Scorer, takes: Callable[[Part[int]], bool], hung_after_s: tuple[float, float] = (60.0, 0.0)
+        self, scorer: Scorer, takes: Callable[[TracePart[int]], bool], hung_after_s: tuple[float, float] = (60.0, 0.0)
     ) -> None:
         self.scorer = scorer
         self.takes = takes
-        self.waiting: deque[Task] = deque()
+        self.waiting: deque[JudgingTask] = deque()
         self._hung_after_s = hung_after_s
-        self._batches: deque[list[Task]] = deque()
+        self._batches: deque[list[JudgingTask]] = deque()
 
     @property
-    def scoring(self) -> list[Task]:
+    def scoring(self) -> list[JudgingTask]:
         """List what the scorer has."""
         return [task for batch in self._batches for task in batch]
 
@@ -58,13 +58,13 @@ class JudgingLane:
         allowed_s = base_s + per_span_s * sum(len(task.part.span_ids) for task in self._batches[0])
         return busy_s if busy_s > allowed_s else None
 
-    def expired(self, now_s: float) -> Iterator[Task]:
+    def expired(self, now_s: float) -> Iterator[JudgingTask]:
         """Take out of the line, one by one, what does not wait any longer."""
         is_overdue = self.is_overdue
         while self.waiting and (is_overdue or self.waiting[0].deadline_s <= now_s):
             yield self.waiting.popleft()
 
-    def submit(self, owed: Sequence[Task]) -> list[Task]:
+    def submit(self, owed: Sequence[JudgingTask]) -> list[JudgingTask]:
         """Submit the scorer's next batch: of what waits, or of what is *owed* and belongs here.
 
         Returns:
@@ -92,6 +92,6 @@ class JudgingLane:
         self._batches.popleft()
         return results
 
-    def _give(self, batch: list[Task]) -> None:
+    def _give(self, batch: list[JudgingTask]) -> None:
         self._batches.append(batch)
         self.scorer.submit(batch)

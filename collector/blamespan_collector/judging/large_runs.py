@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.assembling.parts import Part
+from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.judging.processes import TracerProcesses
 
 __all__ = ["MAX_S_PER_SPAN", "LargeRunsTracer", "is_large"]
@@ -27,7 +27,7 @@ MAX_S_PER_SPAN = 0.05
 """A hundred times what the network takes for a step."""
 
 
-def is_large(part: Part[int]) -> bool:
+def is_large(part: TracePart[int]) -> bool:
     """Check whether a verdict on *part* takes so long that others should not wait for it."""
     return len(part.span_ids) > _LARGE_SPANS or part.size_bytes > _LARGE_BYTES
 

@@ -18,14 +18,14 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
 from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span, SpanEvent
-from blamespan_collector.assembling.parts import Part
+from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.journal.items import divide_items
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.wire.evaluations import evaluations, write_evaluations
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.raw_spans import RawSpan, encode, pieces, raw_spans, read, without_repeats
 
-__all__ = ["InFlight", "Scored", "Scorer", "Task", "first_batch", "outgoing_raw", "part_spans"]
+__all__ = ["InFlight", "JudgingTask", "Scored", "Scorer", "first_batch", "outgoing_raw", "part_spans"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -44,7 +44,7 @@ MAX_ATTEMPTS = 3
 
 
 @dataclass(slots=True)
-class Task:
+class JudgingTask:
     """A trace that is to get a verdict.
 
     Attributes:
@@ -54,7 +54,7 @@ class Task:
         is_out: Its spans went on meanwhile.
     """
 
-    part: Part[int]
+    part: TracePart[int]
     deadline_s: float
     attempts: int = 0
     is_out: bool = False
@@ -73,7 +73,7 @@ class Scored:
         took_s: Its share of the batch's time.
     """
 
-    task: Task
+    task: JudgingTask
     verdict: AttributedTrace | None
     spans: Sequence[Span]
     outgoing: list[Outgoing]
@@ -134,7 +134,7 @@ class Scorer:
     at_once: int = _FIRST_BATCH_TRACES
     busy_since_s: float | None = None
     failure: BaseException | None = None
-    _inbox: queue.SimpleQueue[list[Task]] = field(default_factory=queue.SimpleQueue)
+    _inbox: queue.SimpleQueue[list[JudgingTask]] = field(default_factory=queue.SimpleQueue)
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ class Scorer:
             self._thread.join(within_s)
         return self._thread is None or not self._thread.is_alive()
 
-    def submit(self, tasks: list[Task]) -> None:
+    def submit(self, tasks: list[JudgingTask]) -> None:
         """Add a batch; results come in the order of the batches."""
         self._inbox.put(tasks)
 
@@ -167,7 +167,7 @@ class Scorer:
             _logger.exception("attributing ended")
             self.wake()
 
-    def _score(self, tasks: list[Task]) -> list[Scored]:
+    def _score(self, tasks: list[JudgingTask]) -> list[Scored]:
         began_s = time.perf_counter()
         self.in_flight.write(task.part.trace_id for task in tasks)
         spans = [self._spans(task.part) for task in tasks]
@@ -187,7 +187,7 @@ class Scorer:
             for task, own_spans, verdict in zip(tasks, spans, verdicts, strict=True)
         ]
 
-    def _settle(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
+    def _settle(self, task: JudgingTask, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
         """Do as `_make_scored`; a trace on which that breaks goes on as it came."""
         try:
             return self._make_scored(task, spans, verdict, took_s)
@@ -195,12 +195,12 @@ class Scorer:
             _logger.exception("the verdict on trace %s cannot be written", task.part.trace_id.hex())
             return self._make_scored(task, None, verdict, took_s)
 
-    def _give_up(self, task: Task) -> AttributedTrace:
+    def _give_up(self, task: JudgingTask) -> AttributedTrace:
         reason = f"the process ended {task.attempts} times while this was attributed"
         _logger.error("trace %s goes on without a verdict: %s", task.part.trace_id.hex(), reason)
         return self.annotator.refuse(reason)
 
-    def _spans(self, part: Part[int]) -> list[Span] | None:
+    def _spans(self, part: TracePart[int]) -> list[Span] | None:
         try:
             spans, events = divide_items(part.items)
             read_spans = read(part_spans(part, self.payloads(spans)))
@@ -219,7 +219,9 @@ class Scorer:
         groups = [group for request in requests.values() for group in request.resource_logs]
         return {span: sorted(events, key=_time_ns) for span, events in message_events(groups).items()}
 
-    def _make_scored(self, task: Task, spans: list[Span] | None, verdict: AttributedTrace, took_s: float) -> Scored:
+    def _make_scored(
+        self, task: JudgingTask, spans: list[Span] | None, verdict: AttributedTrace, took_s: float
+    ) -> Scored:
         if spans is None:
             return Scored(task, None, (), [], frozenset(), took_s)
         revision = task.part.released.revision + (task.part.reason == "revised")
@@ -229,7 +231,7 @@ class Scorer:
             outgoing = self._in_place(task.part, spans, verdict)
         return Scored(task, verdict, spans, outgoing, verdict.digests(), took_s)
 
-    def _in_place(self, part: Part[int], spans: Sequence[Span], verdict: AttributedTrace) -> list[Outgoing]:
+    def _in_place(self, part: TracePart[int], spans: Sequence[Span], verdict: AttributedTrace) -> list[Outgoing]:
         annotated = encode(spans, verdict.annotations(spans, is_complete=part.reason == "complete"))
         written = [*annotated, *encode(verdict.on_earlier_parts())]
         outgoing = [Outgoing("traces", count, data) for count, data in pieces(written, self.max_bytes)]
@@ -258,12 +260,12 @@ class Scorer:
         return outgoing + self.encode_evaluations(news)
 
 
-def first_batch(tasks: Iterable[Task], most: int) -> list[Task]:
+def first_batch(tasks: Iterable[JudgingTask], most: int) -> list[JudgingTask]:
     """Choose the first tasks that are done together, *most* of them at most.
 
     A trace that may have ended the last process is tried alone: the others of its batch would be suspected with it.
     """
-    batch: list[Task] = []
+    batch: list[JudgingTask] = []
     size_bytes = spans = 0
     for task in tasks:
         is_full = len(batch) >= most or size_bytes >= _BATCH_BYTES or spans >= _BATCH_SPANS
@@ -275,7 +277,7 @@ def first_batch(tasks: Iterable[Task], most: int) -> list[Task]:
     return batch
 
 
-def part_spans(part: Part[int], payloads: Sequence[bytes]) -> list[RawSpan]:
+def part_spans(part: TracePart[int], payloads: Sequence[bytes]) -> list[RawSpan]:
     """Find the spans of a part in what stands for them.
 
     Raises:
@@ -285,7 +287,7 @@ def part_spans(part: Part[int], payloads: Sequence[bytes]) -> list[RawSpan]:
     return spans if part.is_whole else without_repeats(spans, part.span_ids)
 
 
-def outgoing_raw(part: Part[int], payloads: Sequence[bytes], max_bytes: int) -> list[Outgoing]:
+def outgoing_raw(part: TracePart[int], payloads: Sequence[bytes], max_bytes: int) -> list[Outgoing]:
     """Send a part's spans on as they came: byte for byte, and split only where they must be.
 
     Raises:

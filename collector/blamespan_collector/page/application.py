@@ -86,7 +86,7 @@ class _Page:
 
     def runs(self, request: Request) -> Response:
         """List runs."""
-        wanted = _Wanted(request)
+        wanted = _FormRequest(request)
         summaries = self._store.search(wanted.query(_PAGE_RUNS + 1))
         older = summaries[_PAGE_RUNS - 1].place if len(summaries) > _PAGE_RUNS else None
         return _html(
@@ -172,7 +172,7 @@ class _Page:
         return view.runs[0]
 
 
-class _Wanted:
+class _FormRequest:
     """What the form asks for.
 
     Raises:

@@ -9,13 +9,13 @@ from difflib import SequenceMatcher
 
 from blamespan_collector.page.view import RunView, StepView
 
-__all__ = ["Comparison", "Pair", "compare"]
+__all__ = ["Comparison", "StepPair", "compare"]
 
 _MOST_STEPS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class StepPair:
     """What stands in one line.
 
     Attributes:
@@ -45,8 +45,8 @@ class Comparison:
 
     left: RunView
     right: RunView
-    pairs: tuple[Pair, ...]
-    parting: Pair | None
+    pairs: tuple[StepPair, ...]
+    parting: StepPair | None
     left_out: int
 
 
@@ -57,13 +57,13 @@ def compare(left: RunView, right: RunView) -> Comparison:
     return Comparison(left, right, pairs, next((pair for pair in pairs if not pair.is_same), None), left_out)
 
 
-def _pairs(left: tuple[StepView, ...], right: tuple[StepView, ...]) -> Iterator[Pair]:
+def _pairs(left: tuple[StepView, ...], right: tuple[StepView, ...]) -> Iterator[StepPair]:
     number = 0
     matcher = SequenceMatcher(None, _keys(left), _keys(right), autojunk=False)
     for kind, from_left, to_left, from_right, to_right in matcher.get_opcodes():
         for offset in range(max(to_left - from_left, to_right - from_right)):
             at_left, at_right = from_left + offset, from_right + offset
-            yield Pair(
+            yield StepPair(
                 left[at_left] if at_left < to_left else None,
                 right[at_right] if at_right < to_right else None,
                 kind == "equal",

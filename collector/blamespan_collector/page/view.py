@@ -214,7 +214,7 @@ def _steps(
     highest, room = max(scores, default=0.0), _RUN_CHARS
     views: list[StepView] = []
     for step, score in zip(trace.steps, scores, strict=True):
-        text = _Text.of(step.content, quotes[step.index], room)
+        text = _FoldedText.of(step.content, quotes[step.index], room)
         given = step.input_text[: max(_SHOWN_CHARS, min(_FOLDED_CHARS, room - text.chars))]
         room -= text.chars + len(given)
         views.append(
@@ -242,7 +242,7 @@ def _steps(
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _FoldedText:
     """A step's text, parted into what is seen at once, what is folded away, and what is left out."""
 
     shown: tuple[Passage, ...]
@@ -252,7 +252,7 @@ class _Text:
     chars: int
 
     @classmethod
-    def of(cls, content: str, quotes: Sequence[str], room: int) -> _Text:
+    def of(cls, content: str, quotes: Sequence[str], room: int) -> _FoldedText:
         """Part *content*; where evidence is far down, its place is seen rather than the beginning."""
         most = max(_SHOWN_CHARS, min(_FOLDED_CHARS, room))
         text = clean(content[:most])

@@ -33,7 +33,7 @@ from blamespan_collector.settings import DEFAULT_PAGE, CannotListen, CollectorSe
 from blamespan_collector.store import RunStore
 from blamespan_collector.worker.messages import WorkerMessage
 
-__all__ = ["Ended", "Service", "WorkerFailed", "serve"]
+__all__ = ["Service", "ServiceEnd", "WorkerFailed", "serve"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -49,7 +49,7 @@ class WorkerFailed(BlamespanError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ServiceEnd:
     """How a collector ended.
 
     Attributes:
@@ -135,7 +135,7 @@ class Service:
         """Read tokens and certificates again."""
         self._renewal.look(is_asked=True)
 
-    async def stop(self) -> Ended:
+    async def stop(self) -> ServiceEnd:
         """Take nothing more, write what is being read, deliver for `drain_s`; the rest stays in the journal."""
         self._intake.stop()
         if self._renewing is not None:
@@ -148,12 +148,12 @@ class Service:
         self._lock.release()
         return self._sum_up()
 
-    def _sum_up(self) -> Ended:
+    def _sum_up(self) -> ServiceEnd:
         gauges = self._supervisor.last_words.get("gauges", {})
         set_aside = [int(gauges.get(name, 0)) for name in ("set_aside_spans", "set_aside_records")]
         waiting = [gauges.get(name, 1) for name in ("spans_waiting", "open_traces", "traces_waiting")]
         is_all_delivered = self._supervisor.ended_in_order and not any(waiting)
-        return Ended(
+        return ServiceEnd(
             self._intake.counts.spans_received, int(gauges.get("spans_waiting", 0)), is_all_delivered, *set_aside
         )
 
@@ -206,7 +206,7 @@ class Service:
         return self._supervisor.trouble if busy is None else str(busy)
 
 
-async def serve(settings: CollectorSettings, on_ready: Callable[[Service], None]) -> Ended:
+async def serve(settings: CollectorSettings, on_ready: Callable[[Service], None]) -> ServiceEnd:
     """Collect until SIGTERM or SIGINT comes, then drain; a second signal ends the process at once.
 
     Args:

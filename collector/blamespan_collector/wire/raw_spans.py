@@ -25,7 +25,7 @@ from blamespan.spans import Attributes, Scope, Span
 from blamespan.trace import AttributeValue
 from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, delimit, split, tag_of
 
-__all__ = ["RawSpan", "Source", "encode", "pieces", "raw_spans", "read", "request", "without_repeats"]
+__all__ = ["RawSpan", "SpanOrigin", "encode", "pieces", "raw_spans", "read", "request", "without_repeats"]
 
 _GROUP = tag_of(1)
 _SCOPE = _SPAN = _SPAN_ID = tag_of(2)
@@ -36,7 +36,7 @@ _NUMBER = Struct("<d")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SpanOrigin:
     """Where a span stood: the serialised fields of its `ResourceSpans` and `ScopeSpans` beside it."""
 
     resource: bytes
@@ -53,7 +53,7 @@ class RawSpan:
         attributes: As read from it; None until it is.
     """
 
-    source: Source
+    source: SpanOrigin
     data: bytes
     attributes: Attributes | None = None
 
@@ -70,7 +70,7 @@ def raw_spans(request: bytes) -> Iterator[RawSpan]:
             scopes, resource = split(request, group.content, group.end, _SCOPE, budget)
             for scope in scopes:
                 spans, beside = split(request, scope.content, scope.end, _SPAN, budget)
-                source = Source(resource, beside)
+                source = SpanOrigin(resource, beside)
                 for span in spans:
                     yield RawSpan(source, request[span.content : span.end])
     except NotProtobuf as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from blamespan import sqlite_files
-from blamespan_collector.assembling.parts import Part, Released
+from blamespan_collector.assembling.parts import Released, TracePart
 from blamespan_collector.journal import Position
 from blamespan_collector.journal.items import pack_position
 from blamespan_collector.state.state import Record, State
@@ -51,8 +51,8 @@ class CommitBatch:
 
     outgoing: list[Outgoing] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
-    parts: list[Part[int]] = field(default_factory=list)
-    settled: list[Part[int]] = field(default_factory=list)
+    parts: list[TracePart[int]] = field(default_factory=list)
+    settled: list[TracePart[int]] = field(default_factory=list)
     passed: Position | None = None
 
     @property

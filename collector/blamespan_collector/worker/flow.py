@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from blamespan_collector.assembling.assembler import Assembler
-from blamespan_collector.assembling.parts import Arrival, Part, Released
+from blamespan_collector.assembling.parts import Arrival, Released, TracePart
 from blamespan_collector.journal import Entry
 from blamespan_collector.journal.items import item_of
 from blamespan_collector.judging.scorer import Scored
@@ -120,18 +120,18 @@ class Flow:
         for task in self.queue.tasks:
             yield from task.part.items
 
-    def _let_go_at_once(self, parts: Iterable[Part[int]]) -> None:
+    def _let_go_at_once(self, parts: Iterable[TracePart[int]]) -> None:
         batch = CommitBatch()
         self._let_go(parts, batch)
         self._commit(batch)
 
-    def _read(self, batch: CommitBatch) -> list[Part[int]]:
+    def _read(self, batch: CommitBatch) -> list[TracePart[int]]:
         """Read on in the journal, unless verdicts are behind; return the parts that this lets go."""
         if not self.queue.room:
             return []
         entries = self.feed.read()
         self._memory.look_up({entry.trace_id for entry in entries})
-        parts: list[Part[int]] = []
+        parts: list[TracePart[int]] = []
         for entry in self.feed.advance(entries):
             if entry.signal in ("traces", "events"):
                 if not (self.feed.is_replaying and self._is_done(entry)):
@@ -147,14 +147,14 @@ class Flow:
         released = self._memory.get(entry.trace_id)
         return self.feed.is_carried(entry) or (released is not None and item_of(entry) in released.items)
 
-    def _assemble(self, entry: Entry) -> list[Part[int]]:
+    def _assemble(self, entry: Entry) -> list[TracePart[int]]:
         self.feed.set_clock(entry)
         arrival = Arrival(entry.trace_id, entry.keys, item_of(entry), entry.size_bytes)
         if entry.signal == "events":
             return self.assembler.attach(arrival, self.feed.clock_s)
         return self.assembler.add([arrival], self.feed.clock_s)
 
-    def _let_go(self, parts: Iterable[Part[int]], batch: CommitBatch) -> None:
+    def _let_go(self, parts: Iterable[TracePart[int]], batch: CommitBatch) -> None:
         """Line parts up for their verdicts; let those go that get none, or not in time."""
         for part in parts:
             self._counts.add(f"traces_{part.reason}")
@@ -166,7 +166,7 @@ class Flow:
             elif not self.queue.add(part, max(self.feed.clock_s, self._began_s)):
                 self._release_owed(part, batch)
 
-    def _take_up_owed(self, coming: set[bytes]) -> list[Part[int]]:
+    def _take_up_owed(self, coming: set[bytes]) -> list[TracePart[int]]:
         """Take up traces that are owed a verdict and were left to the state, but for those that are *coming* now."""
         return [
             part
@@ -228,19 +228,19 @@ class Flow:
         batch.records.append(Record(part.trace_id, released, digests, is_revision=True))
         self._counts.add("revisions", bool(outgoing))
 
-    def _release(self, part: Part[int], batch: CommitBatch, *, awaits_verdict: bool = False) -> None:
+    def _release(self, part: TracePart[int], batch: CommitBatch, *, awaits_verdict: bool = False) -> None:
         """Let a part go as it came."""
         released = replace(part.released, awaits_verdict=True) if awaits_verdict else part.released
         if awaits_verdict:
             self._counts.add("traces_past_deadline")
         self._add_part(part, Record(part.trace_id, released), self._passthrough.write_part(part), batch)
 
-    def _release_owed(self, part: Part[int], batch: CommitBatch) -> None:
+    def _release_owed(self, part: TracePart[int], batch: CommitBatch) -> None:
         """Let a part go as it came, and follow its trace: a verdict on it is owed."""
         self._release(part, batch, awaits_verdict=True)
         self.assembler.follow(part.trace_id, replace(part.released, awaits_verdict=True), self.feed.clock_s)
 
-    def _add_part(self, part: Part[int], record: Record, outgoing: Sequence[Outgoing], batch: CommitBatch) -> None:
+    def _add_part(self, part: TracePart[int], record: Record, outgoing: Sequence[Outgoing], batch: CommitBatch) -> None:
         batch.outgoing += outgoing
         batch.records.append(record)
         batch.parts.append(part)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from blamespan.errors import MalformedSpan
-from blamespan_collector.assembling.parts import Part
+from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.journal import Entry
 from blamespan_collector.journal.items import divide_items, pack_position
 from blamespan_collector.judging.scorer import outgoing_raw
@@ -39,7 +39,7 @@ class Passthrough:
     ) -> None:
         self._payloads, self._max_bytes, self._kinds, self._counts = payloads, max_bytes, kinds, counts
 
-    def write_part(self, part: Part[int]) -> list[Outgoing]:
+    def write_part(self, part: TracePart[int]) -> list[Outgoing]:
         """Return a part's spans; of one that is damaged those that can be read, and count the others as lost."""
         items, _ = divide_items(part.items)  # events went on as the logs they are
         try:
@@ -65,7 +65,7 @@ class Passthrough:
             return [Outgoing(entry.signal, len(records), payload)]
         return [Outgoing(entry.signal, *piece) for piece in pieces(records, self._max_bytes)]
 
-    def _read_rest(self, part: Part[int], items: Sequence[int]) -> list[RawSpan]:
+    def _read_rest(self, part: TracePart[int], items: Sequence[int]) -> list[RawSpan]:
         """Return the spans of a part that can be read."""
         spans: list[RawSpan] = []
         for item in items:

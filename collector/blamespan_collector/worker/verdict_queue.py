@@ -10,9 +10,9 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 
-from blamespan_collector.assembling.parts import Part, Released
+from blamespan_collector.assembling.parts import Released, TracePart
 from blamespan_collector.judging.lanes import JudgingLane
-from blamespan_collector.judging.scorer import MAX_ATTEMPTS, Scored, Task
+from blamespan_collector.judging.scorer import MAX_ATTEMPTS, JudgingTask, Scored
 from blamespan_collector.state.state import State
 from blamespan_collector.wire.outgoing import Outgoing
 
@@ -44,7 +44,7 @@ class VerdictQueue:
     def __init__(self, state: State, lanes: Sequence[JudgingLane], deadline_s: float) -> None:
         self._state, self._lanes, self._deadline_s = state, lanes, deadline_s
         self._attempts = state.attempts()
-        self._owed: dict[bytes, Task] = {}
+        self._owed: dict[bytes, JudgingTask] = {}
         self._owed_row = 0
         self._state_has_more = True  # what the last process left
         self._is_owed_short = False
@@ -60,24 +60,24 @@ class VerdictQueue:
         return max(0, _MAX_WAITING - self._count_waiting())
 
     @property
-    def tasks(self) -> tuple[Task, ...]:
+    def tasks(self) -> tuple[JudgingTask, ...]:
         """List everything that waits, is being attributed or is owed a verdict."""
         return (*self._held, *self._owed.values())
 
-    def can_judge(self, part: Part[int]) -> bool:
+    def can_judge(self, part: TracePart[int]) -> bool:
         """Check whether a part is worth a verdict, and can be read for one."""
         is_readable = part.size_bytes <= _MAX_TRACE_BYTES and self._attempts.get(part.trace_id, 0) <= MAX_ATTEMPTS
         return part.is_worth_a_verdict and is_readable
 
-    def add(self, part: Part[int], since_s: float) -> bool:
+    def add(self, part: TracePart[int], since_s: float) -> bool:
         """Line a part up from *since_s* on. Return False where its tracer is overdue, so that it must not wait."""
         lane = next(lane for lane in self._lanes if lane.takes(part))
         if lane.is_overdue:
             return False
-        lane.waiting.append(Task(part, since_s + self._deadline_s, self._attempts.get(part.trace_id, 0)))
+        lane.waiting.append(JudgingTask(part, since_s + self._deadline_s, self._attempts.get(part.trace_id, 0)))
         return True
 
-    def add_owed(self, part: Part[int]) -> bool:
+    def add_owed(self, part: TracePart[int]) -> bool:
         """Line up a trace that is out, in place of the part of it that is owed already.
 
         A verdict on all of its spans makes one on fewer of them needless.
@@ -88,7 +88,7 @@ class VerdictQueue:
         if len(self._owed) >= _MAX_OWED and part.trace_id not in self._owed:
             self._is_owed_short = True
             return False
-        self._owed[part.trace_id] = Task(part, math.inf, self._attempts.get(part.trace_id, 0))
+        self._owed[part.trace_id] = JudgingTask(part, math.inf, self._attempts.get(part.trace_id, 0))
         return True
 
     def look_up_owed(self) -> list[tuple[bytes, Released[int]]]:
@@ -108,19 +108,19 @@ class VerdictQueue:
         being_judged = {task.part.trace_id for task in self._scoring if task.is_out or task.part.reason == "revised"}
         return being_judged.union(self._owed)
 
-    def take_overdue(self, now_s: float) -> Iterator[Task]:
+    def take_overdue(self, now_s: float) -> Iterator[JudgingTask]:
         """Yield what a scorer has whose deadline has passed; it is out from then on, and its verdict follows."""
         for task in self._scoring:
             if task.deadline_s <= now_s and not task.is_out:
                 task.is_out = True
                 yield task
 
-    def take_expired(self, now_s: float) -> Iterator[Task]:
+    def take_expired(self, now_s: float) -> Iterator[JudgingTask]:
         """Take out of the lanes, one by one, what does not wait any longer."""
         for lane in self._lanes:
             yield from lane.expired(now_s)
 
-    def take_all(self) -> list[Task]:
+    def take_all(self) -> list[JudgingTask]:
         """Empty the lanes; return those parts whose spans are still held, those with a scorer among them."""
         tasks = [task for task in self._held if not task.is_out and task.part.reason != "revised"]
         for lane in self._lanes:
@@ -155,7 +155,7 @@ class VerdictQueue:
         """Write a verdict on spans that are out, for the runs whose last verdict was another than those *digests*."""
         return self._lanes[0].scorer.beside(scored, digests, revision)
 
-    def suspects_among(self, parts: Sequence[Part[int]]) -> set[bytes]:
+    def suspects_among(self, parts: Sequence[TracePart[int]]) -> set[bytes]:
         """List the traces of *parts* that may have taken an earlier process down."""
         return {part.trace_id for part in parts} & self._attempts.keys()
 
@@ -165,11 +165,11 @@ class VerdictQueue:
             del self._attempts[trace_id]
 
     @property
-    def _scoring(self) -> list[Task]:
+    def _scoring(self) -> list[JudgingTask]:
         return [task for lane in self._lanes for task in lane.scoring]
 
     @property
-    def _held(self) -> list[Task]:
+    def _held(self) -> list[JudgingTask]:
         return [task for lane in self._lanes for task in (*lane.scoring, *lane.waiting)]
 
     def _count_waiting(self) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan_integrations.dialects._messages import messages_in, state_of, task_of
 from blamespan_integrations.dialects._values import as_text, number, parse_structure
 
 __all__ = ["chain", "tool"]
 
 
-def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: object) -> Reading:
+def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: object) -> SpanReading:
     """Read a chain: a graph, a node, or something within one.
 
     Args:
@@ -23,7 +23,7 @@ def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: objec
     """
     node = _text_or_none(metadata.get("langgraph_node"))
     asked, output_messages = messages_in(inputs), messages_in(outputs)
-    return Reading(
+    return SpanReading(
         role="chain",
         name=name,
         agent=_text_or_none(metadata.get("lc_agent_name")),
@@ -36,13 +36,15 @@ def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: objec
     )
 
 
-def tool(name: str, metadata: Mapping[str, Any], arguments: object, result: object, call_id: object = None) -> Reading:
+def tool(
+    name: str, metadata: Mapping[str, Any], arguments: object, result: object, call_id: object = None
+) -> SpanReading:
     """Read a tool's call; its answer may be a tool message, which then tells the call's id."""
     answers = [part for message in messages_in(result) for part in message.parts]
     answer = next((part for part in answers if part.get("type") == "tool_call_response"), None)
     known_id = call_id if isinstance(call_id, str) else answer.get("id") if answer else None
     shown = answer["response"] if answer else None if result is None else _unwrapped_result(result)
-    return Reading(
+    return SpanReading(
         role="tool",
         name=name,
         node=_text_or_none(metadata.get("langgraph_node")),

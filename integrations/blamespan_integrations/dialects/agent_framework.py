@@ -6,7 +6,7 @@ A workflow's executors are siblings; which message each took up stands on its li
 
 from __future__ import annotations
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan_integrations.dialects.genai import GenAiDialect
 
@@ -23,12 +23,12 @@ class AgentFrameworkDialect:
     def __init__(self) -> None:
         self._genai = GenAiDialect()
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span: a workflow's own, or one by the conventions."""
         if span.name.startswith("workflow.run"):
-            return Reading(role="run", name=span.text("workflow.name") or "")
+            return SpanReading(role="run", name=span.text("workflow.name") or "")
         if span.name.startswith("executor.process"):
-            return Reading(
+            return SpanReading(
                 role="other", name=span.text("executor.id") or "", causes=tuple(link.span_id for link in span.links)
             )
         return self._genai.read(span)

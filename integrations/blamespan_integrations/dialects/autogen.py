@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blamespan import conventions as words
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.rebuilding.messages import Message
 from blamespan.spans import Span
 from blamespan.trace import Usage
@@ -33,7 +33,7 @@ class AutoGenDialect:
     scopes = ("autogen-core", "autogen ")
     marks = ("recipient_agent_type",)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read an agent, a tool, or a message on its way."""
         operation = span.text(words.OPERATION)
         if operation == words.OPERATION_AGENT:
@@ -45,7 +45,7 @@ class AutoGenDialect:
         return None
 
 
-def _delivery(span: Span) -> Reading | None:
+def _delivery(span: Span) -> SpanReading | None:
     message = parse_structure(span.attributes.get("message"))
     if not isinstance(message, Mapping):
         return None
@@ -56,14 +56,14 @@ def _delivery(span: Span) -> Reading | None:
     if "message" in message:
         return _read_delivery(span, message["message"], [])
     inputs = messages_in(message.get("messages"))
-    return Reading(role="delivery", inputs=inputs) if inputs else None
+    return SpanReading(role="delivery", inputs=inputs) if inputs else None
 
 
-def _read_delivery(span: Span, message: Any, recipients: list[str]) -> Reading:
+def _read_delivery(span: Span, message: Any, recipients: list[str]) -> SpanReading:
     outputs: list[Message] = messages_in([message])
     target = message.get("target") if isinstance(message, Mapping) and message.get("type") == "HandoffMessage" else None
     addressees = [target] if isinstance(target, str) else [_TEAM_ID.sub("", name) for name in recipients if name]
-    return Reading(
+    return SpanReading(
         role="delivery",
         kind="handoff" if isinstance(target, str) else None,
         outputs=outputs,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blamespan import conventions as words
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.rebuilding.messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
@@ -41,11 +41,11 @@ class GenAiDialect:
     )
     marks = (words.OPERATION, "gen_ai.system", words.REQUEST_MODEL, words.INPUT_TOKENS)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by its operation."""
         operation = span.text(words.OPERATION)
         if operation == words.OPERATION_WORKFLOW:
-            return Reading(
+            return SpanReading(
                 role="run",
                 name=span.text(words.AGENT_NAME) or span.text(words.WORKFLOW_NAME) or "",
                 inputs=inputs_of(span),
@@ -61,9 +61,9 @@ class GenAiDialect:
         return model(span) if operation is None and is_model else None
 
 
-def agent(span: Span) -> Reading:
+def agent(span: Span) -> SpanReading:
     """Read an agent's span."""
-    return Reading(
+    return SpanReading(
         role="agent",
         name=span.text(words.AGENT_NAME) or span.name.removeprefix("invoke_agent "),
         agent_id=span.text(words.HOSTED_AGENT_ID) or span.text(words.AGENT_ID),
@@ -76,10 +76,10 @@ def agent(span: Span) -> Reading:
     )
 
 
-def tool(span: Span) -> Reading:
+def tool(span: Span) -> SpanReading:
     """Read a tool's span."""
     arguments, result = span.attributes.get(words.TOOL_ARGUMENTS), span.attributes.get(words.TOOL_RESULT)
-    return Reading(
+    return SpanReading(
         role="tool",
         name=span.text(words.TOOL_NAME) or span.name.removeprefix("execute_tool "),
         agent=span.text(words.AGENT_NAME),
@@ -90,9 +90,9 @@ def tool(span: Span) -> Reading:
     )
 
 
-def model(span: Span) -> Reading:
+def model(span: Span) -> SpanReading:
     """Read a model call's span."""
-    return Reading(
+    return SpanReading(
         role="model",
         name=span.text(words.REQUEST_MODEL) or "",
         instructions=_instructions(span),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import _langgraph
@@ -28,14 +28,14 @@ class LangfuseDialect:
     scopes = ("langfuse",)
     marks = (f"{_OBSERVATION}type",)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by its type."""
         kind = span.text(f"{_OBSERVATION}type")
         inputs, outputs = span.attributes.get(f"{_OBSERVATION}input"), span.attributes.get(f"{_OBSERVATION}output")
         metadata = _metadata(span)
         if kind in ("generation", "embedding"):
             name = span.text(f"{_OBSERVATION}model.name") or ""
-            return Reading(
+            return SpanReading(
                 role="model", name=name, inputs=messages_in(inputs), outputs=messages_in(outputs), usage=_usage(span)
             )
         if kind == "tool":
@@ -43,7 +43,7 @@ class LangfuseDialect:
         if kind == "agent" and "langgraph_node" not in metadata and not metadata.get("is_langchain_root"):
             messages = messages_in(outputs)
             text = None if messages else rest_of_state(outputs)
-            return Reading(role="agent", name=span.name, inputs=messages_in(inputs), outputs=messages, text=text)
+            return SpanReading(role="agent", name=span.name, inputs=messages_in(inputs), outputs=messages, text=text)
         if kind in ("chain", "span", "agent"):
             return _langgraph.chain(span.name, metadata, inputs, outputs)
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan_integrations.dialects import _langgraph, genai
 from blamespan_integrations.dialects._values import parse_structure
@@ -24,7 +24,7 @@ class LangSmithDialect:
     scopes = ("langsmith",)
     marks = ("langsmith.span.kind",)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by its kind."""
         kind = span.text("langsmith.span.kind")
         inputs, outputs = span.attributes.get("gen_ai.prompt"), span.attributes.get("gen_ai.completion")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import _langgraph
@@ -25,14 +25,14 @@ class MLflowDialect:
     scopes = ("mlflow",)
     marks = ("mlflow.spanType",)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by its type."""
         kind = _plain(span, "mlflow.spanType")
         inputs, outputs = span.attributes.get("mlflow.spanInputs"), span.attributes.get("mlflow.spanOutputs")
         metadata = _metadata(span)
         if kind in ("CHAT_MODEL", "LLM"):
             usage = _usage(span)
-            return Reading(
+            return SpanReading(
                 role="model", name=span.name, inputs=messages_in(inputs), outputs=messages_in(outputs), usage=usage
             )
         if kind == "TOOL":
@@ -40,7 +40,7 @@ class MLflowDialect:
         if kind == "AGENT" and "langgraph_node" not in metadata:
             messages = messages_in(outputs)
             text = None if messages else rest_of_state(outputs)
-            return Reading(
+            return SpanReading(
                 role="agent", name=span.name.partition(".")[0], inputs=messages_in(inputs), outputs=messages, text=text
             )
         if kind in ("CHAIN", "AGENT"):

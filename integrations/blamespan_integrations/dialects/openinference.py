@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.rebuilding.messages import Message
 from blamespan.spans import Span
 from blamespan.trace import Usage
@@ -32,7 +32,7 @@ class OpenInferenceDialect:
     scopes = ("openinference.instrumentation",)
     marks = (_KIND,)
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by its kind."""
         kind = span.text(_KIND)
         if kind == "LLM":
@@ -49,9 +49,9 @@ class OpenInferenceDialect:
         return None
 
 
-def _model(span: Span) -> Reading:
+def _model(span: Span) -> SpanReading:
     attributes = span.attributes
-    return Reading(
+    return SpanReading(
         role="model",
         name=span.text("llm.model_name") or "",
         inputs=messages_in(attributes.get("input.value")) or indexed_messages(attributes, "llm.input_messages"),
@@ -64,13 +64,13 @@ def _usage(span: Span) -> Usage | None:
     return tokens(span, _USAGE)
 
 
-def _chain(span: Span, metadata: Mapping[str, Any]) -> Reading:
+def _chain(span: Span, metadata: Mapping[str, Any]) -> SpanReading:
     return _langgraph.chain(
         span.name, metadata, span.attributes.get("input.value"), span.attributes.get("output.value")
     )
 
 
-def _tool(span: Span) -> Reading | None:
+def _tool(span: Span) -> SpanReading | None:
     if "tool.name" not in span.attributes and span.name.startswith("handoff to "):
         return None  # OpenAI Agents: the call of the tool that hands over says the same
     raw_input = span.attributes.get("input.value")
@@ -95,13 +95,13 @@ def _written_arguments(span: Span, raw_input: object) -> str | None:
     return None if raw_input is None else as_text(raw_input)
 
 
-def _agent(span: Span) -> Reading:
+def _agent(span: Span) -> SpanReading:
     output = span.attributes.get("output.value")
     messages = _crew_output(output) or messages_in(output)
     name = span.text("agent.name") or span.text("graph.node.id") or span.name
     if "agent.name" not in span.attributes and "graph.node.id" not in span.attributes:
-        return Reading(role="run", name=name)  # OpenAI Agents: the whole workflow
-    return Reading(
+        return SpanReading(role="run", name=name)  # OpenAI Agents: the whole workflow
+    return SpanReading(
         role="agent",
         name=name,
         inputs=_read_input(span.attributes.get("input.value")),
@@ -111,10 +111,10 @@ def _agent(span: Span) -> Reading:
     )
 
 
-def _run(span: Span) -> Reading:
+def _run(span: Span) -> SpanReading:
     attributes = span.attributes
     participants = names(attributes.get("participant_names")) or _crew_agents(attributes.get("crew_agents"))
-    return Reading(
+    return SpanReading(
         role="run" if participants else "chain",
         name=span.name.partition(".")[0].partition("_")[0] if participants else span.name,
         inputs=_read_input(attributes.get("input.value")) or _crew_task(attributes.get("crew_tasks")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan_integrations.dialects.genai import GenAiDialect
 
@@ -25,7 +25,7 @@ class OpenLITDialect:
     def __init__(self) -> None:
         self._genai = GenAiDialect()
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by the conventions; a tool's answer is written as Python writes the message."""
         reading = self._genai.read(span)
         if reading is None or reading.role != "tool" or reading.result is None:

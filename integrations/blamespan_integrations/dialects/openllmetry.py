@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blamespan import conventions as words
-from blamespan.dialects import Reading
+from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan_integrations.dialects import _langgraph, genai
 from blamespan_integrations.dialects._values import as_text, parse_structure
@@ -31,11 +31,11 @@ class OpenLLMetryDialect:
     scopes = ("traceloop", *(f"opentelemetry.instrumentation.{package}" for package in _PACKAGES))
     marks = ("traceloop.span.kind", "traceloop.entity.name")
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span by the kind Traceloop gives it, else by the conventions."""
         kind = span.text("traceloop.span.kind")
         if "gen_ai.workflow.nodes" in span.attributes:  # around a graph's own span, which says the same and more
-            return Reading(role="other", name=span.text(words.AGENT_NAME) or "")
+            return SpanReading(role="other", name=span.text(words.AGENT_NAME) or "")
         if kind == "tool" or span.text(words.OPERATION) == words.OPERATION_TOOL:
             return _tool(span)
         if kind in ("workflow", "task"):
@@ -53,23 +53,23 @@ def _metadata(span: Span) -> Mapping[str, Any]:
     return within if isinstance(within, Mapping) else metadata
 
 
-def _chain(span: Span) -> Reading:
+def _chain(span: Span) -> SpanReading:
     name = span.text("traceloop.entity.name") or span.name
     return _langgraph.chain(
         name, _metadata(span), _read_value(span, "input", "inputs"), _read_value(span, "output", "outputs")
     )
 
 
-def _agent(span: Span) -> Reading:
+def _agent(span: Span) -> SpanReading:
     reading = genai.agent(span)
     chain = _chain(span)
     name = span.text(words.AGENT_NAME) or chain.name
     if reading.outputs:
         return reading
-    return Reading(role="agent", name=name, inputs=chain.inputs, outputs=chain.outputs, text=chain.text)
+    return SpanReading(role="agent", name=name, inputs=chain.inputs, outputs=chain.outputs, text=chain.text)
 
 
-def _tool(span: Span) -> Reading:
+def _tool(span: Span) -> SpanReading:
     entity_input = _read_value(span, "input", "inputs")
     if isinstance(entity_input, Mapping) and "input_str" in entity_input:
         entity_input = _python(entity_input["input_str"])

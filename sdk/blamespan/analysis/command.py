@@ -18,7 +18,7 @@ from blamespan.analysis.progress import watched
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.outputs import check_output, write_lines, write_rows
 from blamespan.analysis.sources import Piece
-from blamespan.analysis.telling import TABLE_ROWS, Tables, Tally, WrittenBack
+from blamespan.analysis.telling import TABLE_ROWS, ReadTally, Tables, WrittenBack
 from blamespan.cores import keep_to_one_thread
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import importers
@@ -95,7 +95,7 @@ def analyze(
     chosen = engine_for(engine, tracer, tracer_name, processes)
     pieces = listed([*sources, *urls], options["format_name"], _selection(options))
     with ExitStack() as stack:
-        tally = stack.enter_context(Tally())
+        tally = stack.enter_context(ReadTally())
         journal = None
         if output:
             path = output.with_name(f"{output.name}.journal")
@@ -115,7 +115,7 @@ def analyze(
 
 
 def _run(
-    engine: Any, pieces: Iterable[Piece], journal: Journal | None, tally: Tally, options: Any, stack: ExitStack
+    engine: Any, pieces: Iterable[Piece], journal: Journal | None, tally: ReadTally, options: Any, stack: ExitStack
 ) -> None:
     """Attribute all that is not done yet, telling and keeping what comes."""
     tables = None if options["wants_json"] else Tables(every=options["every"], suspects=options["suspects"])
@@ -150,7 +150,7 @@ def _format_rest(pieces: Iterable[Piece], journal: Journal | None) -> Iterable[P
     return list(left) if isinstance(pieces, Sequence) else left
 
 
-def _write(journal: Journal, tally: Tally, options: Any) -> None:
+def _write(journal: Journal, tally: ReadTally, options: Any) -> None:
     """Make the outputs of all that was done, and forget how."""
     if options["out"]:
         write_rows(options["out"], (entry.row for entry in journal.entries() if entry.row))

@@ -94,7 +94,7 @@ def watched(pieces: Iterable[Piece]) -> Iterator[Watched]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         *known,
-        _Runs(),
+        _RunsColumn(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
@@ -104,7 +104,7 @@ def watched(pieces: Iterable[Piece]) -> Iterator[Watched]:
             yield watcher
 
 
-class _Runs(ProgressColumn):
+class _RunsColumn(ProgressColumn):
     """How many runs, and how many in a second."""
 
     def render(self, task: Task) -> Text:

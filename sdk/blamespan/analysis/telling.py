@@ -18,13 +18,13 @@ from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.backends import open_writer
 
-__all__ = ["TABLE_ROWS", "Tables", "Tally", "WrittenBack"]
+__all__ = ["TABLE_ROWS", "ReadTally", "Tables", "WrittenBack"]
 
 TABLE_ROWS = 50
 _WRITTEN_AT_ONCE = 64
 
 
-class Tally:
+class ReadTally:
     """Counts what was read and what could not be, naming the latter at once.
 
     Attributes:
@@ -42,7 +42,7 @@ class Tally:
     def __init__(self) -> None:
         self.runs = self.failed = self.unreadable = self.repeated = self.unwritten = self.skipped = 0
 
-    def __enter__(self) -> Tally:
+    def __enter__(self) -> ReadTally:
         return self
 
     def __exit__(
@@ -158,7 +158,7 @@ class WrittenBack:
         tally: Told of what it does not take.
     """
 
-    def __init__(self, url: str, tally: Tally) -> None:
+    def __init__(self, url: str, tally: ReadTally) -> None:
         self._writer = open_writer(url, on_failure=tally.not_written)
         self._tally = tally
         self._waiting: list[Result] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from blamespan.dialects.reading import Reading
+from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 from blamespan.rebuilding.messages import Message
 
@@ -26,7 +26,7 @@ class Cast:
         agents: Names of those who speak.
     """
 
-    def __init__(self, tree: Tree, readings: Mapping[str, Reading]) -> None:
+    def __init__(self, tree: Tree, readings: Mapping[str, SpanReading]) -> None:
         self._tree = tree
         self._readings = readings
         nodes = [span_id for span_id in readings if self._is_node(span_id)]
@@ -109,7 +109,7 @@ class Cast:
         around = self._tree.nearest(span_id, self._has_place)
         return (self._readings[around].node or "") if around else ""
 
-    def _models(self, readings: Mapping[str, Reading]) -> list[str]:
+    def _models(self, readings: Mapping[str, SpanReading]) -> list[str]:
         """List the model calls of a run, for lack of agents in the whole trace."""
         return [] if self.speakers else [span_id for span_id in readings if readings[span_id].role == "model"]
 
@@ -137,7 +137,7 @@ class Cast:
         return ("run", "chain") if self.speakers or self.tools else ("run",)
 
 
-def _only_tools_speak(reading: Reading) -> bool:
+def _only_tools_speak(reading: SpanReading) -> bool:
     return all(_is_answer(message) for message in reading.outputs) and not (reading.text and reading.outputs)
 
 

@@ -10,7 +10,7 @@ from blamespan import conventions as words
 from blamespan.dialects.cast import Cast
 from blamespan.dialects.content import Content, Spoken
 from blamespan.dialects.predecessors import Predecessors
-from blamespan.dialects.reading import Reading
+from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 from blamespan.rebuilding.messages import Message, dump_messages
 from blamespan.spans import Span, SpanLink
@@ -24,7 +24,7 @@ _NO_ERRORS = ("GraphInterrupt", "GraphBubbleUp", "ParentCommand", "NodeInterrupt
 """Exceptions by which LangGraph steers; some instrumentations set the status to error for them."""
 
 
-def compose(spans: Sequence[Span], readings: Mapping[str, Reading]) -> dict[str, Span]:
+def compose(spans: Sequence[Span], readings: Mapping[str, SpanReading]) -> dict[str, Span]:
     """Compose a trace in our words from *readings*.
 
     Args:
@@ -38,7 +38,7 @@ def compose(spans: Sequence[Span], readings: Mapping[str, Reading]) -> dict[str,
 
 
 class _Composition:
-    def __init__(self, spans: Sequence[Span], readings: Mapping[str, Reading]) -> None:
+    def __init__(self, spans: Sequence[Span], readings: Mapping[str, SpanReading]) -> None:
         self._tree = Tree(spans)
         self._readings = readings
         self._cast = Cast(self._tree, readings)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from blamespan.dialects.cast import Cast
-from blamespan.dialects.reading import Reading
+from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 from blamespan.json_text import parse_json
 from blamespan.rebuilding.messages import Message, Part
@@ -39,14 +39,14 @@ class Spoken:
 class Content:
     """Finds what each step holds."""
 
-    def __init__(self, tree: Tree, readings: Mapping[str, Reading], cast: Cast) -> None:
+    def __init__(self, tree: Tree, readings: Mapping[str, SpanReading], cast: Cast) -> None:
         self._tree = tree
         self._readings = readings
         self._cast = cast
-        self._models: dict[str, list[Reading]] = defaultdict(list)
-        self._delivered: dict[str, list[Reading]] = defaultdict(list)
-        self._tools: dict[str, list[Reading]] = defaultdict(list)
-        self._twins: dict[str, list[Reading]] = defaultdict(list)
+        self._models: dict[str, list[SpanReading]] = defaultdict(list)
+        self._delivered: dict[str, list[SpanReading]] = defaultdict(list)
+        self._tools: dict[str, list[SpanReading]] = defaultdict(list)
+        self._twins: dict[str, list[SpanReading]] = defaultdict(list)
         for span in sorted(tree.spans, key=lambda span: span.start_ns):
             if span.span_id in readings:
                 self._sort_in(span.span_id, readings[span.span_id])
@@ -56,7 +56,7 @@ class Content:
         self._first_asked = self._asked_below()
         self._spoken: dict[str, Spoken] = {}
 
-    def _sort_in(self, span_id: str, reading: Reading) -> None:
+    def _sort_in(self, span_id: str, reading: SpanReading) -> None:
         if reading.role == "model":
             owner = self._tree.nearest(span_id, self._cast.is_step)
             if owner is not None:
@@ -221,7 +221,7 @@ class Content:
         return next(matching, {})
 
 
-def _as_spoken(messages: Sequence[Message], run: Sequence[Reading]) -> Spoken:
+def _as_spoken(messages: Sequence[Message], run: Sequence[SpanReading]) -> Spoken:
     calls = [part for part in messages[-1].parts if part.get("type") == "tool_call"]
     executed = {tool.name for tool in run}
     for part in calls:
@@ -243,7 +243,7 @@ def _unseen(outputs: Sequence[Message], inputs: Sequence[Message]) -> Sequence[M
     return outputs
 
 
-def _only_calls(message: Message, run: Sequence[Reading]) -> bool:
+def _only_calls(message: Message, run: Sequence[SpanReading]) -> bool:
     """Check whether a message is nothing but calls of tools that ran."""
     ids, names = {tool.call_id for tool in run if tool.call_id}, {tool.name for tool in run}
     return bool(message.parts) and all(
@@ -264,9 +264,9 @@ def _last_of_each(messages: Sequence[Message]) -> Sequence[Message]:
     return texts[-1:] or messages[-1:]
 
 
-def _first_of_each(readings: Sequence[Reading]) -> list[Reading]:
+def _first_of_each(readings: Sequence[SpanReading]) -> list[SpanReading]:
     """Leave out what was delivered more than once."""
-    first_readings: list[Reading] = []
+    first_readings: list[SpanReading] = []
     texts: set[str] = set()
     for reading in readings:
         key = repr(reading.outputs)

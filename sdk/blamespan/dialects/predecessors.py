@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
-from blamespan.dialects.reading import Reading
+from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 
 __all__ = ["Predecessors"]
@@ -33,7 +33,7 @@ class Predecessors:
     """
 
     def __init__(
-        self, tree: Tree, readings: Mapping[str, Reading], is_step: Callable[[str], bool], holders: set[str]
+        self, tree: Tree, readings: Mapping[str, SpanReading], is_step: Callable[[str], bool], holders: set[str]
     ) -> None:
         self._tree = tree
         self._readings = readings

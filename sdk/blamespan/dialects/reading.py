@@ -10,7 +10,7 @@ from blamespan.rebuilding.messages import Message
 from blamespan.spans import Span
 from blamespan.trace import StepKind, Usage
 
-__all__ = ["Dialect", "Reading", "Role"]
+__all__ = ["Dialect", "Role", "SpanReading"]
 
 Role: TypeAlias = Literal["run", "chain", "agent", "tool", "model", "delivery", "other"]
 """What a span stands for.
@@ -22,7 +22,7 @@ of who said it. `other`: nothing of a run's story; what lies below it may be.
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SpanReading:
     """What a span says.
 
     Attributes:
@@ -69,7 +69,7 @@ class Reading:
     usage: Usage | None = None
     kind: StepKind | None = None
 
-    def as_other(self) -> Reading:
+    def as_other(self) -> SpanReading:
         """Copy it as one that tells nothing of the run."""
         return replace(self, role="other")
 
@@ -97,7 +97,7 @@ class Dialect(Protocol):
     @property
     def marks(self) -> Sequence[str]: ...  # noqa: D102
 
-    def read(self, span: Span) -> Reading | None:
+    def read(self, span: Span) -> SpanReading | None:
         """Read one span; None where it tells nothing of a run.
 
         May raise on what it cannot make sense of: the span is then read as any other's.

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 
 from blamespan import conventions as words
 from blamespan.dialects.composition import compose
-from blamespan.dialects.reading import Dialect, Reading
+from blamespan.dialects.reading import Dialect, SpanReading
 from blamespan.plugins import load_entry, plugins
 from blamespan.spans import Span
 
@@ -52,9 +52,9 @@ def is_foreign(span: Span) -> bool:
     return dialect is not None and words.STEP_KIND not in span.attributes
 
 
-def _readings(spans: Sequence[Span], spoken: set[str]) -> dict[str, tuple[str, Reading]]:
+def _readings(spans: Sequence[Span], spoken: set[str]) -> dict[str, tuple[str, SpanReading]]:
     """Read every foreign span; keyed by span id, with the dialect's name."""
-    readings: dict[str, tuple[str, Reading]] = {}
+    readings: dict[str, tuple[str, SpanReading]] = {}
     for span in spans:
         dialect = _dialect_of(span) if span.scope.name in spoken else None
         if dialect is None or words.STEP_KIND in span.attributes:
@@ -69,15 +69,15 @@ def _readings(spans: Sequence[Span], spoken: set[str]) -> dict[str, tuple[str, R
     return readings
 
 
-def _chosen(spans: Sequence[Span], read: Mapping[str, tuple[str, Reading]]) -> dict[str, Reading]:
+def _chosen(spans: Sequence[Span], read: Mapping[str, tuple[str, SpanReading]]) -> dict[str, SpanReading]:
     """Choose per process whose steps count: our own, else those of the dialect that says most."""
     of_process: dict[object, list[Span]] = defaultdict(list)
     for span in spans:
         of_process[_process(span)].append(span)
-    chosen: dict[str, Reading] = {}
+    chosen: dict[str, SpanReading] = {}
     for members in of_process.values():
         ours = any(words.STEP_KIND in span.attributes for span in members)
-        by_dialect: dict[str, dict[str, Reading]] = defaultdict(dict)
+        by_dialect: dict[str, dict[str, SpanReading]] = defaultdict(dict)
         for span in members:
             if span.span_id in read:
                 dialect, reading = read[span.span_id]
@@ -86,10 +86,10 @@ def _chosen(spans: Sequence[Span], read: Mapping[str, tuple[str, Reading]]) -> d
     return chosen
 
 
-def _choose_once(by_dialect: Mapping[str, Mapping[str, Reading]], *, ours: bool) -> dict[str, Reading]:
+def _choose_once(by_dialect: Mapping[str, Mapping[str, SpanReading]], *, ours: bool) -> dict[str, SpanReading]:
     """Keep the steps of one dialect, and of the others what it leaves out: model calls, the run itself."""
     ranked = sorted(by_dialect.values(), key=_weight, reverse=True)
-    chosen: dict[str, Reading] = {}
+    chosen: dict[str, SpanReading] = {}
     left_out = {"model", "run"} if not ours else set()
     for rank, readings in enumerate(ranked):
         roles = {reading.role for reading in readings.values()}
@@ -100,7 +100,7 @@ def _choose_once(by_dialect: Mapping[str, Mapping[str, Reading]], *, ours: bool)
     return chosen
 
 
-def _weight(readings: Mapping[str, Reading]) -> int:
+def _weight(readings: Mapping[str, SpanReading]) -> int:
     return sum(1 + 2 * reading.has_content for reading in readings.values() if reading.role in _STEP_ROLES) + sum(
         len(reading.outputs) for reading in readings.values() if reading.role == "run"
     )

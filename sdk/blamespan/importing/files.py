@@ -211,12 +211,12 @@ def _skip_line(file: io.BufferedIOBase, piece: bytes) -> int:
 
 def _open_decompressed(path: Path, magic: bytes) -> io.BufferedIOBase:
     if magic.startswith(_GZIP_MAGIC):
-        return _Gzip(_buffer(_File(path)))
+        return _Gzip(_buffer(_SizedFile(path)))
     if magic == _XZ_MAGIC:
-        return _Xz(_buffer(_File(path)))
+        return _Xz(_buffer(_SizedFile(path)))
     if magic.startswith(ZSTD_MAGIC):
-        return _buffer(_Zstd(_buffer(_File(path))))
-    return _buffer(_File(path))
+        return _buffer(_Zstd(_buffer(_SizedFile(path))))
+    return _buffer(_SizedFile(path))
 
 
 def _as_utf8(file: io.BufferedIOBase) -> io.BufferedIOBase:
@@ -243,7 +243,7 @@ def _buffer(raw: io.RawIOBase) -> io.BufferedReader:
     return io.BufferedReader(raw, 1 << 18)
 
 
-class _File(io.FileIO):
+class _SizedFile(io.FileIO):
     """A file as long as it was when it was opened, that tells how far it has been read.
 
     A file that is written to while it is read might otherwise never end.

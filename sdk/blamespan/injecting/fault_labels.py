@@ -24,7 +24,7 @@ _ROOM = 16
 
 
 @dataclass(slots=True)
-class _Line:
+class _LabelLine:
     fault: Applied
     at: int
     text: bytes
@@ -39,7 +39,7 @@ class FaultLabels:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._open: list[_Line] = []
+        self._open: list[_LabelLine] = []
         try:
             with path.open("a+b") as file:
                 if file.tell() and not _ends_in_line(file):
@@ -58,7 +58,7 @@ class FaultLabels:
                 file.write(text)  # in one go, so that lines of other processes stay whole
                 at = file.tell() - len(text)
             if not is_done:
-                self._open.append(_Line(fault, at, text))
+                self._open.append(_LabelLine(fault, at, text))
 
     def settle(self) -> None:
         """Complete every label whose step is known by now."""
@@ -67,7 +67,7 @@ class FaultLabels:
             with shield_host("injection: complete a label"):
                 self._complete(line)
 
-    def _complete(self, line: _Line) -> None:
+    def _complete(self, line: _LabelLine) -> None:
         text = _text(line.fault).ljust(len(line.text) - 1) + b"\n"
         if len(text) != len(line.text):
             return  # a span's ids and a step's number fit; what does not is not ours

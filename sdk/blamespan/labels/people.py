@@ -26,7 +26,7 @@ __all__ = [
     "Answer",
     "DecisiveStep",
     "PersonLabel",
-    "Said",
+    "ShownVerdict",
     "by_run",
     "step_of",
 ]
@@ -62,7 +62,7 @@ class DecisiveStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShownVerdict:
     """The verdict that a person had before their eyes.
 
     Attributes:
@@ -103,7 +103,7 @@ class PersonLabel:
     decisive: DecisiveStep | None = None
     comment: str = ""
     first_span_id: str = ""
-    shown: Said | None = None
+    shown: ShownVerdict | None = None
 
     def __post_init__(self) -> None:
         _require(bool(_TRACE_ID.fullmatch(self.trace_id)), "trace_id", "32 hex digits", self.trace_id)
@@ -122,7 +122,7 @@ class PersonLabel:
         step: int | None = None,
         modes: Sequence[ErrorMode] = (),
         comment: str = "",
-        shown: Said | None = None,
+        shown: ShownVerdict | None = None,
     ) -> PersonLabel:
         """Make a label of what a person says of *trace* now.
 
@@ -268,11 +268,11 @@ def _decisive(record: Any) -> DecisiveStep:
     )
 
 
-def _read_shown_verdict(record: Any) -> Said:
+def _read_shown_verdict(record: Any) -> ShownVerdict:
     _require(isinstance(record, Mapping) and isinstance(record.get("tracer"), Mapping), "shown", "a verdict", record)
     tracer, step = record["tracer"], record.get("step")
     _require(step is None or type(step) is int, "shown.step", "the index of a step, or null", step)
-    return Said(
+    return ShownVerdict(
         TracerIdentity(_text(tracer, "name"), _text(tracer, "version", ""), _text(tracer, "weights", "")),
         _text(record, "agent", ""),
         step,

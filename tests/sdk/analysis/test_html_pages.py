@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from blamespan.analysis.showing.html_pages import Drawing, Shape, ShapeGroup, digest_source, load_templates
+from blamespan.analysis.showing.html_pages import Drawing, ShapeGroup, SvgElement, digest_source, load_templates
 
 HOSTILE = "\"'><script>alert(1)</script>\x1b[31m\u202e"
 SAFE = "&#34;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;[31m"
@@ -19,7 +19,7 @@ def test_values_and_drawings_are_escaped(tmp_path: Path) -> None:
         '{% from "drawing.html" import draw %}{{ draw(drawing) }}'
         '<p title="{{ text | printable }}">{{ text | printable }}</p>'
     )
-    shape = Shape("text", {"class": HOSTILE, "x": 1.25}, HOSTILE, HOSTILE)
+    shape = SvgElement("text", {"class": HOSTILE, "x": 1.25}, HOSTILE, HOSTILE)
     drawing = Drawing(HOSTILE, 100, 20, [ShapeGroup([shape], HOSTILE)])
 
     page = load_templates(tmp_path).get_template("page.html").render(text=HOSTILE, drawing=drawing)

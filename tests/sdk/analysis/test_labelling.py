@@ -18,7 +18,7 @@ from blamespan.analysis.labelling.command import annotate
 from blamespan.attribution import TracerIdentity
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LabelsFile, read_labels
-from blamespan.labels.people import DecisiveStep, PersonLabel, Said, step_of
+from blamespan.labels.people import DecisiveStep, PersonLabel, ShownVerdict, step_of
 from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import EXTENSION, MAST
 from tests.sdk.analysis.test_command import otlp_line
@@ -33,7 +33,7 @@ LABEL = PersonLabel(
     DecisiveStep("solver", 3, f"{4:016x}", ("mast:FM-3.2",)),
     "never checked",
     f"{2:016x}",
-    Said(TracerIdentity("longest", "1"), "solver", 1, "aegis:FM-2.3"),
+    ShownVerdict(TracerIdentity("longest", "1"), "solver", 1, "aegis:FM-2.3"),
 )
 HOSTILE = "a\x1b[31m\u202eb\n\ud800"
 
@@ -206,7 +206,7 @@ def test_answers_become_labels_beside_the_traces(traces: Path) -> None:
         ("agrees", DecisiveStep("solver", 1, f"{3:016x}", ("aegis:FM-2.3",)), ""),
         ("corrects", DecisiveStep("solver", 3, f"{4:016x}", ("mast:FM-3.2",)), "never checked"),
     ]
-    assert labels[0].shown == Said(TracerIdentity("longest", "1"), "solver", 1, "aegis:FM-2.3")
+    assert labels[0].shown == ShownVerdict(TracerIdentity("longest", "1"), "solver", 1, "aegis:FM-2.3")
 
 
 def test_same_command_goes_on_where_it_was_left(traces: Path) -> None:

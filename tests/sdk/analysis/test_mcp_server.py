@@ -19,7 +19,7 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import analyze
-from blamespan.analysis.mcp_server import FileRuns, Runs, mcp, mcp_server
+from blamespan.analysis.mcp_server import FileRuns, RunSource, mcp, mcp_server
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_to_json, spans_to_proto
@@ -33,7 +33,7 @@ DEMO = Path(__file__).parents[3] / "examples" / "traces" / "demo.jsonl"
 SOUND_ID = "2" * 32
 
 
-class Held(Runs):
+class Held(RunSource):
     """Two runs that are there already: one known to have failed, one that went well."""
 
     def __init__(self, *runs: ShownRun) -> None:
@@ -53,7 +53,7 @@ def judged(trace):  # type: ignore[no-untyped-def]
     return verdict
 
 
-async def asked(runs: Runs, tool: str, record: Any = None, **arguments: Any) -> Any:
+async def asked(runs: RunSource, tool: str, record: Any = None, **arguments: Any) -> Any:
     """Call one tool, as a client does, and give what it answers."""
     async with connected(mcp_server(runs, record=record)._mcp_server) as session:
         result = await session.call_tool(tool, arguments)

@@ -12,7 +12,7 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
-from blamespan_lab.network.examples import Example, examples_of, scaled_examples
+from blamespan_lab.network.examples import NetworkExample, examples_of, scaled_examples
 from blamespan_lab.network.fitting_prose import Apart, fit_prose, tune_prose
 from blamespan_lab.network.training_data import bare_run
 from blamespan_tracer.lexical import LexicalTracer
@@ -48,7 +48,7 @@ def simulated(seed: int) -> RecordedRun:
     return RecordedRun(f"y:{seed}", trace, (), Origin("clean", "tables", "chain", "langgraph"))
 
 
-def scaled(runs: list[RecordedRun]) -> list[Example]:
+def scaled(runs: list[RecordedRun]) -> list[NetworkExample]:
     network = drawn_network()
     return scaled_examples(examples_of(runs, LEXICON, VOCABULARY, FEATURES), network.mean, network.spread)
 

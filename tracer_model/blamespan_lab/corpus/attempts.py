@@ -22,7 +22,7 @@ from blamespan_lab.corpus.plan import Block
 from blamespan_lab.corpus.probes.surface import blamable_steps, run_surface
 from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.corpus.storage import MadeBlock
-from blamespan_lab.replay.counterfactual import Case, Recorded, examine
+from blamespan_lab.replay.counterfactual import CounterfactualResult, Recorded, examine
 from blamespan_lab.replay.labels import Purpose
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.simulation.program import Outcome, Program
@@ -213,7 +213,7 @@ class Attempts:
         case = examine(program, faults, seed=seed, recipe=self._recipe.name, recording=self._recording)
         return self._keep(program, case)
 
-    def _keep(self, program: Program, case: Case) -> FailedRun | None:
+    def _keep(self, program: Program, case: CounterfactualResult) -> FailedRun | None:
         if case.dropped:
             self.tally[f"dropped: {case.dropped}"] += 1
         failure: FailedRun | None = None

@@ -11,7 +11,7 @@ from functools import partial
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.edits.pairs import Edit, with_repeat, without_steps
-from blamespan_lab.edits.values import Form, Substitution, Value, find_values, vary
+from blamespan_lab.edits.values import EditableValue, Form, Substitution, find_values, vary
 
 __all__ = ["KINDS", "EditableRun", "find_edits"]
 
@@ -37,7 +37,7 @@ class EditableRun:
 
     trace: MessageActionTrace
     names: Sequence[str] = ()
-    values: list[list[Value]] = field(init=False)
+    values: list[list[EditableValue]] = field(init=False)
     quotations: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,7 +136,7 @@ def _arithmetic(kind: str, run: EditableRun, draws: random.Random) -> Iterator[E
             left, sign, right, result = match.groups()
             if _stands_in(result, sources) or not _holds(left, sign, right, result):
                 continue
-            other = vary(Value(result, "number", 0), draws)
+            other = vary(EditableValue(result, "number", 0), draws)
             if other is None or _stands_in(other, text):
                 continue
             change = Substitution(result, other)
@@ -265,7 +265,7 @@ KINDS: Mapping[str, Finder] = {
 
 def _candidates(
     run: EditableRun, draws: random.Random, forms: Sequence[Form], *, is_call: bool = False
-) -> Iterator[tuple[Step, Value]]:
+) -> Iterator[tuple[Step, EditableValue]]:
     """Yield the values of *forms* in the decisions, in random order; of each step the first of one text."""
     rows = [
         (step, value)

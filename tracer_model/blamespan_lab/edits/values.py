@@ -12,13 +12,13 @@ from typing import Literal, TypeAlias
 
 from blamespan_lab.data_files import read_data_file
 
-__all__ = ["Form", "Substitution", "Value", "find_values", "substitute", "vary"]
+__all__ = ["EditableValue", "Form", "Substitution", "find_values", "substitute", "vary"]
 
 Form: TypeAlias = Literal["number", "date", "time", "identifier", "name", "unit", "sign", "direction", "quotation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class EditableValue:
     """A value as a text states it.
 
     Attributes:
@@ -68,7 +68,7 @@ _PATTERNS: Sequence[tuple[Form, re.Pattern[str]]] = (
 _EDGE_BEFORE, _EDGE_AFTER = r"(?<![\w.,:/#@-])", r"(?![\w/@]|[.,:-]\w)"
 
 
-def find_values(text: str) -> Iterator[Value]:
+def find_values(text: str) -> Iterator[EditableValue]:
     """Yield every value that *text* states, form by form; a longer form hides the shorter ones inside it."""
     taken: list[range] = []
     for form, pattern in _PATTERNS:
@@ -77,7 +77,7 @@ def find_values(text: str) -> Iterator[Value]:
             start, stop = match.span(group)
             if any(start < other.stop and other.start < stop for other in taken):
                 continue
-            value = Value(match.group(group), form, start)
+            value = EditableValue(match.group(group), form, start)
             if not _keeps_form(value.text, value):
                 continue
             if form != "quotation":  # what a quotation says may be a value, too
@@ -95,7 +95,7 @@ def substitute(text: str, substitutions: Sequence[Substitution]) -> str:
     return re.sub(pattern, lambda match: new[match.group()], text)
 
 
-def vary(value: Value, draws: random.Random, others: Sequence[str] = ()) -> str | None:
+def vary(value: EditableValue, draws: random.Random, others: Sequence[str] = ()) -> str | None:
     """Make another value of the same form, or None where there is none.
 
     Args:
@@ -120,7 +120,7 @@ def vary(value: Value, draws: random.Random, others: Sequence[str] = ()) -> str 
             return _with_other_word(value.text, draws, others)
 
 
-def _with_other_digit(value: Value, draws: random.Random) -> str | None:
+def _with_other_digit(value: EditableValue, draws: random.Random) -> str | None:
     """Change one digit so that the value keeps its form: a day stays a day, an hour an hour."""
     places = [index for index, letter in enumerate(value.text) if letter.isdigit()]
     draws.shuffle(places)
@@ -134,7 +134,7 @@ def _with_other_digit(value: Value, draws: random.Random) -> str | None:
     return None
 
 
-def _keeps_form(changed: str, value: Value) -> bool:
+def _keeps_form(changed: str, value: EditableValue) -> bool:
     if value.form == "number":
         return changed[0] != "0" or value.text[0] == "0"
     if value.form == "time":

@@ -25,7 +25,7 @@ from blamespan_tracer.causal.loading import Model, Tokenizer, is_out_of_memory
 from blamespan_tracer.causal.prompt_builder import Prompt, PromptBuilder
 from blamespan_tracer.causal.prompts import OPEN, StepAnswer, read_pairs, read_step
 
-__all__ = ["METRICS", "Ledger", "StageFigures", "reply_of", "reward_function", "run_grpo", "run_sft"]
+__all__ = ["METRICS", "StageFigures", "TrainingLog", "reply_of", "reward_function", "run_grpo", "run_sft"]
 
 METRICS = "metrics.jsonl"
 """What every stage logs, one JSON object a line."""
@@ -60,7 +60,7 @@ class StageFigures:
     left_out: int = 0
 
 
-class Ledger(TrainerCallback):  # type: ignore[misc]  # transformers' types say nothing
+class TrainingLog(TrainerCallback):  # type: ignore[misc]  # transformers' types say nothing
     """Writes what a trainer logs to a file, and keeps it; going on from a checkpoint, what led there, too."""
 
     def __init__(self, stage: str, path: Path) -> None:
@@ -131,7 +131,7 @@ def run_sft(
     """
     shown = [(example, reader.whole(example.run)) for example in examples]
     rows = [_teach_row(recipe, reader, example, rendered[1]) for example, rendered in shown if rendered is not None]
-    dataset, ledger = Dataset.from_list(rows), Ledger("sft", out / METRICS)
+    dataset, ledger = Dataset.from_list(rows), TrainingLog("sft", out / METRICS)
     device_runs = recipe.sft.device_runs
 
     def trainer(device_runs: int) -> SFTTrainer:
@@ -170,7 +170,7 @@ def run_grpo(
     grpo = recipe.grpo
     shown = [(example, reader.whole(example.run)) for example in examples]
     rows = [_ask_row(example, *rendered) for example, rendered in shown if rendered is not None]
-    ledger, tightening = Ledger("grpo", out / METRICS), _Tightening(grpo.clip)
+    ledger, tightening = TrainingLog("grpo", out / METRICS), _Tightening(grpo.clip)
 
     def trainer(device_replies: int) -> GRPOTrainer:
         accumulation = _accumulation(grpo.batch_runs * grpo.rollouts, device_replies * grpo.updates, "grpo.batch_runs")

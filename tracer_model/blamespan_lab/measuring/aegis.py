@@ -26,7 +26,7 @@ from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import f1, micro_interval
 from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
-__all__ = ["AegisFigures", "F1Scores", "PairFigures", "evaluate_aegis", "figures", "tfidf_answers"]
+__all__ = ["AegisFigures", "AnswerFigures", "F1Scores", "evaluate_aegis", "figures", "tfidf_answers"]
 
 Pair: TypeAlias = tuple[str, str]
 Answer: TypeAlias = Set[Pair]
@@ -42,7 +42,7 @@ class F1Scores(TypedDict):
     macro_f1: float
 
 
-class PairFigures(TypedDict):
+class AnswerFigures(TypedDict):
     """One answer to every run, scored three ways: the pair, its agent alone, its mode alone."""
 
     pair: F1Scores
@@ -50,14 +50,14 @@ class PairFigures(TypedDict):
     mode: F1Scores
 
 
-class AegisFigures(PairFigures):
+class AegisFigures(AnswerFigures):
     """What `evaluate aegis` prints; see `evaluate_aegis`."""
 
     n: int
     pair_ci: list[float]
-    exact_names: PairFigures
+    exact_names: AnswerFigures
     unseen_questions: dict[str, object] | None
-    baselines: dict[str, PairFigures]
+    baselines: dict[str, AnswerFigures]
     abstained: int
     tracer: dict[str, str]
 
@@ -103,7 +103,7 @@ def evaluate_aegis(
     }
 
 
-def figures(labels: Sequence[Answer], answers: Sequence[Answer]) -> PairFigures:
+def figures(labels: Sequence[Answer], answers: Sequence[Answer]) -> AnswerFigures:
     """Score pairs, their agents and their modes."""
     sides = (labels, answers)
     agents = [[{agent for agent, _ in pairs} for pairs in side] for side in sides]
@@ -137,7 +137,7 @@ def _unseen(labels: Sequence[Answer], answers: Sequence[Answer], is_seen: Sequen
     }
 
 
-def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[str, PairFigures]:
+def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[str, AnswerFigures]:
     """Score answers that read no word. The commonest mode is that of these very labels: a generous choice."""
     mode = Counter(code for names in labels for _, code in sorted(names)).most_common(1)[0][0]
     agents = [_blamable(run.trace) for run in runs]
@@ -151,7 +151,7 @@ def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[st
     }
 
 
-def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> PairFigures:
+def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> AnswerFigures:
     """Average over draws of one agent and one mode per run."""
     draws = [figures(labels, list(draw)) for draw in _draw_answers(agents)]
 

@@ -19,7 +19,7 @@ from blamespan_tracer.lexicon import Lexicon
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features
 
-__all__ = ["SOMEWHERE", "SOUND", "UNKNOWN", "Example", "examples_of", "mode_columns", "scaled_examples"]
+__all__ = ["SOMEWHERE", "SOUND", "UNKNOWN", "NetworkExample", "examples_of", "mode_columns", "scaled_examples"]
 
 _COLUMN = {str(mode): column for column, mode in enumerate(MODES)}
 
@@ -38,7 +38,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class NetworkExample:
     """One run to learn from.
 
     Attributes:
@@ -71,7 +71,7 @@ def examples_of(
     features: tuple[str, ...],
     *,
     what: str = "reading",
-) -> list[Example]:
+) -> list[NetworkExample]:
     """Read labelled runs, and those that are known to have failed; others, and those without a step, are left out.
 
     Args:
@@ -82,7 +82,7 @@ def examples_of(
         what: Shown as progress.
     """
     labelled = [run for run in runs if run.trace.steps and (run.faults is not None or run.trace.outcome == "failed")]
-    examples: list[Example] = []
+    examples: list[NetworkExample] = []
     for start in show_progress(range(0, len(labelled), _BATCH_RUNS), what):
         batch = labelled[start : start + _BATCH_RUNS]
         inputs = read_inputs([run.trace for run in batch], lexicon, vocabulary, features)
@@ -90,7 +90,7 @@ def examples_of(
     return examples
 
 
-def scaled_examples(examples: Iterable[Example], mean: Floats, spread: Floats) -> list[Example]:
+def scaled_examples(examples: Iterable[NetworkExample], mean: Floats, spread: Floats) -> list[NetworkExample]:
     """Scale the features of runs by their (F,) mean and spread in training."""
     return [
         replace(example, inputs=replace(example.inputs, features=scale_features(example.inputs.features, mean, spread)))
@@ -104,7 +104,7 @@ def mode_columns(faults: Sequence[Fault]) -> frozenset[int]:
     return frozenset(_COLUMN[str(mode)] for mode in canonical_modes if mode is not None and str(mode) in _COLUMN)
 
 
-def _example(run: RecordedRun, inputs: RunInputs) -> Example:
+def _example(run: RecordedRun, inputs: RunInputs) -> NetworkExample:
     merged = {step: row for row, steps in enumerate(inputs.origins) for step in steps}
     fault = np.zeros(len(inputs), np.float32)
     modes = np.zeros((len(inputs), len(MODES)), np.float32)
@@ -130,7 +130,7 @@ def _example(run: RecordedRun, inputs: RunInputs) -> Example:
             fault[row] = 1
             modes[row, list(mode_columns([fault_label]))] = 1
     origin = run.origin
-    return Example(
+    return NetworkExample(
         inputs,
         decisive,
         fault,

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from blamespan.cores import cores
 from blamespan.worker_processes import end_with_parent
-from blamespan_lab.network.examples import Example
+from blamespan_lab.network.examples import NetworkExample
 from blamespan_lab.network.objectives import batches, contrastive_loss, expected_reward, supervised_losses, targets_of
 from blamespan_lab.network.recipe import Schedule
 from blamespan_tracer.network.model import Scores, Shape, average_scores, forward
@@ -61,7 +61,7 @@ def initial_weights(shape: Shape, seed: int, device: torch.device | str = "cpu")
 
 
 def fit_network(
-    examples: Sequence[Example],
+    examples: Sequence[NetworkExample],
     shape: Shape,
     schedule: Schedule,
     *,
@@ -131,7 +131,7 @@ def _word_table(weights: Mapping[str, Tensor], meanings: Tensor) -> Tensor:
 
 @torch.no_grad()
 def predict(
-    examples: Sequence[Example], weights: Mapping[str, Tensor], shape: Shape, device: torch.device | str = "cpu"
+    examples: Sequence[NetworkExample], weights: Mapping[str, Tensor], shape: Shape, device: torch.device | str = "cpu"
 ) -> list[Scores]:
     """Score runs; one entry per example, cut to its own steps."""
     predictions: list[Scores | None] = [None] * len(examples)
@@ -153,7 +153,7 @@ def predict(
 
 
 def predict_together(
-    examples: Sequence[Example], members: Sequence[Mapping[str, Tensor]], shape: Shape
+    examples: Sequence[NetworkExample], members: Sequence[Mapping[str, Tensor]], shape: Shape
 ) -> list[Scores]:
     """Score runs by several networks that speak together; one entry per example."""
     by_member = [predict(examples, weights, shape) for weights in members]
@@ -161,7 +161,7 @@ def predict_together(
 
 
 def _losses_of_batch(
-    part: Sequence[Example],
+    part: Sequence[NetworkExample],
     weights: Mapping[str, Tensor],
     meanings: Tensor,
     shape: Shape,
@@ -220,12 +220,12 @@ def _format_losses(sums: Mapping[str, float]) -> str:
 
 _PACKAGE = "blamespan_lab"
 
-_task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]] | None = None
+_task: tuple[Sequence[NetworkExample], Shape, Schedule, NDArray[np.float32]] | None = None
 """What a process of the pool trains on."""
 
 
 def fit_members(
-    examples: Sequence[Example],
+    examples: Sequence[NetworkExample],
     shape: Shape,
     schedule: Schedule,
     *,
@@ -268,7 +268,9 @@ class _LogForwarder(logging.Handler):
         logging.getLogger(record.name).handle(record)
 
 
-def _begin(records: Any, level: int, task: tuple[Sequence[Example], Shape, Schedule, NDArray[np.float32]]) -> None:
+def _begin(
+    records: Any, level: int, task: tuple[Sequence[NetworkExample], Shape, Schedule, NDArray[np.float32]]
+) -> None:
     global _task
     end_with_parent()
     _task = task

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from blamespan_lab.network.calibrating import Pointed, mass_for, temperature_of
-from blamespan_lab.network.examples import Example
+from blamespan_lab.network.examples import NetworkExample
 from blamespan_tracer.network.prose_expert import ProseExpert, contextual_features, expert_columns, gate_features
 
 __all__ = ["Apart", "fit_prose", "tune_prose"]
@@ -44,10 +44,10 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _FailedRun:
+class _FailedProse:
     """A failed run as the judge reads it: `inputs` (N, W)."""
 
-    example: Example
+    example: NetworkExample
     inputs: Floats
 
 
@@ -61,15 +61,15 @@ class Apart:
         modes: (K,) scores of the modes, of the decisive step.
     """
 
-    example: Example
+    example: NetworkExample
     pointed: Pointed
     modes: Floats
 
 
 def fit_prose(
-    transcripts: Sequence[Sequence[Example]],
-    written: Sequence[Sequence[Example]],
-    simulated: Sequence[Sequence[Example]],
+    transcripts: Sequence[Sequence[NetworkExample]],
+    written: Sequence[Sequence[NetworkExample]],
+    simulated: Sequence[Sequence[NetworkExample]],
     features: tuple[str, ...],
     coverage: float,
 ) -> tuple[ProseExpert, list[list[Apart]]]:
@@ -111,7 +111,7 @@ def fit_prose(
     return judge, [list(islice(in_order, len(form))) for form in forms]
 
 
-def tune_prose(judge: ProseExpert, failed: Sequence[Example]) -> ProseExpert:
+def tune_prose(judge: ProseExpert, failed: Sequence[NetworkExample]) -> ProseExpert:
     """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
     failures = _failures(failed, judge.columns)
     if not failures:
@@ -119,13 +119,13 @@ def tune_prose(judge: ProseExpert, failed: Sequence[Example]) -> ProseExpert:
     return replace(judge, pointer=_pointer(failures, judge.pointer, _NEAR / len(failures)))
 
 
-def _failures(runs: Sequence[Example], columns: Ints) -> list[_FailedRun]:
+def _failures(runs: Sequence[NetworkExample], columns: Ints) -> list[_FailedProse]:
     return [
-        _FailedRun(example, contextual_features(example.inputs, columns)) for example in runs if example.decisive >= 0
+        _FailedProse(example, contextual_features(example.inputs, columns)) for example in runs if example.decisive >= 0
     ]
 
 
-def _judge_apart(failures: Sequence[_FailedRun]) -> list[Apart]:
+def _judge_apart(failures: Sequence[_FailedProse]) -> list[Apart]:
     """Judge each team's runs by weights fitted to those of others; of one team alone, each task's."""
     by_team = len({failure.example.origin for failure in failures}) > 1
     groups = [failure.example.origin if by_team else failure.example.group for failure in failures]
@@ -143,7 +143,7 @@ def _judge_apart(failures: Sequence[_FailedRun]) -> list[Apart]:
     return [judged[row] for row in range(len(failures))]
 
 
-def _pointer(failures: Sequence[_FailedRun], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
+def _pointer(failures: Sequence[_FailedProse], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
     """Fit what makes a step the decisive one of its run, near to some weights or to none at all."""
     can_be_blamed = [np.flatnonzero(failure.example.inputs.can_be_blamed) for failure in failures]
     steps = torch.from_numpy(np.concatenate([failure.inputs for failure in failures])).double()
@@ -163,7 +163,7 @@ def _pointer(failures: Sequence[_FailedRun], near: Floats | None = None, penalty
     return base.float().numpy() + moved
 
 
-def _modes(failures: Sequence[_FailedRun]) -> tuple[Floats, Floats]:
+def _modes(failures: Sequence[_FailedProse]) -> tuple[Floats, Floats]:
     """Fit what tells the modes of decisive steps apart; runs without a known mode teach nothing."""
     inputs = np.stack([failure.inputs[failure.example.decisive] for failure in failures])
     labels = torch.from_numpy(np.stack([failure.example.modes[failure.example.decisive] for failure in failures])) > 0
@@ -183,7 +183,7 @@ def _modes(failures: Sequence[_FailedRun]) -> tuple[Floats, Floats]:
 
 
 def _gate(
-    written: Sequence[Sequence[Example]], simulated: Sequence[Sequence[Example]], columns: Ints
+    written: Sequence[Sequence[NetworkExample]], simulated: Sequence[Sequence[NetworkExample]], columns: Ints
 ) -> tuple[Floats, Floats]:
     """Fit what tells simulated runs from those that language models wrote; every source counts alike on its side."""
     manners, sides, counts = [], [], []

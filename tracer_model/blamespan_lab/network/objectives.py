@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, Example
+from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, NetworkExample
 from blamespan_tracer.network.model import Scores
 from blamespan_tracer.network.torch_inference import PaddedBatch, split_by_size
 
@@ -42,7 +42,9 @@ class Targets:
     somewhere: Tensor
 
 
-def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: int) -> Iterator[list[Example]]:
+def batches(
+    examples: Sequence[NetworkExample], rng: np.random.Generator, most_runs: int
+) -> Iterator[list[NetworkExample]]:
     """Put runs of like length together, twins side by side, in random order."""
     order = sorted(
         range(len(examples)),
@@ -53,7 +55,7 @@ def batches(examples: Sequence[Example], rng: np.random.Generator, most_runs: in
         yield [examples[row] for row in parts[number]]
 
 
-def targets_of(examples: Sequence[Example], device: torch.device | str = "cpu") -> Targets:
+def targets_of(examples: Sequence[NetworkExample], device: torch.device | str = "cpu") -> Targets:
     """Put what the runs teach side by side, as `pad` does."""
     longest = max(len(example.inputs) for example in examples)
     n_modes = examples[0].modes.shape[1]
@@ -75,7 +77,7 @@ def targets_of(examples: Sequence[Example], device: torch.device | str = "cpu") 
     return Targets(*(torch.from_numpy(part).to(device) for part in arrays))
 
 
-def _mark(example: Example, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:
+def _mark(example: NetworkExample, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:
     for step, agent in enumerate(example.inputs.agent.tolist()):
         if example.inputs.can_be_blamed[step]:
             culprit[step] = agent in example.culprits
@@ -108,7 +110,7 @@ def supervised_losses(scores: Scores, targets: Targets, padded: PaddedBatch, *, 
     }
 
 
-def contrastive_loss(scores: Scores, examples: Sequence[Example], margin: float) -> Tensor:
+def contrastive_loss(scores: Scores, examples: Sequence[NetworkExample], margin: float) -> Tensor:
     """Hold a faulty step above the same step of its clean twin, where both are in the batch.
 
     Up to the fault both runs are the same, so the steps correspond by place.

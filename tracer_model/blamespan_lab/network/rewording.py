@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_lab.network.examples import Example
+from blamespan_lab.network.examples import NetworkExample
 from blamespan_tracer.network.inputs import RunInputs
 
 __all__ = ["with_near_words", "with_strange_words"]
@@ -25,12 +25,14 @@ _AT_ONCE = 1_000
 """Words compared with all others at a time: bounds memory."""
 
 
-def with_strange_words(examples: Sequence[Example], n_words: int, seed: int) -> list[Example]:
+def with_strange_words(examples: Sequence[NetworkExample], n_words: int, seed: int) -> list[NetworkExample]:
     """Put every word in the place of another: what was learnt of words helps no more."""
     return _reword(examples, np.random.default_rng(seed).permutation(n_words))
 
 
-def with_near_words(examples: Sequence[Example], meanings: NDArray[np.float32], seed: int) -> list[Example]:
+def with_near_words(
+    examples: Sequence[NetworkExample], meanings: NDArray[np.float32], seed: int
+) -> list[NetworkExample]:
     """Change every word for one of the five that mean most like it: the same said otherwise.
 
     Args:
@@ -51,7 +53,7 @@ def with_near_words(examples: Sequence[Example], meanings: NDArray[np.float32], 
     return _reword(examples, others)
 
 
-def _reword(examples: Sequence[Example], others: Ints) -> list[Example]:
+def _reword(examples: Sequence[NetworkExample], others: Ints) -> list[NetworkExample]:
     return [replace(example, inputs=_in_words(example.inputs, others)) for example in examples]
 
 

@@ -31,7 +31,7 @@ from blamespan_lab.network.calibrating import (
     mass_for,
     temperature_of,
 )
-from blamespan_lab.network.examples import SOUND, Example, scaled_examples
+from blamespan_lab.network.examples import SOUND, NetworkExample, scaled_examples
 from blamespan_lab.network.fitting import fit_members, predict_together
 from blamespan_lab.network.fitting_prose import Apart, fit_prose
 from blamespan_lab.network.meanings import Meanings
@@ -221,12 +221,12 @@ def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[
 class _ScoredRuns:
     """Runs and what the members say of them, together."""
 
-    examples: Sequence[Example]
+    examples: Sequence[NetworkExample]
     scores: Sequence[Scores]
     pointed: Sequence[Pointed]
 
     @classmethod
-    def of(cls, examples: Sequence[Example], members: Sequence[dict[str, Tensor]], shape: Shape) -> _ScoredRuns:
+    def of(cls, examples: Sequence[NetworkExample], members: Sequence[dict[str, Tensor]], shape: Shape) -> _ScoredRuns:
         scores = predict_together(examples, members, shape)
         pointed = [
             Pointed(score.pointer.double().numpy(), example.decisive)
@@ -245,7 +245,7 @@ class _ScoredRuns:
         )
 
 
-def _feature_scale(examples: Sequence[Example]) -> tuple[Any, Any]:
+def _feature_scale(examples: Sequence[NetworkExample]) -> tuple[Any, Any]:
     features = np.concatenate([example.inputs.features for example in examples])
     spread = features.std(axis=0)
     return features.mean(axis=0), np.where(spread > _LEAST_SPREAD, spread, 1).astype(np.float32)

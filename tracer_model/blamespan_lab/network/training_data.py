@@ -23,7 +23,7 @@ from blamespan_lab.corpus.storage import read_sides
 from blamespan_lab.lexical.labelled_agents import labelled_runs
 from blamespan_lab.lexical.recipe import Recipe
 from blamespan_lab.lexical.training import fit_lexicon
-from blamespan_lab.network.examples import SOUND, Example, examples_of
+from blamespan_lab.network.examples import SOUND, NetworkExample, examples_of
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_recorded, read_runs
 from blamespan_tracer.lexicon import Lexicon
@@ -48,23 +48,23 @@ class Examples:
         written: others that language models wrote, likewise: the gate tells the two apart.
     """
 
-    fitted: Sequence[Example]
-    tasks: Sequence[Example]
-    recipes: Sequence[Example] = ()
-    agents: Sequence[Example] = ()
-    reasoning: Sequence[Example] = ()
-    transcripts: Sequence[Example] = ()
-    bare: Sequence[Example] = ()
-    simulated: Sequence[Sequence[Example]] = ()
-    written: Sequence[Sequence[Example]] = ()
+    fitted: Sequence[NetworkExample]
+    tasks: Sequence[NetworkExample]
+    recipes: Sequence[NetworkExample] = ()
+    agents: Sequence[NetworkExample] = ()
+    reasoning: Sequence[NetworkExample] = ()
+    transcripts: Sequence[NetworkExample] = ()
+    bare: Sequence[NetworkExample] = ()
+    simulated: Sequence[Sequence[NetworkExample]] = ()
+    written: Sequence[Sequence[NetworkExample]] = ()
 
 
 def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabulary: Vocabulary) -> Examples:
     """Read the corpora and the other runs, and part them."""
     percent_out = recipe.data.held_out_percent
-    generated_examples: list[Example] = []
-    apart: list[Example] = []
-    outcomes: list[Example] = []
+    generated_examples: list[NetworkExample] = []
+    apart: list[NetworkExample] = []
+    outcomes: list[NetworkExample] = []
     for name in recipe.data.corpora:
         train, held_out = read_sides(data / name)
         generated_examples += examples_of(train, lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}")
@@ -73,7 +73,7 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
         outcomes += examples_of(
             read_recorded(data / name), lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}"
         )
-    aegis: list[Example] = []
+    aegis: list[NetworkExample] = []
     if recipe.data.agents:
         aegis = agent_examples(
             data / recipe.data.agents,
@@ -90,8 +90,8 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
         most=recipe.data.mistakes_most,
         seed=recipe.seed,
     )
-    transcripts: list[Example] = []
-    bare: list[Example] = []
+    transcripts: list[NetworkExample] = []
+    bare: list[NetworkExample] = []
     for name in recipe.data.transcripts:
         runs = list(read_recorded(Path(name)))
         transcripts += examples_of(runs, lexicon, vocabulary, feature_names(lexicon), what=f"reading {Path(name).name}")
@@ -116,7 +116,9 @@ def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabular
     )
 
 
-def split_by_task(examples: Sequence[Example], *, percent: int, seed: int) -> tuple[list[Example], list[Example]]:
+def split_by_task(
+    examples: Sequence[NetworkExample], *, percent: int, seed: int
+) -> tuple[list[NetworkExample], list[NetworkExample]]:
     """Part runs into those to fit on and those held out; runs of one task stay together."""
     is_out = [is_held_out(example.group, percent=percent, seed=seed + 1) for example in examples]
     return (
@@ -130,7 +132,7 @@ _log = logging.getLogger(__name__)
 
 def agent_examples(
     path: Path, lexicon: Lexicon, vocabulary: Vocabulary, *, most: int, penalty: float, seed: int
-) -> list[Example]:
+) -> list[NetworkExample]:
     """Read AEGIS runs.
 
     Args:
@@ -147,7 +149,7 @@ def agent_examples(
     runs = [run for run in read_runs("aegis", path) if run.faults]
     in_first = [is_held_out(run.trace.task, percent=50, seed=seed) for run in runs]
     drawn = set(np.random.default_rng(seed).permutation(len(runs))[: most or None].tolist())
-    examples: list[Example] = []
+    examples: list[NetworkExample] = []
     for side in (False, True):
         others = [run for run, first in zip(runs, in_first, strict=True) if first != side]
         own = [run for row, run in enumerate(runs) if row in drawn and in_first[row] == side]
@@ -160,7 +162,7 @@ def agent_examples(
 
 def mistake_examples(
     paths: Sequence[Path], lexicon: Lexicon, vocabulary: Vocabulary, *, most: int, seed: int
-) -> list[Example]:
+) -> list[NetworkExample]:
     """Read runs whose first wrong step is labelled, and those that are labelled as free of errors; others are left out.
 
     What follows the first mistake nobody has judged: whether those steps are wrong is not learnt from them.
@@ -199,7 +201,7 @@ def _is_labelled(run: RecordedRun) -> bool:
     return not steps or (len(steps) == 1 and None not in steps)
 
 
-def _first_alone(example: Example) -> Example:
+def _first_alone(example: NetworkExample) -> NetworkExample:
     if example.decisive == SOUND:
         return example
     fault = example.fault.copy()

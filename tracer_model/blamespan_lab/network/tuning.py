@@ -23,7 +23,7 @@ from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import mode
 from blamespan_lab.network.calibrating import Pointed, blamed, mass_ahead, mass_holding, temperature_of
-from blamespan_lab.network.examples import SOUND, Example, examples_of, scaled_examples
+from blamespan_lab.network.examples import SOUND, NetworkExample, examples_of, scaled_examples
 from blamespan_lab.network.fitting import predict_together
 from blamespan_lab.network.fitting_prose import tune_prose
 from blamespan_lab.network.objectives import batches, supervised_losses, targets_of
@@ -165,13 +165,13 @@ def tune(network: Network, runs: Sequence[RecordedRun], lexicon: Lexicon, *, see
 class _Blamed:
     """What is said of a labelled failure: the network's scores, and whom it and the second judge blame together."""
 
-    example: Example
+    example: NetworkExample
     pointed: Pointed
     judge: ProseExpert | None
 
     @classmethod
     def of(
-        cls, failures: Sequence[Example], members: Members, judge: ProseExpert | None, network: Network
+        cls, failures: Sequence[NetworkExample], members: Members, judge: ProseExpert | None, network: Network
     ) -> list[_Blamed]:
         scores = predict_together(failures, members, network.shape)
         return [
@@ -191,25 +191,25 @@ class _Blamed:
         return blamed(self.example.inputs.agent, self.shares(temperature))[1] == self.example.decisive
 
 
-def _tune_judge(judge: ProseExpert | None, failures: Sequence[Example]) -> ProseExpert | None:
+def _tune_judge(judge: ProseExpert | None, failures: Sequence[NetworkExample]) -> ProseExpert | None:
     return None if judge is None else tune_prose(judge, failures)
 
 
-def _folds(examples: Sequence[Example], seed: int) -> list[list[Example]]:
+def _folds(examples: Sequence[NetworkExample], seed: int) -> list[list[NetworkExample]]:
     """Part runs by task, so that no task is on both sides; equal in size as far as tasks allow."""
-    by_task: dict[str, list[Example]] = {}
+    by_task: dict[str, list[NetworkExample]] = {}
     for example in examples:
         by_task.setdefault(example.group, []).append(example)
     order = np.random.default_rng(seed).permutation(len(by_task))
     tasks = [list(by_task.values())[row] for row in order]
-    folds: list[list[Example]] = [[] for _ in range(min(_FOLDS, len(tasks)))]
+    folds: list[list[NetworkExample]] = [[] for _ in range(min(_FOLDS, len(tasks)))]
     for task in sorted(tasks, key=len, reverse=True):
         min(folds, key=len).extend(task)
     return [fold for fold in folds if any(example.decisive >= 0 for example in fold)]
 
 
 def _tune_without(
-    examples: Sequence[Example], fold: Sequence[Example], start: Members, network: Network, seed: int
+    examples: Sequence[NetworkExample], fold: Sequence[NetworkExample], start: Members, network: Network, seed: int
 ) -> tuple[Members, float]:
     """Tune on all but *fold*; a part of these says after how many passes to stop."""
     outside = {id(example) for example in fold}
@@ -223,7 +223,12 @@ def _tune_without(
 
 
 def _fit(
-    fitted: Sequence[Example], stopping: Sequence[Example], start: Members, network: Network, seed: int, passes: int
+    fitted: Sequence[NetworkExample],
+    stopping: Sequence[NetworkExample],
+    start: Members,
+    network: Network,
+    seed: int,
+    passes: int,
 ) -> tuple[Members, float]:
     """Tune each member by itself; give how many passes they took on average."""
     tuned = [
@@ -234,7 +239,13 @@ def _fit(
 
 
 def _fit_one(
-    fitted: Sequence[Example], stopping: Sequence[Example], start: Weights, network: Network, *, seed: int, passes: int
+    fitted: Sequence[NetworkExample],
+    stopping: Sequence[NetworkExample],
+    start: Weights,
+    network: Network,
+    *,
+    seed: int,
+    passes: int,
 ) -> tuple[Weights, int]:
     """Take small steps from *start*; keep the weights that explain *stopping* best, or the last ones without any."""
     weights = {name: value.clone().requires_grad_(name != "embedding") for name, value in start.items()}
@@ -260,7 +271,10 @@ def _fit_one(
 
 
 def _batch_loss(
-    part: Sequence[Example], weights: Mapping[str, Tensor], network: Network, generator: torch.Generator | None = None
+    part: Sequence[NetworkExample],
+    weights: Mapping[str, Tensor],
+    network: Network,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Compute the loss by labels; with a *generator*, that of training, which leaves words out."""
     padded = pad([example.inputs for example in part])
@@ -271,7 +285,7 @@ def _batch_loss(
 
 
 @torch.no_grad()
-def _loss(examples: Sequence[Example], weights: Mapping[str, Tensor], network: Network) -> float:
+def _loss(examples: Sequence[NetworkExample], weights: Mapping[str, Tensor], network: Network) -> float:
     """Mean over runs; 0 for none."""
     parts = list(batches(examples, np.random.default_rng(0), _MOST_RUNS)) if examples else []
     total = sum(float(_batch_loss(part, weights, network)) * len(part) for part in parts)
@@ -280,7 +294,7 @@ def _loss(examples: Sequence[Example], weights: Mapping[str, Tensor], network: N
 
 def _compare(
     network: Network,
-    examples: Sequence[Example],
+    examples: Sequence[NetworkExample],
     before: Sequence[_Blamed],
     after: Sequence[_Blamed],
     members: Members,

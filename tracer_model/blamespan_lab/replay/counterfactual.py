@@ -25,7 +25,7 @@ from blamespan_lab.replay.steps import DecisionSteps, blamed_step, changed_steps
 from blamespan_lab.simulation.agents.policy import Reply
 from blamespan_lab.simulation.program import Outcome, PolicyDecision, Program, Repairs
 
-__all__ = ["Case", "Recorded", "examine"]
+__all__ = ["CounterfactualResult", "Recorded", "examine"]
 
 _Key = tuple[str, int]
 """A decision: the agent, and the number of the decision among its own."""
@@ -47,7 +47,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CounterfactualResult:
     """What came of examining a program.
 
     Attributes:
@@ -71,7 +71,7 @@ def examine(
     recording: Recording,
     recipe: str = "",
     keeps_harmless: bool = True,
-) -> Case:
+) -> CounterfactualResult:
     """Run *program* with *faults* in it, or as it is, and find out by replay what made it fail.
 
     The same arguments give the same runs, to the byte, in every process.
@@ -92,7 +92,7 @@ def examine(
             case.must_fail()
         return case.with_faults() if faults else case.as_it_is()
     except _Dropped as dropped:
-        return Case(dropped=str(dropped))
+        return CounterfactualResult(dropped=str(dropped))
 
 
 class _Dropped(Exception):
@@ -176,11 +176,11 @@ class _Examined:
     recipe: str
     name: str
 
-    def as_it_is(self) -> Case:
+    def as_it_is(self) -> CounterfactualResult:
         """Keep the run if it succeeds; else repair what its agents got wrong until it does."""
         run = self._record(self.name)
         if run.outcome.succeeded:
-            return Case((self._recorded_run(run, "clean", self._own_mistakes(run)),))
+            return CounterfactualResult((self._recorded_run(run, "clean", self._own_mistakes(run)),))
         for key, decision in run.decisions.items():
             if decision.mistakes and self._replay(repairs={key: decision.mistakes}).succeeded:
                 break
@@ -194,14 +194,16 @@ class _Examined:
         modes = tuple(dict.fromkeys(mistake.mode for mistake in decision.mistakes))
         decisive = _decisive(run.trace, step, modes)
         recorded_twin = self._recorded_run(twin, "clean", self._own_mistakes(twin))
-        return Case((recorded_twin, self._recorded_run(run, "natural", faults, decisive, recorded_twin)))
+        return CounterfactualResult(
+            (recorded_twin, self._recorded_run(run, "natural", faults, decisive, recorded_twin))
+        )
 
     def must_fail(self) -> None:
         """Make sure that there is a failure to record."""
         if self._replay().succeeded:
             raise _Dropped("harmless")
 
-    def with_faults(self) -> Case:
+    def with_faults(self) -> CounterfactualResult:
         """Keep the run with its twin, if the twin succeeds."""
         with _RecordedFaults(self.faults, self.seed) as injection:
             outcome, spans = self.recording.record(self.name, self.program.run)
@@ -216,8 +218,10 @@ class _Examined:
         faults = tuple(cause.label for cause in causes)
         recorded_twin = self._recorded_run(twin, "clean", self._own_mistakes(twin))
         if outcome.succeeded:
-            return Case((recorded_twin, self._recorded_run(run, "harmless", faults, None, recorded_twin)))
-        return Case((recorded_twin, self._label_failure(run, recorded_twin, causes)))
+            return CounterfactualResult(
+                (recorded_twin, self._recorded_run(run, "harmless", faults, None, recorded_twin))
+            )
+        return CounterfactualResult((recorded_twin, self._label_failure(run, recorded_twin, causes)))
 
     def _label_failure(self, run: _PlayedRun, twin: Recorded, causes: Sequence[_Cause]) -> Recorded:
         """Label a failure: the first cause whose repair alone flips it is decisive."""

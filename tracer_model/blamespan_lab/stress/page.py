@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from blamespan.analysis.showing.html_pages import Drawing, Shape, ShapeGroup, load_templates
+from blamespan.analysis.showing.html_pages import Drawing, ShapeGroup, SvgElement, load_templates
 from blamespan.analysis.showing.legible import printable
 from blamespan_lab.stress.campaign import Campaign
 from blamespan_lab.stress.containment import CATCHES
@@ -116,8 +116,8 @@ def _draw_bars(rates: Mapping[str, Rate]) -> Drawing:
         ends = {"x1": _LEFT + low * _WIDTH, "x2": _LEFT + high * _WIDTH, "y1": middle, "y2": middle}
         shapes = [
             _label(name, y),
-            Shape("rect", _box(_LEFT, y, rate.share * _WIDTH, "flipped")),
-            Shape("line", {**ends, "stroke": "currentColor"}),
+            SvgElement("rect", _box(_LEFT, y, rate.share * _WIDTH, "flipped")),
+            SvgElement("line", {**ends, "stroke": "currentColor"}),
             _remark(f"{100 * rate.share:.0f} % of {rate.n}", y),
         ]
         groups.append(ShapeGroup(shapes))
@@ -131,7 +131,7 @@ def _draw_stacks(cells: Mapping[str, TrialSummary]) -> Drawing:
         shapes = [_label(name, y)]
         for how, count in {"flipped": summary.flipped.hits, **summary.catches}.items():
             width = count / max(1, summary.written) * _WIDTH
-            shapes.append(Shape("rect", _box(x, y, width, how), title=f"{how}: {count} of {summary.written}"))
+            shapes.append(SvgElement("rect", _box(x, y, width, how), title=f"{how}: {count} of {summary.written}"))
             x += width
         groups.append(ShapeGroup([*shapes, _remark(f"n = {summary.written}", y)]))
     return _drawing("What became of faults by agent", groups)
@@ -141,14 +141,14 @@ def _drawing(title: str, groups: Sequence[ShapeGroup]) -> Drawing:
     return Drawing(title, _LEFT + _WIDTH + 120, max(1, len(groups)) * _ROW, groups)
 
 
-def _label(name: str, y: int) -> Shape:
+def _label(name: str, y: int) -> SvgElement:
     plain = printable(name)
     shown = plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "\u2026"
-    return Shape("text", {"x": 0, "y": y + 15}, shown, plain)
+    return SvgElement("text", {"x": 0, "y": y + 15}, shown, plain)
 
 
-def _remark(text: str, y: int) -> Shape:
-    return Shape("text", {"x": _LEFT + _WIDTH + 8, "y": y + 15}, text)
+def _remark(text: str, y: int) -> SvgElement:
+    return SvgElement("text", {"x": _LEFT + _WIDTH + 8, "y": y + 15}, text)
 
 
 def _box(left: float, y: int, width: float, how: str) -> dict[str, str | float]:

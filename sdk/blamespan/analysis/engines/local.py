@@ -26,7 +26,7 @@ from blamespan.analysis.engines.outcomes import (
     runs_of_piece,
 )
 from blamespan.analysis.engines.units import Giant, units_of, weight
-from blamespan.analysis.engines.worker import Attribute, Attributes, Read, TracerOf
+from blamespan.analysis.engines.worker import Attribute, PieceAttributor, Read, TracerOf
 from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers
 from blamespan.analysis.sources import Piece
 from blamespan.cores import cores
@@ -138,7 +138,7 @@ class _Pool:
                 yield from self._read(0)
                 yield from self._giant(unit[0])
             else:
-                self._ask(unit, Attributes(unit, self._wanted))
+                self._ask(unit, PieceAttributor(unit, self._wanted))
                 yield from self._read(self._ahead)
         yield from self._read(0)
 
@@ -159,7 +159,7 @@ class _Pool:
                 yield from self._read(self._ahead)
         yield from self._read(0)
 
-    def _ask(self, pieces: tuple[Piece, ...], work: Attributes | Read) -> None:
+    def _ask(self, pieces: tuple[Piece, ...], work: PieceAttributor | Read) -> None:
         self._waiting.append((work, self._workers.submit(work, tries=2 if len(pieces) == 1 else 1)))
 
     def _read(self, most: int) -> Iterator[Any]:
@@ -170,7 +170,7 @@ class _Pool:
             answers.close()
             self._waiting.popleft()
 
-    def _all_of(self, work: Attributes | Read, answers: Answers) -> Iterator[Any]:
+    def _all_of(self, work: PieceAttributor | Read, answers: Answers) -> Iterator[Any]:
         """Yield what a unit gives; where its worker dies, what each of its pieces gives alone."""
         finished = since = 0
         try:
@@ -187,8 +187,12 @@ class _Pool:
                 yield from islice(self._alone(work, piece), since, None)
                 since = 0
 
-    def _alone(self, work: Attributes | Read, piece: Piece) -> Iterator[Any]:
-        alone = Attributes((piece,), work.wanted) if isinstance(work, Attributes) else Read((piece,), work.with_spans)
+    def _alone(self, work: PieceAttributor | Read, piece: Piece) -> Iterator[Any]:
+        alone = (
+            PieceAttributor((piece,), work.wanted)
+            if isinstance(work, PieceAttributor)
+            else Read((piece,), work.with_spans)
+        )
         with closing(self._workers.submit(alone, tries=1)) as answers:
             yield from self._all_of(alone, answers)
 

@@ -83,7 +83,7 @@ class RayEngine:
         items = [{"pieces": pickle.dumps(unit)} for unit in units_of(pieces, math.inf)]
         workers = max(1, min(self._processes or self._room(ray.cluster_resources()), len(items)))
         return ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
-            _Attributes,
+            _TracerActor,
             fn_constructor_args=(self._sent, wanted),
             batch_size=1,
             batch_format="pyarrow",
@@ -96,7 +96,7 @@ class RayEngine:
         return int(resources.get("GPU" if self._on_accelerator else "CPU", 1))
 
 
-class _Attributes:
+class _TracerActor:
     """An actor: holds the tracer."""
 
     def __init__(self, sent: TracerOf, wanted: Wanted) -> None:

@@ -21,7 +21,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer, load_tracer, settings_of
 from blamespan.worker_processes import Channel
 
-__all__ = ["Attribute", "Attributes", "Read", "TracerOf", "Unit", "pass_note", "serve"]
+__all__ = ["Attribute", "PieceAttributor", "Read", "TracerOf", "Unit", "pass_note", "serve"]
 
 _NOTE_EVERY_S = 0.25
 _READ_AT_ONCE = 64
@@ -72,7 +72,7 @@ class Unit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class PieceAttributor:
     """Read pieces and attribute their runs."""
 
     pieces: tuple[Piece, ...]

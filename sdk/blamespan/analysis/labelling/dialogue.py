@@ -16,7 +16,7 @@ from blamespan.analysis.showing.tables import print_run
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan.labels.people import Answer, PersonLabel, Said
+from blamespan.labels.people import Answer, PersonLabel, ShownVerdict
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
@@ -173,12 +173,12 @@ class Dialogue:
         self.console.print(Text(printable(text), style="yellow"))
 
 
-def said_by(verdict: Attribution) -> Said:
+def said_by(verdict: Attribution) -> ShownVerdict:
     """Write down what a verdict says, for a label."""
     step = verdict.decisive_step
     agent = "" if step is None else verdict.steps[step].agent
     named = verdict.mode_of(agent)
-    return Said(verdict.tracer, agent, step, str(named.mode) if named else "")
+    return ShownVerdict(verdict.tracer, agent, step, str(named.mode) if named else "")
 
 
 def _index(typed: str) -> int | None:

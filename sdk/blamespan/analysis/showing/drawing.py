@@ -12,7 +12,7 @@ from rich.text import Text
 from blamespan import conventions as words
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import clean, duration, number, when
-from blamespan.analysis.showing.marks import Lanes, Marks, excerpt, line, marked, marks_of, rows, shortened
+from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import MOST_STEPS, NO_SIGN, SHARE_WORTH_A_LINE, contradicted_of, mode_text
 from blamespan.attribution import Attribution, Contradicted
@@ -28,7 +28,7 @@ _DECISIVE = "bold red"
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _DrawnRun:
     """What is derived of a run once.
 
     Attributes:
@@ -64,7 +64,7 @@ class Picture:
         self._steps = run.trace.steps
         self._verdict = verdict
         self._marks: Marks = marks_of(console)
-        self._lanes = Lanes(run.trace, console)
+        self._lanes = AgentColumns(run.trace, console)
         self._has_rules = rules is not None
         self._facts = _facts(verdict, rules or ())
         self._highest = max(self._facts.shares, default=0.0)
@@ -296,7 +296,7 @@ class Picture:
             self._console.print(text_line, no_wrap=True, crop=False, overflow="ignore")
 
 
-def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _Facts:
+def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _DrawnRun:
     quotes: dict[int, list[str]] = defaultdict(list)
     for item in verdict.evidence:
         quotes[item.index].append(item.quote)
@@ -304,7 +304,7 @@ def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _Facts:
     for rule in rules:
         by_step[rule.step].append(rule)
     decisive = () if verdict.decisive_step is None else (verdict.decisive_step,)
-    return _Facts(
+    return _DrawnRun(
         [step.score for step in verdict.steps],
         quotes,
         contradicted_of(verdict),

@@ -13,13 +13,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from blamespan._version import __version__
 from blamespan.analysis.showing import legible
 
-__all__ = ["Drawing", "Shape", "ShapeGroup", "digest_source", "load_templates"]
+__all__ = ["Drawing", "ShapeGroup", "SvgElement", "digest_source", "load_templates"]
 
 _SHARED = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SvgElement:
     """An element of SVG.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shape:
 class ShapeGroup:
     """Shapes that belong together; its title is shown where somebody points at any of them."""
 
-    shapes: Sequence[Shape]
+    shapes: Sequence[SvgElement]
     title: str = ""
     kind: str = ""
 

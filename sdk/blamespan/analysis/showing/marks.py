@@ -12,7 +12,7 @@ from rich.text import Text
 from blamespan.analysis.showing.legible import clean, passages, printable
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["Lanes", "Marks", "excerpt", "line", "marked", "marks_of", "rows", "shortened"]
+__all__ = ["AgentColumns", "Marks", "excerpt", "line", "marked", "marks_of", "rows", "shortened"]
 
 _COLOURS = ("cyan", "green", "magenta", "blue", "yellow", "bright_cyan", "bright_green", "bright_magenta")
 _EVIDENCE = "not dim black on yellow"
@@ -53,7 +53,7 @@ def marks_of(console: Console) -> Marks:
     return _ASCII if console.options.ascii_only else Marks()
 
 
-class Lanes:
+class AgentColumns:
     """A column per agent, in the order of first word; none where there are too many for the width.
 
     Args:

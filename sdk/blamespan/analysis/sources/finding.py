@@ -68,7 +68,7 @@ def runs_in(sources: Iterable[str | Path], *, format_name: str | None = None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _LocalSource:
     """A file on this machine."""
 
     path: Path
@@ -82,7 +82,7 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class _RemoteFile:
+class _RemoteSource:
     """A file elsewhere."""
 
     url: str
@@ -134,12 +134,12 @@ def _pieces_of(source: str, format_name: str | None, selection: Selection) -> It
     try:
         if source == _STDIN:
             path = spool_stdin()
-            yield Piece("stdin", path.stat().st_size, _File(path, format_name, "stdin"), selection, path)
+            yield Piece("stdin", path.stat().st_size, _LocalSource(path, format_name, "stdin"), selection, path)
         elif is_backend(source):
             yield from _of_backend(source, selection)
         elif _is_elsewhere(source):
             for file in remote_files(source, is_data=is_data):
-                yield Piece(file.name, file.size, _RemoteFile(file.url, file.name, format_name), selection)
+                yield Piece(file.name, file.size, _RemoteSource(file.url, file.name, format_name), selection)
         else:
             yield from _of_path(_without_scheme(source), format_name, selection)
     except UnreadableInput as error:
@@ -171,12 +171,12 @@ def _file_piece(path: Path, format_name: str | None, selection: Selection) -> Pi
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
             spooled = spool_pipe(path)
-            return Piece(name, spooled.stat().st_size, _File(spooled, format_name, name), selection, spooled)
+            return Piece(name, spooled.stat().st_size, _LocalSource(spooled, format_name, name), selection, spooled)
     except UnreadableInput as error:
         return Piece(name, None, _Trouble(str(error)))
     except (OSError, ValueError):
-        return Piece(name, None, _File(path, format_name), selection)  # reading says what is wrong
-    return Piece(name, facts.st_size, _File(path, format_name), selection, path)
+        return Piece(name, None, _LocalSource(path, format_name), selection)  # reading says what is wrong
+    return Piece(name, facts.st_size, _LocalSource(path, format_name), selection, path)
 
 
 def _of_backend(url: str, selection: Selection) -> Iterator[Piece]:

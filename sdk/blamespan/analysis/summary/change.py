@@ -11,7 +11,17 @@ from blamespan.analysis.summary.facts import Fact
 from blamespan.analysis.summary.statistics import Share, compare_shares, difference_interval, holm
 from blamespan.analysis.summary.tally import Names, Tally
 
-__all__ = ["CORRECTION", "LEAST_FAILURES", "METHODS", "SIGNIFICANT", "Change", "Part", "Periods", "Side", "changes"]
+__all__ = [
+    "CORRECTION",
+    "LEAST_FAILURES",
+    "METHODS",
+    "SIGNIFICANT",
+    "Part",
+    "Periods",
+    "ShareChange",
+    "Side",
+    "changes",
+]
 
 Side: TypeAlias = Literal["before", "after"]
 Part: TypeAlias = Literal["failed", "abstained", "agent", "mode"]
@@ -44,7 +54,7 @@ class Periods:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShareChange:
     """One share, before and after.
 
     Attributes:
@@ -83,7 +93,7 @@ class Change:
         return self.corrected < SIGNIFICANT
 
 
-def changes(before: Tally, after: Tally) -> list[Change]:
+def changes(before: Tally, after: Tally) -> list[ShareChange]:
     """Compare two tallies of one judge: the surest changes first. None where a side has no run."""
     if not before.runs or not after.runs:
         return []
@@ -91,7 +101,7 @@ def changes(before: Tally, after: Tally) -> list[Change]:
     tests = [compare_shares(then, now) for _, _, _, then, now in pairs]
     corrected = holm([test.p for test in tests])
     compared = [
-        Change(part, name, title, then, now, test.p, right, test.method)
+        ShareChange(part, name, title, then, now, test.p, right, test.method)
         for (part, name, title, then, now), test, right in zip(pairs, tests, corrected, strict=True)
     ]
     return sorted(compared, key=lambda change: (change.p, -abs(change.difference), change.part, change.name))

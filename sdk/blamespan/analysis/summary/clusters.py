@@ -55,7 +55,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _FailureText:
     """A failure with its words: `vector` has length 1, or none for a text without words."""
 
     fact: Fact
@@ -67,11 +67,11 @@ class _Group:
     """Failures that belong together, and their middle."""
 
     def __init__(self) -> None:
-        self.texts: list[_Text] = []
+        self.texts: list[_FailureText] = []
         self._sum: Weights = defaultdict(float)
         self._middle: Weights = {}
 
-    def add(self, text: _Text) -> None:
+    def add(self, text: _FailureText) -> None:
         self.texts.append(text)
         for word, weight in text.vector.items():
             self._sum[word] += weight
@@ -84,7 +84,7 @@ class _Group:
         length = math.sqrt(math.fsum(weight * weight for _, weight in strongest)) or 1.0
         self._middle = {word: weight / length for word, weight in strongest}
 
-    def nearness(self, text: _Text) -> float:
+    def nearness(self, text: _FailureText) -> float:
         """Cosine to the middle; texts without words are alike."""
         if not text.vector:
             return 1.0 if not self._middle else 0.0
@@ -97,9 +97,9 @@ def clusters_of(facts: Sequence[Fact]) -> list[Cluster]:
     words = [_words(fact.text) for fact in facts]
     rarity = _rarity(words)
     common = Counter(word for some in words for word in set(some) if " " not in word)
-    by_key: dict[tuple[str, str], list[_Text]] = defaultdict(list)
+    by_key: dict[tuple[str, str], list[_FailureText]] = defaultdict(list)
     for fact, some in zip(facts, words, strict=True):
-        text = _Text(fact, _vector(some, rarity), frozenset(word for word in some if " " not in word))
+        text = _FailureText(fact, _vector(some, rarity), frozenset(word for word in some if " " not in word))
         by_key[fact.agent, fact.mode].append(text)
     clusters = [
         _cluster(group, common, len(facts)) for _, texts in sorted(by_key.items()) for group in _group_texts(texts)
@@ -125,7 +125,7 @@ def _vector(words: Sequence[str], rarity: Mapping[str, float]) -> Weights:
     return {word: weight / length for word, weight in kept}
 
 
-def _group_texts(texts: Sequence[_Text]) -> list[_Group]:
+def _group_texts(texts: Sequence[_FailureText]) -> list[_Group]:
     """Part the failures of one agent and mode."""
     groups: list[_Group] = []
     for text in texts:
@@ -140,7 +140,7 @@ def _group_texts(texts: Sequence[_Text]) -> list[_Group]:
     return _assign_texts(texts, [group for group in groups if len(group.texts) > 1] or groups[:1])
 
 
-def _assign_texts(texts: Sequence[_Text], groups: Sequence[_Group]) -> list[_Group]:
+def _assign_texts(texts: Sequence[_FailureText], groups: Sequence[_Group]) -> list[_Group]:
     """Place every failure by the middles found; those near to none stand alone."""
     placed: dict[int, _Group] = {}
     alone: list[_Group] = []
@@ -157,7 +157,7 @@ def _assign_texts(texts: Sequence[_Text], groups: Sequence[_Group]) -> list[_Gro
     return all_groups
 
 
-def _nearest(groups: Sequence[_Group], text: _Text) -> _Group | None:
+def _nearest(groups: Sequence[_Group], text: _FailureText) -> _Group | None:
     best, nearness = None, _NEAR
     for group in groups:
         score = group.nearness(text)

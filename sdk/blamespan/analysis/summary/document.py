@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blamespan.analysis.summary.change import CORRECTION, LEAST_FAILURES, METHODS, Change
+from blamespan.analysis.summary.change import CORRECTION, LEAST_FAILURES, METHODS, ShareChange
 from blamespan.analysis.summary.clusters import Cluster
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
@@ -134,7 +134,7 @@ def _cluster(cluster: Cluster, sampled: int) -> Document:
     }
 
 
-def _change(change: Change) -> Document:
+def _change(change: ShareChange) -> Document:
     low, high = change.interval
     return {
         "part": change.part,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.summary.change import SIGNIFICANT, Change
+from blamespan.analysis.summary.change import SIGNIFICANT, ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks
@@ -76,7 +76,7 @@ def _cluster_lines(judge: JudgeSummary, most: int | None) -> list[str]:
     return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]
 
 
-def _change_lines(changes: tuple[Change, ...], most: int | None) -> list[str]:
+def _change_lines(changes: tuple[ShareChange, ...], most: int | None) -> list[str]:
     if not changes:
         return []
     sure = [change for change in changes if change.is_significant]

@@ -29,7 +29,7 @@ _MOMENTS = 90
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _PageTable:
     """Rows of texts under a header; the rows that *strong* marks are bold."""
 
     header: Sequence[str]
@@ -39,12 +39,12 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _PagePart:
     """A part of what a judge says: a title, and a plot, a table or a remark below it."""
 
     title: str
     plot: Drawing | None = None
-    table: _Table | None = None
+    table: _PageTable | None = None
     remark: str = ""
 
 
@@ -65,9 +65,9 @@ class _Section:
     dates: str
     tally: Tally
     remarks: Sequence[str]
-    parts: Sequence[_Part]
+    parts: Sequence[_PagePart]
     groups: _Groups | None
-    last_parts: Sequence[_Part]
+    last_parts: Sequence[_PagePart]
 
 
 def page_of(summary: Summary, *, title: str) -> str:
@@ -124,15 +124,15 @@ def _describe_judge(judge: JudgeSummary) -> _Section:
     )
 
 
-def _show_agents(tally: Tally) -> _Part | None:
+def _show_agents(tally: Tally) -> _PagePart | None:
     return _show_names("Who is to blame", "Agent", tally.agents, tally)
 
 
-def _show_modes(tally: Tally) -> _Part | None:
+def _show_modes(tally: Tally) -> _PagePart | None:
     return _show_names("For what", "Error mode", tally.modes, tally)
 
 
-def _show_names(title: str, column: str, names: Names, tally: Tally) -> _Part | None:
+def _show_names(title: str, column: str, names: Names, tally: Tally) -> _PagePart | None:
     ranked = names.ranked()
     if not ranked:
         return None
@@ -146,10 +146,10 @@ def _show_names(title: str, column: str, names: Names, tally: Tally) -> _Part | 
     ]
     plot = bars(f"{title}: share of the failed runs", [Bar(shown, share) for shown, share, _ in titled[:_BARS]])
     caption = f"Share of {tally.failed:,} failed runs" + _more(len(ranked) - len(rows))
-    return _Part(title, plot, _Table([column, "Failed", "Share, %", "95 %", "Confidence"], rows, caption))
+    return _PagePart(title, plot, _PageTable([column, "Failed", "Share, %", "95 %", "Confidence"], rows, caption))
 
 
-def _show_times(tally: Tally) -> _Part | None:
+def _show_times(tally: Tally) -> _PagePart | None:
     moments = tally.timeline.moments(_MOMENTS)
     if len(moments) < 2:
         return None
@@ -162,16 +162,16 @@ def _show_times(tally: Tally) -> _Part | None:
     caption = f"By when runs began (UTC), {tally.timeline.width_s // 3_600:,} hours a row" + (
         f"; of {tally.untimed:,} more no clock says when" if tally.untimed else ""
     )
-    return _Part("When", plot, _Table(["From", "Runs", "Failed", "Share"], rows, caption))
+    return _PagePart("When", plot, _PageTable(["From", "Runs", "Failed", "Share"], rows, caption))
 
 
-def _show_scores(tally: Tally) -> _Part | None:
+def _show_scores(tally: Tally) -> _PagePart | None:
     if not tally.judged:
         return None
     rows = [[f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}", f"{count:,}"] for tenth, count in enumerate(tally.scores)]
     plot = score_plot("Runs with a verdict by failure score", tally.scores)
     caption = "How likely runs failed by an agent's fault, as the tracer says"
-    return _Part("How surely", plot, _Table(["Failure score", "Runs"], rows, caption))
+    return _PagePart("How surely", plot, _PageTable(["Failure score", "Runs"], rows, caption))
 
 
 def _group_failures(judge: JudgeSummary) -> _Groups | None:
@@ -186,11 +186,11 @@ def _group_failures(judge: JudgeSummary) -> _Groups | None:
     return _Groups(groups[:_CLUSTERS], judge.sampled, caption)
 
 
-def _show_changes(judge: JudgeSummary) -> _Part | None:
+def _show_changes(judge: JudgeSummary) -> _PagePart | None:
     if judge.before is None and judge.after is None:
         return None
     if not judge.changes or judge.before is None or judge.after is None:
-        return _Part("Change", remark="Nothing to compare: this tracer judged runs on one side only.")
+        return _PagePart("Change", remark="Nothing to compare: this tracer judged runs on one side only.")
     shown = judge.changes[:_ROWS]
     rows = [
         [
@@ -210,17 +210,17 @@ def _show_changes(judge: JudgeSummary) -> _Part | None:
         + _more(len(judge.changes) - _ROWS)
     )
     header = ["Share of runs", "Before", "After", "Points (95 %)", "p, corrected", "Test"]
-    table = _Table(header, rows, caption, [change.is_significant for change in shown])
-    return _Part("Change", change_plot("Change of each share, in points", shown[:_BARS]), table)
+    table = _PageTable(header, rows, caption, [change.is_significant for change in shown])
+    return _PagePart("Change", change_plot("Change of each share, in points", shown[:_BARS]), table)
 
 
-def _show_reasons(tally: Tally) -> _Part | None:
+def _show_reasons(tally: Tally) -> _PagePart | None:
     ranked = tally.reasons.ranked()
     if not ranked:
         return None
     rows = [[reason, f"{count.failed:,}"] for reason, count in ranked[:_ROWS]]
     caption = f"{tally.abstained:,} runs without a verdict" + _more(len(ranked) - len(rows))
-    return _Part("Why there is no verdict", table=_Table(["Reason", "Runs"], rows, caption))
+    return _PagePart("Why there is no verdict", table=_PageTable(["Reason", "Runs"], rows, caption))
 
 
 def _more(hidden: int) -> str:

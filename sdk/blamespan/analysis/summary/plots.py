@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from blamespan.analysis.showing.html_pages import Drawing, Shape, ShapeGroup
-from blamespan.analysis.summary.change import Change
+from blamespan.analysis.showing.html_pages import Drawing, ShapeGroup, SvgElement
+from blamespan.analysis.summary.change import ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.tally import Moment
 from blamespan.analysis.summary.words import changed, percent, points
@@ -41,9 +41,9 @@ def bars(title: str, rows: Sequence[Bar]) -> Drawing:
         value = percent(bar.share.value)
         shapes = [
             _label(bar.name, y + 14),
-            Shape("rect", _box("bar", _LABEL, y, bar.share.value / highest * room, 18) | {"rx": 2}),
+            SvgElement("rect", _box("bar", _LABEL, y, bar.share.value / highest * room, 18) | {"rx": 2}),
             _line("reach", low, high, y + 9),
-            Shape("text", {"class": "value", "x": high + 6, "y": y + 14}, value),
+            SvgElement("text", {"class": "value", "x": high + 6, "y": y + 14}, value),
         ]
         groups.append(ShapeGroup(shapes, f"{bar.name}: {value}"))
     return Drawing(title, _WIDTH, len(rows) * _ROW + 8, groups)
@@ -58,7 +58,7 @@ def time_plot(title: str, moments: Sequence[Moment]) -> Drawing:
     for index, moment in enumerate(moments):
         left = index * width + 0.5
         columns = [
-            Shape("rect", _box(kind, left, height - tall, max(1.0, width - 1), tall))
+            SvgElement("rect", _box(kind, left, height - tall, max(1.0, width - 1), tall))
             for kind, count in (("all", moment.runs), ("bar", moment.failed))
             for tall in [count / highest * (height - 14)]
         ]
@@ -67,9 +67,9 @@ def time_plot(title: str, moments: Sequence[Moment]) -> Drawing:
     if moments:
         y = height + foot - 4
         ends = [
-            Shape("text", {"class": "name", "x": 0, "y": y}, f"{moments[0].start:%Y-%m-%d}"),
-            Shape("text", {"class": "name end", "x": _WIDTH, "y": y}, f"{moments[-1].start:%Y-%m-%d}"),
-            Shape("text", {"class": "value", "x": 0, "y": 10}, f"{highest:,} runs"),
+            SvgElement("text", {"class": "name", "x": 0, "y": y}, f"{moments[0].start:%Y-%m-%d}"),
+            SvgElement("text", {"class": "name end", "x": _WIDTH, "y": y}, f"{moments[-1].start:%Y-%m-%d}"),
+            SvgElement("text", {"class": "value", "x": 0, "y": 10}, f"{highest:,} runs"),
         ]
         groups.append(ShapeGroup(ends))
     return Drawing(title, _WIDTH, height + foot, groups)
@@ -85,39 +85,39 @@ def score_plot(title: str, counts: Sequence[int]) -> Drawing:
         low, high = index / len(counts), (index + 1) / len(counts)
         left = index * width + 2
         shapes = [
-            Shape("rect", _box("bar" if low >= 0.5 else "all", left, height - tall, width - 4, tall)),
-            Shape("text", {"class": "name", "x": left, "y": height + foot - 4}, f"{low:.1f}"),
+            SvgElement("rect", _box("bar" if low >= 0.5 else "all", left, height - tall, width - 4, tall)),
+            SvgElement("text", {"class": "name", "x": left, "y": height + foot - 4}, f"{low:.1f}"),
         ]
         groups.append(ShapeGroup(shapes, f"{low:.1f} to {high:.1f}: {count:,} runs"))
     return Drawing(title, _WIDTH, height + foot, groups)
 
 
-def change_plot(title: str, rows: Sequence[Change]) -> Drawing:
+def change_plot(title: str, rows: Sequence[ShareChange]) -> Drawing:
     """Draw differences as points with their intervals, around a line at none."""
     reach = max((abs(end) for row in rows for end in row.interval), default=1.0) or 1.0
     room = (_WIDTH - _LABEL - 20) / 2
     middle, height = _LABEL + room, len(rows) * _ROW + 8
-    groups = [ShapeGroup([Shape("line", {"class": "axis", "x1": middle, "x2": middle, "y1": 0, "y2": height})])]
+    groups = [ShapeGroup([SvgElement("line", {"class": "axis", "x1": middle, "x2": middle, "y1": 0, "y2": height})])]
     for index, row in enumerate(rows):
         y = index * _ROW + 13
         low, high = (middle + end / reach * room for end in row.interval)
         shapes = [
             _label(changed(row), y + 5),
             _line("reach", low, high, y),
-            Shape("circle", {"cx": middle + row.difference / reach * room, "cy": y, "r": 5}),
+            SvgElement("circle", {"cx": middle + row.difference / reach * room, "cy": y, "r": 5}),
         ]
         kind = "sure" if row.is_significant else "unsure"
         groups.append(ShapeGroup(shapes, f"{changed(row)}: {points(row)} points", kind))
     return Drawing(title, _WIDTH, height, groups)
 
 
-def _label(name: str, y: float) -> Shape:
+def _label(name: str, y: float) -> SvgElement:
     shown = name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
-    return Shape("text", {"class": "name end", "x": _LABEL - 8, "y": y}, shown)
+    return SvgElement("text", {"class": "name end", "x": _LABEL - 8, "y": y}, shown)
 
 
-def _line(kind: str, start: float, end: float, y: float) -> Shape:
-    return Shape("line", {"class": kind, "x1": start, "x2": end, "y1": y, "y2": y})
+def _line(kind: str, start: float, end: float, y: float) -> SvgElement:
+    return SvgElement("line", {"class": kind, "x1": start, "x2": end, "y1": y, "y2": y})
 
 
 def _box(kind: str, left: float, top: float, width: float, height: float) -> dict[str, str | float]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from blamespan.analysis.summary.change import Change, Periods, Side, changes
+from blamespan.analysis.summary.change import Periods, ShareChange, Side, changes
 from blamespan.analysis.summary.clusters import Cluster, clusters_of
 from blamespan.analysis.summary.facts import Fact, Judge, Row, fact_of
 from blamespan.analysis.summary.sampling import Sample
@@ -41,7 +41,7 @@ class JudgeSummary:
     repeated: int
     before: Tally | None = None
     after: Tally | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ShareChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Summary:
 
 
 @dataclass(slots=True)
-class _Part:
+class _JudgeCounts:
     """What is counted of one judge."""
 
     whole: Tally = field(default_factory=Tally)
@@ -115,7 +115,7 @@ def summarize(rows: Iterable[Row], *, against: Iterable[Row] | None = None, peri
 
 def sum_up(facts: Iterable[Fact], *, against: Iterable[Fact] | None = None, periods: Periods | None = None) -> Summary:
     """Sum up what was read of results already; as `summarize`."""
-    parts: dict[Judge, _Part] = {}
+    parts: dict[Judge, _JudgeCounts] = {}
     outside = left_out = 0
     for fact in facts:
         part = _part(parts, fact.judge)
@@ -144,8 +144,8 @@ def sum_up(facts: Iterable[Fact], *, against: Iterable[Fact] | None = None, peri
     )
 
 
-def _part(parts: dict[Judge, _Part], judge: Judge) -> _Part | None:
+def _part(parts: dict[Judge, _JudgeCounts], judge: Judge) -> _JudgeCounts | None:
     """Find what is counted of *judge*, newly if there is room for one more."""
     if judge not in parts and len(parts) < _MOST_JUDGES:
-        parts[judge] = _Part()
+        parts[judge] = _JudgeCounts()
     return parts.get(judge)

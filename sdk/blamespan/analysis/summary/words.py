@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blamespan.analysis.summary.change import Change
+from blamespan.analysis.summary.change import ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary
 from blamespan.analysis.summary.tally import Tally
@@ -24,7 +24,7 @@ def interval(share: Share) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
-def points(change: Change) -> str:
+def points(change: ShareChange) -> str:
     """Format a difference in percentage points, with its interval."""
     low, high = change.interval
     return f"{100 * change.difference:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
@@ -35,12 +35,12 @@ def chance(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def test(change: Change) -> str:
+def test(change: ShareChange) -> str:
     """Name the test in a word."""
     return "Fisher" if change.method.startswith("Fisher") else "z"
 
 
-def changed(change: Change) -> str:
+def changed(change: ShareChange) -> str:
     """Name what is compared."""
     if change.part == "failed":
         return "failed"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from blamespan_lab.edits.values import Substitution, Value, find_values, substitute, vary
+from blamespan_lab.edits.values import EditableValue, Substitution, find_values, substitute, vary
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_names_and_quotations_change_by_others() -> None:
     """A name becomes one of as many words; a quotation differs in one word."""
     draws = random.Random(1)
 
-    assert vary(Value("Yusuf Rossi", "name", 0), draws, ["Mei Kovacs", "Anna Maria Silva"]) == "Mei Kovacs"
-    quotation = vary(Value("the shop was closed", "quotation", 0), draws, ["the museum opens late"])
+    assert vary(EditableValue("Yusuf Rossi", "name", 0), draws, ["Mei Kovacs", "Anna Maria Silva"]) == "Mei Kovacs"
+    quotation = vary(EditableValue("the shop was closed", "quotation", 0), draws, ["the museum opens late"])
     assert quotation is not None
     assert len(set(quotation.split()) - {"the", "shop", "was", "closed"}) == 1
 

@@ -14,7 +14,7 @@ from blamespan.cli import cli
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
-from blamespan.labels.people import Answer, DecisiveStep, PersonLabel, Said, by_run
+from blamespan.labels.people import Answer, DecisiveStep, PersonLabel, ShownVerdict, by_run
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.measuring.labels import LabelledVerdict, Opinion, evaluate_labels, join_results, join_runs
@@ -88,7 +88,7 @@ def test_most_people_are_right_and_ties_are_disputed() -> None:
 
 def test_blind_labels_are_counted_apart() -> None:
     """Who saw the verdict may have been led by it: those who did not are shown by themselves."""
-    shown = Said(TRACER, "bob", 1, "")
+    shown = ShownVerdict(TRACER, "bob", 1, "")
     labels = [label(n, 1, shown=shown) for n in range(1, 11)] + [label(n, 2) for n in range(11, 16)]
 
     found = evaluate_labels(judged(labels))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.network.examples import Example, examples_of
+from blamespan_lab.network.examples import NetworkExample, examples_of
 from blamespan_lab.network.objectives import targets_of
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.modes import MODES
@@ -19,7 +19,7 @@ from tests.tracer_model.network.networks import FEATURES, VOCABULARY, random_tea
 torch = pytest.importorskip("torch")
 
 
-def _mode_loss(example: Example, odds: dict[int, float]) -> float:
+def _mode_loss(example: NetworkExample, odds: dict[int, float]) -> float:
     """The loss of which mode is said, with these log-odds of modes at the first step."""
     from blamespan_lab.network.objectives import supervised_losses
 
@@ -32,7 +32,7 @@ def _mode_loss(example: Example, odds: dict[int, float]) -> float:
     return float(supervised_losses(scores, targets, padded, sigma=0.4)["mode"])
 
 
-def _wrong_at_first(*columns: int) -> Example:
+def _wrong_at_first(*columns: int) -> NetworkExample:
     run = RecordedRun("a", replace(random_team(2), outcome="succeeded"), ())
     example = examples_of([run], LexicalTracer.bundled().lexicon, VOCABULARY, FEATURES)[0]
     modes = np.zeros_like(example.modes)

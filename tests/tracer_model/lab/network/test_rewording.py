@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from blamespan_lab.network.examples import Example, examples_of
+from blamespan_lab.network.examples import NetworkExample, examples_of
 from blamespan_lab.network.meanings import Meanings
 from blamespan_lab.network.rewording import with_near_words, with_strange_words
 from blamespan_tracer.lexical import LexicalTracer
@@ -19,13 +19,13 @@ MEANINGS = Meanings.bundled()
 
 
 @pytest.fixture(scope="module")
-def examples() -> list[Example]:
+def examples() -> list[NetworkExample]:
     return examples_of(
         [labelled(seed) for seed in range(6)], LexicalTracer.bundled().lexicon, MEANINGS.vocabulary, FEATURES
     )
 
 
-def test_near_words_mean_nearly_the_same(examples: list[Example]) -> None:
+def test_near_words_mean_nearly_the_same(examples: list[NetworkExample]) -> None:
     """Each word becomes one of the five nearest, wherever it stands, and never itself."""
     changed = with_near_words(examples, MEANINGS.vectors, seed=3)
     before, after = (np.concatenate([each.inputs.tokens.rows for each in part]) for part in (examples, changed))
@@ -38,7 +38,7 @@ def test_near_words_mean_nearly_the_same(examples: list[Example]) -> None:
         assert (likeness > likeness[other] + 1e-6).sum() <= 5
 
 
-def test_strange_words_are_others_one_for_one(examples: list[Example]) -> None:
+def test_strange_words_are_others_one_for_one(examples: list[NetworkExample]) -> None:
     """No two words become one, and nothing but words changes."""
     changed = with_strange_words(examples, len(MEANINGS.vocabulary), seed=3)
     before, after = (np.concatenate([each.inputs.tokens.rows for each in part]) for part in (examples, changed))
@@ -50,7 +50,7 @@ def test_strange_words_are_others_one_for_one(examples: list[Example]) -> None:
     )
 
 
-def test_words_that_are_alone_stay(examples: list[Example]) -> None:
+def test_words_that_are_alone_stay(examples: list[NetworkExample]) -> None:
     """Where there is no other word, there is none to take."""
     lonely = [replace(each, inputs=_of_one_word(each.inputs)) for each in examples]
 

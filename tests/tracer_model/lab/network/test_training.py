@@ -14,7 +14,7 @@ import torch
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
-from blamespan_lab.network.examples import SOUND, UNKNOWN, Example, examples_of
+from blamespan_lab.network.examples import SOUND, UNKNOWN, NetworkExample, examples_of
 from blamespan_lab.network.fitting import fit_members
 from blamespan_lab.network.meanings import Meanings
 from blamespan_lab.network.recipe import NetworkRecipe, NetworkSize, Schedule
@@ -113,7 +113,7 @@ def test_runs_of_labelled_agents_teach_whom_to_point_at(examples: Examples) -> N
     assert held_out.agents >= 80
 
 
-def by_agent(example: Example) -> Example:
+def by_agent(example: NetworkExample) -> NetworkExample:
     """Forget which step it was."""
     culprit = int(example.inputs.agent[example.decisive])
     modes = frozenset(np.flatnonzero(example.modes[example.decisive]).tolist())

@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 
 from blamespan.injecting.boundaries import Mechanism, PlannedFault
-from blamespan_lab.replay.counterfactual import Case, examine
+from blamespan_lab.replay.counterfactual import CounterfactualResult, examine
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.tasks import FAMILIES
@@ -38,7 +38,7 @@ def programs() -> Iterator[Program]:
 
 
 @cache
-def examined() -> tuple[tuple[Program, tuple[PlannedFault, ...], Case], ...]:
+def examined() -> tuple[tuple[Program, tuple[PlannedFault, ...], CounterfactualResult], ...]:
     """Examine all of them, each with a fault; made once for all tests."""
     rng = Random(11)
     found = []
@@ -51,7 +51,7 @@ def examined() -> tuple[tuple[Program, tuple[PlannedFault, ...], Case], ...]:
 
 
 @cache
-def natural() -> tuple[tuple[Program, Case], ...]:
+def natural() -> tuple[tuple[Program, CounterfactualResult], ...]:
     """Examine a third of them as they are, with agents that err often; made once for all tests."""
     found = []
     with Recording() as recording:

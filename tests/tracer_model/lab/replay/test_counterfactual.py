@@ -14,7 +14,7 @@ import pytest
 import blamespan
 from blamespan.errors import ConfigError
 from blamespan.injecting.boundaries import PlannedFault
-from blamespan_lab.replay.counterfactual import Case, Recorded, examine
+from blamespan_lab.replay.counterfactual import CounterfactualResult, Recorded, examine
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.replay.steps import blamed_step, changed_steps
 from blamespan_lab.simulation.program import Program
@@ -23,7 +23,7 @@ from tests.tracer_model.lab.replay.cases import examined, natural
 pytestmark = pytest.mark.slow  # together they examine a hundred programs
 
 
-def _failures() -> list[tuple[Program, tuple[PlannedFault, ...], Case]]:
+def _failures() -> list[tuple[Program, tuple[PlannedFault, ...], CounterfactualResult]]:
     return [one for one in examined() if one[2].runs and one[2].runs[-1].label.outcome == "failure"]
 
 
@@ -153,7 +153,7 @@ def test_harmless_runs_can_be_left_out() -> None:
     with Recording() as recording:
         case = examine(program, faults, seed=number, recording=recording, keeps_harmless=False)
 
-    assert case == Case(dropped="harmless")
+    assert case == CounterfactualResult(dropped="harmless")
 
 
 def test_spans_and_traces_say_nothing_of_faults() -> None:

@@ -35,7 +35,7 @@ from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.contrastive.labelled_turns import read_labelled_turns
 from blamespan_lab.language_model.contrastive.recipe import ContrastiveRecipe, TinyEncoder
-from blamespan_lab.language_model.stages import METRICS, Ledger
+from blamespan_lab.language_model.stages import METRICS, TrainingLog
 from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_lab.statistics import f1
 from blamespan_tracer.causal.contrastive.loading import ABOUT_FILE, FORMAT, WEIGHTS_FILE
@@ -110,7 +110,7 @@ def train_contrastive_on(
         definitions, padding=True, truncation=True, max_length=recipe.data.turn_tokens, return_tensors="pt"
     )
     model.begin_at(shown["input_ids"], shown["attention_mask"])
-    ledger = Ledger("contrastive", out / METRICS)
+    ledger = TrainingLog("contrastive", out / METRICS)
     trainer = Trainer(
         model,
         _arguments(recipe, out),

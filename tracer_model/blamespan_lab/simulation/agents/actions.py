@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blamespan_lab.simulation.agents.agent import DecisionContext, prefix_statement, speak
-from blamespan_lab.simulation.agents.knowledge import Claim
+from blamespan_lab.simulation.agents.knowledge import StatedFact
 from blamespan_lab.simulation.agents.policy import Reply, RequestedCall
 from blamespan_lab.simulation.statements.facts import Value, is_same
 from blamespan_lab.simulation.statements.writing import fill_phrase, write_rule
@@ -124,7 +124,7 @@ def state_lookups(context: DecisionContext) -> list[str]:
     return lines + [context.state(key, context.values[key]) for key in list_claims(context)]
 
 
-def _is_of_tool(claim: Claim) -> bool:
+def _is_of_tool(claim: StatedFact) -> bool:
     return claim.source == "tool" or claim.speaker == "calculate"
 
 

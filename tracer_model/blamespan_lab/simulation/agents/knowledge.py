@@ -16,7 +16,7 @@ from blamespan_lab.simulation.statements.reading import TaskLexicon
 from blamespan_lab.simulation.statements.values import find_values
 from blamespan_lab.simulation.statements.writing import write_arithmetic
 
-__all__ = ["Claim", "Knowledge", "arguments_of"]
+__all__ = ["Knowledge", "StatedFact", "arguments_of"]
 
 _FAILED = re.compile(
     r"error|exception|expected |no rows?\b|no document|timed? ?out|unavailable|not found|not a tool|failed to|invalid",
@@ -28,7 +28,7 @@ _NAMED_IN_TURN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class StatedFact:
     """Somebody stated a fact.
 
     Attributes:
@@ -71,7 +71,7 @@ class Knowledge:
         self.lexicon = lexicon
         self.messages = messages
         self.me = me
-        self.claims: list[Claim] = []
+        self.claims: list[StatedFact] = []
         self.values: dict[str, Value] = {}
         self.origins: dict[str, Value] = {}
         self.rules: dict[str, DerivationRule] = {rule.out: rule for rule in implied}
@@ -117,7 +117,7 @@ class Knowledge:
         """Return whether anything that *key* rests on has changed since *key* was stated."""
         return key in self._stated and self._rests_on_change(key, self._stated[key])
 
-    def statements_since(self, index: int) -> list[Claim]:
+    def statements_since(self, index: int) -> list[StatedFact]:
         """List the last statement of each fact, where another made it after message *index*."""
         last = {claim.key: claim for claim in self.claims}
         return [c for c in last.values() if c.index > index and c.source == "said" and c.speaker != self.me]
@@ -203,9 +203,9 @@ class Knowledge:
                 if statement.value is None or is_same(self.values.get(statement.key), statement.value):
                     self._forget(statement.key)
             else:
-                self._believe(Claim(index, speaker, source, statement.key, statement.value))
+                self._believe(StatedFact(index, speaker, source, statement.key, statement.value))
 
-    def _believe(self, claim: Claim) -> None:
+    def _believe(self, claim: StatedFact) -> None:
         self.claims.append(claim)
         if claim.key in self.values and not is_same(self.values[claim.key], claim.value):
             self._changed[claim.key] = claim.index
@@ -238,7 +238,7 @@ class Knowledge:
             value = _bare_value(message.text, fact)
             if value is not None:
                 self._believe(
-                    Claim(index, message.sender, "tool" if call.name != "calculate" else "said", fact.key, value)
+                    StatedFact(index, message.sender, "tool" if call.name != "calculate" else "said", fact.key, value)
                 )
         elif call.name != "calculate":
             self._learn(index, message.text, "tool", message.sender)

@@ -23,7 +23,7 @@ from blamespan_lab.simulation.agents.actions import (
     state_lookups,
 )
 from blamespan_lab.simulation.agents.agent import DecisionContext, prefix_statement, speak
-from blamespan_lab.simulation.agents.knowledge import Claim, rederive
+from blamespan_lab.simulation.agents.knowledge import StatedFact, rederive
 from blamespan_lab.simulation.agents.policy import Mistake, Reply, RequestedCall
 from blamespan_lab.simulation.agents.team import Role
 from blamespan_lab.simulation.statements.facts import Value, is_same
@@ -204,12 +204,12 @@ def _repeat_lookups(context: DecisionContext) -> tuple[RequestedCall, ...]:
     return tuple(calls[: max(2, context.profile.pace)])
 
 
-def _find_errors(context: DecisionContext) -> list[tuple[Claim, Value]]:
+def _find_errors(context: DecisionContext) -> list[tuple[StatedFact, Value]]:
     """Find what others said and is wrong by one's own working, as far as one looks."""
     knowledge = context.knowledge
     base = {key: value for key, value in context.values.items() if key not in knowledge.rules}
     base.update({key: value for key, value in knowledge.origins.items() if context.chance(context.care, "source", key)})
-    wrong: list[tuple[Claim, Value]] = []
+    wrong: list[tuple[StatedFact, Value]] = []
     skipped: list[str] = []
     for claim in knowledge.statements_since(_last_review_index(context)):
         if not context.chance(context.care, "check", claim.key):

@@ -59,7 +59,7 @@ class ParsedText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mention:
+class _KeyMention:
     start: int
     end: int
     keys: tuple[str, ...]
@@ -146,7 +146,7 @@ class _ProseReader:
             if sentence.rstrip().endswith("?"):
                 continue
             mentions = [
-                _Mention(m.start(), m.end(), self._keys[_normalize(m["phrase"])])
+                _KeyMention(m.start(), m.end(), self._keys[_normalize(m["phrase"])])
                 for m in self._pattern.finditer(sentence)
             ]
             if mentions:
@@ -164,7 +164,7 @@ class _ProseReader:
         ):
             self._take_values(self._last, sentence, matches)
 
-    def _take_sentence(self, sentence: str, mentions: Sequence[_Mention]) -> None:
+    def _take_sentence(self, sentence: str, mentions: Sequence[_KeyMention]) -> None:
         rule = read_rule(sentence, [(m.start, m.end, m.keys[0]) for m in mentions], self._lexicon.groups)
         if rule is not None:
             self.rules.append(rule)
@@ -174,7 +174,7 @@ class _ProseReader:
             stop = mentions[index + 1].start if index + 1 < len(mentions) else len(sentence)
             used = self._take_mention(sentence, mention, used, stop, is_last=index + 1 == len(mentions))
 
-    def _take_mention(self, sentence: str, mention: _Mention, used: int, stop: int, *, is_last: bool) -> int:
+    def _take_mention(self, sentence: str, mention: _KeyMention, used: int, stop: int, *, is_last: bool) -> int:
         """Find the value of a mention before or after it; give the place up to which the sentence is used up."""
         fact = self._lexicon.facts[mention.keys[0]]
         self._last = mention.keys
