@@ -1,6 +1,7 @@
 """Fit the evidence pointer to pairs: an edited run points at its edit, the untouched run and the decoy at nothing.
 
 What is learnt is to see an edit, not where edits happen: an untouched run has the same steps in the same places.
+`objectives` says what the pointer is asked for: three paradigms on one base.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -19,6 +21,7 @@ from torch.nn import functional
 
 from blamespan.trace import MessageActionTrace
 from blamespan.worker_processes import end_with_parent
+from blamespan_lab.auto.objectives import OBJECTIVES, UPDATES_PER_BATCH, Options, Paradigm
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, EvidencePointer, evidence_features
 from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
@@ -26,7 +29,7 @@ from blamespan_tracer.checks import CHECKS, apply_checks
 
 __all__ = ["EvidenceExample", "fit_pointer", "lay_out_pairs", "observe_all"]
 
-_BATCH = 32
+_BATCH_PAIRS = 12
 _LEARNING_RATE = 1e-2
 _FIRST_BIAS = -6.0
 _NEVER = -30.0
@@ -43,12 +46,14 @@ class EvidenceExample:
         n_claims: Logarithm of how many claims it has.
         decides: (T,) bool.
         step: The edited step; None for a sound run.
+        is_of_agent: (T,) which steps the agent of the edited step took; none in a sound run.
     """
 
     features: Floats
     n_claims: Floats
     decides: NDArray[np.bool_]
     step: int | None
+    is_of_agent: NDArray[np.bool_]
 
 
 def observe_all(traces: Iterable[MessageActionTrace]) -> Iterator[ObservedRun]:
@@ -64,16 +69,24 @@ def _observe(trace: MessageActionTrace) -> ObservedRun:
 
 def lay_out_pairs(
     pairs: Sequence[LabelledPair], observed: dict[str, ObservedRun], table: SurpriseTable
-) -> list[EvidenceExample]:
-    """List the runs of *pairs*, an untouched run as often as it is in pairs: sound and edited ones weigh alike."""
+) -> list[tuple[EvidenceExample, ...]]:
+    """List the runs of each pair, the edited one first; an untouched run is in every pair that it was edited for."""
     features = {trace_id: evidence_features(run, table) for trace_id, run in observed.items()}
-    examples = []
-    for pair in pairs:
-        for run, step in ((pair.edited, pair.step), (pair.untouched, None), (pair.decoy, None)):
-            if run is not None:
-                trace_id = run.trace.trace_id
-                examples.append(EvidenceExample(*features[trace_id], observed[trace_id].decides, step))
-    return examples
+    return [
+        tuple(
+            EvidenceExample(
+                *features[run.trace.trace_id],
+                observed[run.trace.trace_id].decides,
+                step,
+                np.array(
+                    [step is not None and one.agent == run.trace.steps[step].agent for one in run.trace.steps], np.bool_
+                ),
+            )
+            for run, step in ((pair.edited, pair.step), (pair.untouched, None), (pair.decoy, None))
+            if run is not None
+        )
+        for pair in pairs
+    ]
 
 
 class _Pointer(nn.Module):
@@ -87,8 +100,8 @@ class _Pointer(nn.Module):
         self.step_bias = nn.Parameter(torch.tensor([_FIRST_BIAS]))
         self.nothing = nn.Parameter(torch.tensor([1.0, 0.0]))
 
-    def forward(self, batch: Sequence[EvidenceExample]) -> Tensor:
-        """Return the mean loss of some runs."""
+    def forward(self, batch: Sequence[EvidenceExample]) -> list[Options]:
+        """Score what the pointer may point at in each run of a batch."""
         features = torch.from_numpy(np.concatenate([example.features for example in batch]))
         hidden = features @ functional.softplus(self.hidden) + self.hidden_bias
         active = 2.0 * torch.sigmoid(hidden) + 0.3 * functional.softplus(hidden)
@@ -96,12 +109,14 @@ class _Pointer(nn.Module):
         decides = torch.from_numpy(np.concatenate([example.decides for example in batch]))
         sizes = [len(example.decides) for example in batch]
         parts = torch.split(torch.where(decides, scores, torch.tensor(_NEVER)), sizes)
-        losses = []
-        for example, part in zip(batch, parts, strict=True):
-            nothing = self.nothing[0] + self.nothing[1] * float(example.n_claims)
-            options = torch.cat([part, nothing[None]])
-            losses.append(-torch.log_softmax(options, 0)[len(part) if example.step is None else example.step])
-        return torch.stack(losses).mean()
+        return [
+            Options(
+                torch.cat([part, (self.nothing[0] + self.nothing[1] * float(example.n_claims))[None]]),
+                example.step,
+                torch.from_numpy(example.is_of_agent),
+            )
+            for example, part in zip(batch, parts, strict=True)
+        ]
 
     def export(self) -> EvidencePointer:
         """Return the weights for NumPy."""
@@ -118,22 +133,50 @@ class _Pointer(nn.Module):
         )
 
 
-def fit_pointer(examples: Sequence[EvidenceExample], *, n_hidden: int, epochs: int, seed: int) -> EvidencePointer:
-    """Fit the pointer by Adam, its learning rate up and down once."""
+def fit_pointer(
+    pairs: Sequence[Sequence[EvidenceExample]],
+    *,
+    n_hidden: int,
+    epochs: int,
+    seed: int,
+    paradigm: Paradigm = "supervised",
+) -> EvidencePointer:
+    """Fit the pointer by Adam, its learning rate up and down once.
+
+    Args:
+        pairs: The runs of each pair, as `lay_out_pairs` returns them.
+        n_hidden: Hidden units.
+        epochs: How often each pair is learnt from.
+        seed: Chooses the first weights and the order.
+        paradigm: What the pointer is asked for.
+    """
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # small sums: more threads only wait for each other, and change the last digit
-    model = _Pointer(n_hidden)
+    model, loss_of = _Pointer(n_hidden), OBJECTIVES[paradigm]
     optimizer = torch.optim.Adam(model.parameters(), _LEARNING_RATE)
     draws = random.Random(seed)  # noqa: S311  # an order, no secret
-    rows = list(examples)
-    n_batches = -(-len(rows) // _BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _LEARNING_RATE, total_steps=epochs * n_batches + 1)
+    rows = list(pairs)
+    n_batches = -(-len(rows) // _BATCH_PAIRS)
+    n_updates = epochs * n_batches * UPDATES_PER_BATCH[paradigm]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _LEARNING_RATE, total_steps=n_updates + 1)
+    update = 0
     for _ in range(epochs):
         draws.shuffle(rows)
-        for first in range(0, len(rows), _BATCH):
-            loss = model(rows[first : first + _BATCH])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+        for first in range(0, len(rows), _BATCH_PAIRS):
+            batch = rows[first : first + _BATCH_PAIRS]
+            policies: Iterator[Tensor | None] = repeat(None)
+            for _ in range(UPDATES_PER_BATCH[paradigm]):
+                options = model([example for pair in batch for example in pair])
+                scored = map(_with_policy, options, policies)
+                loss = loss_of([[next(scored) for _ in pair] for pair in batch], update / n_updates)
+                policies = iter([torch.softmax(run.scores.detach(), 0) for run in options])
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+                optimizer.step()
+                schedule.step()
+                update += 1
     return model.export()
+
+
+def _with_policy(options: Options, before: Tensor | None) -> Options:
+    return replace(options, policy_before=before)

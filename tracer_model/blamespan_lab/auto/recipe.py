@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from blamespan_lab.auto.objectives import Paradigm
 from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
 __all__ = ["AutoData", "AutoRecipe", "EvidenceWeights", "read_auto_recipe"]
@@ -53,6 +54,7 @@ class AutoRecipe:
         data: What to train on.
         hidden: Hidden units of the evidence pointer.
         epochs: How often each pair is learnt from.
+        paradigm: What the evidence pointer is asked for: `supervised`, `contrastive` or `reward`; see `objectives`.
         penalty: L2 penalty of the pointer for labelled teams.
         agent_part: Part of its loss that asks for the agent rather than the step, 0..1.
         sharpness: What its scores are multiplied by before they become shares, and
@@ -69,6 +71,7 @@ class AutoRecipe:
     data: AutoData = field(default_factory=AutoData)
     hidden: PositiveCount = 12
     epochs: PositiveCount = 6
+    paradigm: Paradigm = "supervised"
     penalty: PositiveNumber = 10.0
     agent_part: Number = 0.3
     sharpness: PositiveNumber = 1.75

@@ -138,8 +138,10 @@ def _fit_evidence(
     untouched = sorted({pair.untouched.trace.trace_id for pair in pairs})
     table = SurpriseTable.of(observed[trace_id] for trace_id in untouched)
     examples = lay_out_pairs(pairs, observed, table)
-    pointer = fit_pointer(examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed)
-    return table, pointer, examples
+    pointer = fit_pointer(
+        examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=recipe.paradigm
+    )
+    return table, pointer, [example for pair in examples for example in pair]
 
 
 def _choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], most: float) -> float:
