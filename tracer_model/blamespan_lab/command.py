@@ -528,6 +528,29 @@ def evaluate_on_pairs(
         print_pairs(data.name, tracer.identity.name, figures)
 
 
+@evaluate.command("paradigms")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
+@_JSON
+def evaluate_on_paradigms(data: Path, *, as_json: bool) -> None:
+    """Compare ways to train what points at contradicted steps: supervised, contrastive, by AgenTracer's reward.
+
+    Each is fitted to the pairs to learn from and measured on held-out ones, by evidence alone.
+
+    Example:  blamespan evaluate paradigms --data ~/data/edits
+    """
+    from blamespan_lab.auto.recipe import AutoRecipe
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.measuring.paradigms import compare_paradigms
+    from blamespan_lab.measuring.tables import print_paradigms
+
+    with log_to_stderr("comparing paradigms"):
+        figures = compare_paradigms(AutoRecipe("paradigms"), data)
+    if as_json:
+        click.echo(json.dumps(figures))
+    else:
+        print_paradigms(data.name, figures)
+
+
 @evaluate.command("labels")
 @click.argument("results_or_traces", nargs=-1, required=True, type=_PATH)
 @click.option("--labels", "labels_file", type=_PATH, required=True, metavar="FILE", help="What people said of them.")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,11 @@ def said_of(run: MessageActionTrace, name: str) -> list[tuple[str, int | None, s
 
 def call(agent: str, tool: str, answer: str, **arguments: str) -> tuple[Said, Said]:
     return (agent, f"{tool}({json.dumps(arguments)})", "tool_call"), (agent, answer, "tool_result")
+
+
+def with_inputs(run: MessageActionTrace) -> MessageActionTrace:
+    """Tell of a run what its agents were given."""
+    return replace(run, steps=tuple(replace(step, input_text="You count boxes.") for step in run.steps))
 
 
 BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
@@ -55,7 +61,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         'ask({"item": "kettle)',
     ),
     "number-has-source": (
-        team(("a", "There are 31 boxes of 40."), ("b", "I take 7719 of them."), task="Count."),
+        with_inputs(team(("a", "There are 31 boxes of 40."), ("b", "I take 7719 of them."), task="Count.")),
         0,
         "There are 31 boxes of 40.",
     ),

@@ -29,11 +29,14 @@ def outcomes(run: MessageActionTrace, step: int = 0) -> list[str]:
 @pytest.mark.parametrize("given", [REPORT, LONG_REPORT, f"{TABLE}\n{REPORT}"], ids=["short", "long", "table"])
 @pytest.mark.parametrize(("value", "outcome"), [("48,250", "pass"), ("48,520", "fail"), ("48,251", "fail")])
 def test_number_that_was_given_has_a_source(given: str, value: str, outcome: str) -> None:
-    """A number as it stands in what the agent was given is no number from nowhere; another one is."""
+    """A number as it stands in what the agent was given is no number from nowhere; another one is.
+
+    Where the run tells nothing of what agents were given, the number may come from there.
+    """
     said = f"The revenue of the north was {value} euros."
 
     assert outcomes(trace(said, given)) == [outcome]
-    assert outcomes(trace(said, "")) == ["fail"]
+    assert outcomes(trace(said, "")) == ["inconclusive"]
 
 
 @pytest.mark.parametrize(("value", "outcome"), [("50,000", "pass"), ("46,500", "pass"), ("57,310", "fail")])

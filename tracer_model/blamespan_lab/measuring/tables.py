@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -17,7 +17,19 @@ from blamespan_lab.measuring.outcomes import OutcomeFiguresOfFile
 from blamespan_lab.measuring.pairs import PairFigures
 from blamespan_lab.measuring.who_and_when import SubsetFigures
 
-__all__ = ["print_aegis", "print_generated", "print_labels", "print_outcomes", "print_pairs", "print_steps"]
+if TYPE_CHECKING:  # what compares paradigms trains, and so imports PyTorch
+    from blamespan_lab.auto.objectives import Paradigm
+    from blamespan_lab.measuring.paradigms import ParadigmFigures
+
+__all__ = [
+    "print_aegis",
+    "print_generated",
+    "print_labels",
+    "print_outcomes",
+    "print_pairs",
+    "print_paradigms",
+    "print_steps",
+]
 
 
 def print_aegis(tracer: str, figures: AegisFigures) -> None:
@@ -109,6 +121,24 @@ def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
     click.echo(f"same step blamed as in the untouched run {figures['same_step']:.1f} %")
     click.echo(f"decoys blamed there {figures['decoys']:.1f} % of {figures['n_decoys']}")
     click.echo(f"failed against sound, AUC {figures['auc']:.3f}")
+
+
+def print_paradigms(corpus: str, figures: Mapping[Paradigm, ParadigmFigures]) -> None:
+    """Print how the evidence pointer does after each way of training."""
+    print_table(
+        f"{corpus}, {next(iter(figures.values()))['n']} held-out pairs, the evidence pointer alone; 95 % in brackets",
+        ["", "edited step, %", "share gained", "decoys, %", "AUC"],
+        [
+            [
+                paradigm,
+                f"{row['step']:.1f} ({row['step_ci'][0]:.1f} to {row['step_ci'][1]:.1f})",
+                f"{row['gain']:+.3f}",
+                f"{row['decoys']:.1f}",
+                f"{row['auc']:.3f}",
+            ]
+            for paradigm, row in figures.items()
+        ],
+    )
 
 
 def print_outcomes(figures: Mapping[str, OutcomeFiguresOfFile]) -> None:

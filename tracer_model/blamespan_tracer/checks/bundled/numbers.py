@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
+from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.equations import equations
@@ -30,13 +30,18 @@ up to which a tool ties them to each other."""
 
 @check("number-has-source", "A number stands in what is known, or follows from it.", mode="blamespan:X1", trust=0.4)
 def numbers_have_a_source(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for numbers that nothing before them has, and that no two known numbers give."""
+    """Look for numbers that nothing before them has, and that no two known numbers give.
+
+    Who reads pages, or knows the world, brings in numbers that no step records: they are left open where the run tells
+    nothing of what its agents were given.
+    """
     claims, segments, inputs = run.analysis.claims, run.analysis.segments, run.analysis.inputs
     is_judged = claims.is_number & segments.is_said[claims.segment] & ~claims.in_code
     is_judged &= ~segments.is_call[claims.segment]
     numbers = np.flatnonzero(claims.is_number)
     values = np.zeros(len(claims.claim))
     values[numbers] = [float(token) for token in run.spell_claims(claims.claim[numbers])]
+    broken: Outcome = "fail" if any(step.input_text for step in run.trace.steps) else "inconclusive"
     for segment in np.unique(claims.segment[is_judged]).tolist():
         is_fresh = is_judged & (claims.segment == segment) & (claims.source == segment)
         own_inputs = [float(number) for number in inputs.few_until(segment)]
@@ -50,7 +55,7 @@ def numbers_have_a_source(run: ExaminedRun) -> Iterator[Finding]:
         odd = [row for row in unknown if not _is_derived(values[row], known) or _is_slip(spelled(values[row]), sources)]
         token = run.spell_claims(claims.claim[odd[:1]])[0] if odd else ""
         quote = run.sentence_with(step, token) if odd else ""
-        yield Finding(step.index, "fail" if odd else "pass", quote, f"nothing before it gives {token!r}")
+        yield Finding(step.index, broken if odd else "pass", quote, f"nothing before it gives {token!r}")
 
 
 def _is_derived(value: float, known: Floats) -> bool:
