@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from blamespan.injecting.boundaries import Applied, Mechanism
+from blamespan.intercepting.boundaries import Applied, Mechanism
 from blamespan.injecting.injection import Injection, inject
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace

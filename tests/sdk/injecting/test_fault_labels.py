@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Applied, Where
+from blamespan.intercepting.boundaries import Applied, Where
 from blamespan.injecting.fault_labels import FaultLabels
 
 

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Answer, ContentT, Opportunity, Said, Where
+from blamespan.intercepting.boundaries import Answer, ContentT, Opportunity, Said, Where
 from blamespan.injecting.injection import Injection
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.replay.script import (

@@ -13,10 +13,11 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
 from autogen_agentchat.base import ChatAgent, Response, Team
-from autogen_agentchat.messages import BaseChatMessage
+from autogen_agentchat.messages import BaseChatMessage, StopMessage
 from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
 from autogen_agentchat.teams._group_chat._sequential_routed_agent import SequentialRoutedAgent
@@ -34,37 +35,37 @@ from autogen_core.tools import (
 from opentelemetry import context as otel_context
 from opentelemetry.trace import SpanContext
 
-from blamespan.injecting.boundaries import Answer, Mail, RunScope, Said, Where, current_run
-from blamespan.injecting.injection import active
-from blamespan_integrations.autogen._convert import agent_role
-from blamespan_integrations.injection._autogen_convert import (
+from blamespan.intercepting.boundaries import CODE_TOOL, Answer, Mail, Question, RunScope, Said, Where, current_run
+from blamespan.intercepting.listeners import active
+from blamespan.intercepting.tool_objects import known_tools
+from blamespan_integrations.autogen._convert import agent_role, model_of
+from blamespan_integrations.interception._autogen_convert import (
     answer_unasked,
     as_lines,
     as_messages,
     as_result,
+    find_handoff,
     read_answer,
     tool_names,
 )
-from blamespan_integrations.injection._offering import (
+from blamespan_integrations.interception._offering import (
     OfferedModelCall,
+    OfferedTool,
     format_arguments,
     is_asked_within,
+    is_yes,
     iterate_within,
     make_exception,
     note_tool_call,
     off_the_loop,
-    offer_answer,
-    offer_call,
     offer_mail,
     within,
 )
-from blamespan_integrations.injection._splice import Function, SplicedHooks
+from blamespan_integrations.interception._splice import Function, SplicedHooks
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import RunState
 
 __all__ = ["AutoGenHooks"]
-
-_CODE_TOOL = "execute_code"
 
 
 class AutoGenHooks(SplicedHooks):
@@ -76,6 +77,8 @@ class AutoGenHooks(SplicedHooks):
         cover(ChatCompletionClient, {"create": _create, "create_stream": _create_stream})
         cover(BaseTool, {"run": _run_tool, "run_stream": _run_tool_stream, "return_value_as_string": _as_string})
         own_tools = frozenset({StaticWorkbench, StaticStreamWorkbench})  # their tools are asked themselves
+        put(BaseTool, "__init__", _note_tool)
+        known_tools.find(BaseTool)
         cover(Workbench, {"call_tool": _call_tool}, leave_out=own_tools)
         cover(CodeExecutor, {"execute_code_blocks": _execute_code})
         cover(
@@ -85,6 +88,7 @@ class AutoGenHooks(SplicedHooks):
         )
         cover(Team, {"run_stream": _run_stream})
         cover(BaseGroupChatManager, {"select_speaker": _select_speaker})
+        put(BaseGroupChatManager, "_apply_termination_condition", _apply_termination)
         put(SequentialRoutedAgent, "on_message_impl", _on_message_impl)
         put(ChatAgentContainer, "_buffer_message", _buffer_message)
         put(AssistantAgent, "_execute_tool_call", _execute_tool_call)
@@ -101,7 +105,7 @@ class _SpeakerTurn:
         self.has_asked = False
 
 
-_turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-injection-turn", default=None)
+_turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-speaker-turn", default=None)
 
 
 def _create(original: Function) -> Function:
@@ -110,16 +114,24 @@ def _create(original: Function) -> Function:
         if call is None:
             return await original(self, messages, *args, **kwargs)
         sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
-        if (answer := call.foretell_answer()) is not None:
-            return await _alter_result(call, answer_unasked(answer))
-        with within(is_asked_within, True):
-            result = await original(self, sent, *args, **kwargs)
-        return await _alter_result(call, result)
+        while True:
+            if (answer := await call.foretell_answer_async()) is not None:
+                result = await _alter_result(call, answer_unasked(answer), self)
+            else:
+                try:
+                    with within(is_asked_within, True):
+                        result = await original(self, sent, *args, **kwargs)
+                    result = await _alter_result(call, result, self)
+                finally:
+                    call.end()
+            if not call.must_ask_again:
+                return result
+            sent = as_messages(messages, call.prompt_again())
 
     return create
 
 
-def _create_stream(original: Function) -> Function:
+def _create_stream(original: Function) -> Function:  # noqa: C901 - one stream, read once, shown once
     async def create_stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         call = _begin_model_call(messages, kwargs)
         if call is None:
@@ -127,44 +139,55 @@ def _create_stream(original: Function) -> Function:
                 yield item
             return
         sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
-        if (answer := call.foretell_answer()) is not None:
-            yield await _alter_result(call, answer_unasked(answer))
-            return
-        chunks: list[str] = []  # until all is said: what has been shown cannot be taken back
-        source = aiter(original(self, sent, *args, **kwargs))
-        async for item in iterate_within(lambda: within(is_asked_within, True), source):
-            if not isinstance(item, CreateResult):
-                chunks.append(item)
-                continue
-            result = await _alter_result(call, item)
-            if result is not item:
-                chunks = [result.content] if isinstance(result.content, str) else []
-            for chunk in chunks:
-                yield chunk
-            chunks = []
-            yield result
-        for chunk in chunks:
-            yield chunk
+        while True:
+            if (answer := await call.foretell_answer_async()) is not None:
+                items: list[Any] = [await _alter_result(call, answer_unasked(answer), self)]
+            else:
+                items = []  # until all is said: what has been shown cannot be taken back
+                source = aiter(original(self, sent, *args, **kwargs))
+                try:
+                    async for item in iterate_within(lambda: within(is_asked_within, True), source):
+                        items = await _take_item(call, items, item, self)
+                        for shown in () if call.is_patient else items:
+                            yield shown
+                        items = items if call.is_patient else []
+                finally:
+                    call.end()
+            if not call.must_ask_again:
+                for item in items:
+                    yield item
+                return
+            sent = as_messages(messages, call.prompt_again())
 
     return create_stream
 
 
+async def _take_item(call: OfferedModelCall, items: list[Any], item: Any, client: Any) -> list[Any]:
+    """Return what is to be shown of a stream after *item* has come: the whole answer may be another one."""
+    if not isinstance(item, CreateResult):
+        return [*items, item]
+    result = await _alter_result(call, item, client)
+    if result is not item:
+        items = [result.content] if isinstance(result.content, str) else []
+    return [*items, result]
+
+
 def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
-    injections = active()
-    if not injections or is_asked_within.get():
+    listeners = active()
+    if not listeners or is_asked_within.get():
         return None
     turn = _turn.get()
     if turn is not None:
         turn.has_asked = True
-    return OfferedModelCall(
-        injections, turn.name if turn is not None else "", as_lines(messages), tool_names(kwargs.get("tools"))
-    )
+    name = turn.name if turn is not None else ""
+    lines, tools = as_lines(messages), tool_names(kwargs.get("tools"))
+    return OfferedModelCall(listeners, name, lines, tools, can_retry=True, ask=ask_person)
 
 
-async def _alter_result(call: OfferedModelCall, result: Any) -> Any:
+async def _alter_result(call: OfferedModelCall, result: Any, client: Any) -> Any:
     if not isinstance(result, CreateResult):
         return result
-    answer = read_answer(result)
+    answer = replace(read_answer(result), model=model_of(client))
     changed = await off_the_loop(call.is_slow, call.alter_answer, answer)
     return as_result(result, changed) if changed != answer else result
 
@@ -177,37 +200,46 @@ class _RewrittenText(str):
 
 def _run_tool(original: Function) -> Function:
     async def run(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        if not active() or is_asked_within.get():
+        if not active():
             return await original(self, args, *rest, **kwargs)
-        refusal = offer_call(self.name, _speaker(), format_arguments(args.model_dump()))
+        tool = _offered_tool(self, args)
+        refusal = await tool.offer_call_async()
         if refusal is not None:
             return await _give_answer(refusal)
-        return await _tool_answer(self, args, await original(self, args, *rest, **kwargs))
+        with tool.inside:
+            result = await original(self, args, *rest, **kwargs)
+        return await _tool_answer(self, tool, result)
 
     return run
 
 
 def _run_tool_stream(original: Function) -> Function:
     async def run_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        refusal = offer_call(self.name, _speaker(), format_arguments(args.model_dump())) if active() else None
+        tool = _offered_tool(self, args) if active() else None
+        refusal = await tool.offer_call_async() if tool is not None else None
         if refusal is not None:
             yield await _give_answer(refusal)
             return
+        around = nullcontext if tool is None else lambda: tool.inside
         last: list[Any] = []  # the last item is the answer, and which is the last shows only then
-        async for item in iterate_within(nullcontext, aiter(original(self, args, *rest, **kwargs))):
+        async for item in iterate_within(around, aiter(original(self, args, *rest, **kwargs))):
             for earlier in last:
                 yield earlier
             last = [item]
         for item in last:
-            yield await _tool_answer(self, args, item) if active() else item
+            yield item if tool is None else await _tool_answer(self, tool, item)
 
     return run_stream
 
 
-async def _tool_answer(tool: Any, args: Any, result: Any) -> Any:
-    answer = offer_answer(
-        tool.name, _speaker(), format_arguments(args.model_dump()), tool.return_value_as_string(result)
-    )
+def _offered_tool(tool: Any, args: Any) -> OfferedTool:
+    handoff = find_handoff(tool)
+    arguments = format_arguments(args.model_dump())
+    return OfferedTool(tool.name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person)
+
+
+async def _tool_answer(tool: Any, offered: OfferedTool, result: Any) -> Any:
+    answer = offered.offer_answer(tool.return_value_as_string(result))
     return result if answer is None else await _give_answer(answer)
 
 
@@ -219,6 +251,14 @@ async def _give_answer(answer: Answer) -> _RewrittenText:
     return _RewrittenText(answer.text)
 
 
+def _note_tool(original: Function) -> Function:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
+        original(self, *args, **kwargs)
+        known_tools.add(self)
+
+    return __init__
+
+
 def _as_string(original: Function) -> Function:
     def return_value_as_string(self: Any, value: Any) -> Any:
         return str(value) if isinstance(value, _RewrittenText) else original(self, value)
@@ -228,12 +268,16 @@ def _as_string(original: Function) -> Function:
 
 def _call_tool(original: Function) -> Function:
     async def call_tool(self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
-        answer, result = offer_call(name, _speaker(), format_arguments(arguments)) if active() else None, None
+        if not active():
+            return await original(self, name, arguments, *rest, **kwargs)
+        tool = OfferedTool(name, _speaker(), format_arguments(arguments), ask=ask_person)
+        answer, result = await tool.offer_call_async(), None
         if answer is None:
-            result = await original(self, name, arguments, *rest, **kwargs)
-            if not active() or not isinstance(result, ToolResult) or result.is_error:
+            with tool.inside:
+                result = await original(self, name, arguments, *rest, **kwargs)
+            if not isinstance(result, ToolResult) or result.is_error:
                 return result
-            answer = offer_answer(name, _speaker(), format_arguments(arguments), result.to_text())
+            answer = tool.offer_answer(result.to_text())
         if answer is None:
             return result
         if answer.delay_s:
@@ -246,10 +290,11 @@ def _call_tool(original: Function) -> Function:
 def _execute_code(original: Function) -> Function:
     async def execute_code_blocks(self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
         code = "\n".join(block.code for block in code_blocks) if active() else ""
-        answer, result = offer_call(_CODE_TOOL, _speaker(), code), CodeResult(exit_code=0, output="")
+        tool = OfferedTool(CODE_TOOL, _speaker(), code, ask=ask_person)
+        answer, result = await tool.offer_call_async(), CodeResult(exit_code=0, output="")
         if answer is None:
             result = await original(self, code_blocks, *rest, **kwargs)
-            answer = offer_answer(_CODE_TOOL, _speaker(), code, result.output)
+            answer = tool.offer_answer(result.output)
         if answer is None:
             return result
         if answer.delay_s:
@@ -297,13 +342,13 @@ def _begin(agent: Any) -> _SpeakerTurn | None:
 
 def _offer_speech(turn: _SpeakerTurn, item: Any) -> Any:
     """Offer what an agent says that has asked no model; executors and people say nothing of their own."""
-    injections = active()
-    if not injections or turn.has_asked or not isinstance(item, Response) or agent_role(turn.agent) != "agent":
+    listeners = active()
+    if not listeners or turn.has_asked or not isinstance(item, Response) or agent_role(turn.agent) != "agent":
         return item
     text = getattr(item.chat_message, "content", None)
     if not isinstance(text, str):
         return item
-    call = OfferedModelCall(injections, turn.name, (), ())
+    call = OfferedModelCall(listeners, turn.name, (), (), ask=ask_person)
     answer = call.alter_answer(Said(text))
     if answer.text == text:
         return item
@@ -312,32 +357,112 @@ def _offer_speech(turn: _SpeakerTurn, item: Any) -> Any:
 
 def _run_stream(original: Function) -> Function:
     async def run_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        run = (current_run.get() or RunScope()) if active() else None
-        if run is not None:
-            run.agents = tuple(dict.fromkeys((*run.agents, *getattr(self, "_participant_names", ()))))
+        run = _enter_team(self, args[0] if args else kwargs.get("task")) if active() else None
         around = nullcontext if run is None else lambda: within(current_run, run)
-        async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
-            yield item
+        try:
+            async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
+                yield item
+        finally:
+            if run is not None and current_run.get() is None and _open_questions(run):
+                _waiting[self] = run
 
     return run_stream
 
 
+_waiting: WeakKeyDictionary[Any, RunScope] = WeakKeyDictionary()
+"""The runs of teams that wait for a person's answer: it comes as the task of their next run."""
+_runs_by_topic: WeakValueDictionary[str, RunScope] = WeakValueDictionary()
+"""The run of each team at work, by its topic: a runtime that was started before knows nothing of it."""
+
+
+def _enter_team(team: Any, task: Any) -> RunScope:
+    """Find or begin the run of a team that starts; where it waits for an answer, its task is the answer."""
+    run = current_run.get()
+    if run is None:
+        run = _waiting.pop(team, None) or RunScope()
+        if task is not None:
+            _answer_questions(run, is_yes(_task_text(task)))
+    run.agents = tuple(dict.fromkeys((*run.agents, *getattr(team, "_participant_names", ()))))
+    participants = getattr(team, "_participants", ())
+    people = [one.name for one in participants if isinstance(one, ChatAgent) and agent_role(one) == "user"]
+    run.people = tuple(dict.fromkeys((*run.people, *people)))
+    topic = getattr(team, "_group_topic_type", None)
+    if isinstance(topic, str):
+        _runs_by_topic[topic] = run
+    return run
+
+
+def _task_text(task: Any) -> str:
+    last = task[-1] if isinstance(task, list | tuple) and task else task
+    return last if isinstance(last, str) else str(getattr(last, "content", ""))
+
+
+def _open_questions(run: RunScope) -> list[str]:
+    return [text for text, question in run.questions.items() if question.answer is None]
+
+
+def _answer_questions(run: RunScope, answer: bool) -> None:
+    for question in run.questions.values():
+        if question.answer is None:
+            question.answer = answer
+
+
+def ask_person(text: str) -> bool | None:
+    """Ask a person: the team stops, or a person of the team is next; None until the answer has come.
+
+    An answer allows one call: the same one a second time is asked about again.
+    """
+    run = current_run.get()
+    if run is None:
+        return None
+    question = run.questions.get(text)
+    if question is None:
+        run.questions[text] = Question(_speaker())
+        return None
+    if question.answer:
+        del run.questions[text]
+    return question.answer
+
+
 def _on_message_impl(original: Function) -> Function:
     async def on_message_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not active() or not isinstance(self, BaseGroupChatManager):
+        if not active():
             return await original(self, *args, **kwargs)
-        with within(_turn, _SpeakerTurn(self, getattr(self, "_name", ""))):
-            return await original(self, *args, **kwargs)
+        topic = getattr(self, "_group_topic_type", None) or getattr(self, "_parent_topic_type", "")
+        run = _runs_by_topic.get(topic) or current_run.get()
+        with within(current_run, run):
+            if not isinstance(self, BaseGroupChatManager):
+                return await original(self, *args, **kwargs)
+            with within(_turn, _SpeakerTurn(self, getattr(self, "_name", ""))):
+                return await original(self, *args, **kwargs)
 
     return on_message_impl
 
 
+def _apply_termination(original: Function) -> Function:
+    async def apply_termination(self: Any, *args: Any, **kwargs: Any) -> Any:
+        is_over = await original(self, *args, **kwargs)
+        run = current_run.get()
+        if is_over or run is None or not active() or set(run.people).intersection(self._participant_names):
+            return is_over
+        if not (questions := _open_questions(run)):
+            return is_over
+        if self._termination_condition is not None:
+            await self._termination_condition.reset()
+        self._current_turn = 0
+        await self._signal_termination(StopMessage(content=questions[0], source=self._name))
+        return True
+
+    return apply_termination
+
+
 def _select_speaker(original: Function) -> Function:
     async def select_speaker(self: Any, thread: Any, *args: Any, **kwargs: Any) -> Any:
+        run, names = current_run.get(), tuple(getattr(self, "_participant_names", ()))
+        if active() and run is not None and (waiting := _speaker_for_questions(run, names, thread)):
+            return waiting
         chosen = await original(self, thread, *args, **kwargs)
-        names: tuple[str, ...] = tuple(getattr(self, "_participant_names", ()))
         spoken = [item for item in thread if isinstance(item, BaseChatMessage) and item.source in names]
-        run = current_run.get()
         if not active() or not spoken or run is None:
             return chosen
         run.speakers = [message.source for message in spoken]
@@ -349,18 +474,34 @@ def _select_speaker(original: Function) -> Function:
     return select_speaker
 
 
+def _speaker_for_questions(run: RunScope, names: tuple[str, ...], thread: Any) -> list[str]:
+    """Return who speaks next where a person is asked: the person, and once they have answered, who waits for it."""
+    people = [name for name in run.people if name in names]
+    if _open_questions(run) and people:
+        last = thread[-1] if thread else None
+        if not (isinstance(last, BaseChatMessage) and last.source in people):
+            return people[:1]
+        _answer_questions(run, is_yes(_task_text(last)))
+    for question in run.questions.values():
+        if question.answer is not None and not question.is_over and question.agent in names:
+            question.is_over = True
+            return [question.agent]
+    return []
+
+
 def _buffer_message(original: Function) -> Function:
     def buffer_message(self: Any, message: BaseChatMessage) -> None:
         run = current_run.get()
         if run is None or not active() or message.source not in run.agents:
             original(self, message)
             return
+        receivers = tuple(name for name in run.agents if name != message.source)
         mail = run.mail.get(message.id)
         if mail is None:
-            receivers = tuple(name for name in run.agents if name != message.source)
             mail = offer_mail(message.source, Mail(message.to_text(), receivers), lambda: _find_step(message))
             run.mail[message.id] = mail
-        for copy in range(mail.copies if mail.receivers else 0):
+        is_left_out = self._agent.name in receivers and self._agent.name not in mail.receivers
+        for copy in range(0 if is_left_out or not mail.receivers else mail.copies):
             original(self, message if copy == 0 else message.model_copy(update={"id": f"{message.id}-{copy}"}))
 
     return buffer_message

@@ -10,30 +10,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from langgraph.prebuilt import ToolNode
+from langgraph.types import interrupt
 
-from blamespan.injecting.boundaries import Mail, RunScope, Said, Where, current_run
-from blamespan.injecting.injection import active
-from blamespan_integrations.injection._langgraph_convert import (
+from blamespan.intercepting.boundaries import Mail, RunScope, Said, Where, current_run
+from blamespan.intercepting.listeners import active
+from blamespan_integrations.interception._langgraph_convert import (
     following,
     reroute,
     spoken_text,
     with_spoken_text,
 )
-from blamespan_integrations.injection._offering import (
+from blamespan_integrations.interception._offering import (
     OfferedModelCall,
+    acting_for,
     agent_where,
     find_agent_name,
+    is_yes,
     iterate_within,
     off_the_loop,
     offer_mail,
     within,
 )
-from blamespan_integrations.injection._splice import Function
+from blamespan_integrations.interception._splice import Function
 
 __all__ = [
     "Node",
     "arun_node",
+    "ask_by_interrupt",
     "current_node",
+    "find_requester",
     "graph_astream",
     "graph_stream",
     "run_node",
@@ -86,8 +91,47 @@ class Node:
         return next(iter(getattr(self.task.proc, "steps", ())), self.task.proc)
 
 
-current_node: ContextVar[Node | None] = ContextVar("blamespan-injection-node", default=None)
-_graph: ContextVar[Any] = ContextVar("blamespan-injection-graph", default=None)
+current_node: ContextVar[Node | None] = ContextVar("blamespan-node", default=None)
+_graph: ContextVar[Any] = ContextVar("blamespan-graph", default=None)
+
+
+def ask_by_interrupt(question: str) -> bool | None:
+    """Ask a person by LangGraph's `interrupt`; None outside a graph's node, where nobody can be asked.
+
+    Raises:
+        GraphInterrupt: until the graph is resumed with an answer.
+    """
+    if current_node.get() is None:
+        return None
+    return is_yes(interrupt({"blamespan": "guard", "question": question, "answers": ["yes", "no"]}))
+
+
+def find_requester(call_id: str, tool: str) -> tuple[str, tuple[str, ...]]:
+    """Find which agent's model asked for a call, and who else may have where only the graph's edges tell."""
+    node, run = current_node.get(), current_run.get()
+    if node is None:
+        return "", ()
+    if not node.is_tools:
+        return node.name, ()
+    owner = node.task.config.get("metadata", {}).get("lc_agent_name")
+    if isinstance(owner, str) and owner:
+        return owner, ()
+    requests = run.requests if run is not None else {}
+    if requester := requests.get(call_id) if call_id else requests.get(tool):
+        return requester, ()
+    leading = _nodes_before(node.graph, node.name)
+    return (leading[0], ()) if len(leading) == 1 else (node.name, leading)
+
+
+def _nodes_before(graph: Any, name: str) -> tuple[str, ...]:
+    """List the nodes from which edges lead to one; all other nodes where that cannot be read."""
+    builder = getattr(graph, "builder", None)
+    leading = {start for start, end in getattr(builder, "edges", ()) if end == name}
+    leading |= {start for starts, end in getattr(builder, "waiting_edges", ()) if end == name for start in starts}
+    for start, branches in getattr(builder, "branches", {}).items():
+        if any(branch.ends is None or name in branch.ends.values() for branch in branches.values()):
+            leading.add(start)
+    return tuple(sorted(node for node in leading or set(_names(graph)) if not node.startswith(_HIDDEN)))
 
 
 def graph_stream(original: Function) -> Function:
@@ -101,14 +145,14 @@ def graph_stream(original: Function) -> Function:
             return
         try:
             while True:
-                with within(current_run, run), within(_graph, self):
+                with _inside(run, self):
                     try:
                         item = next(source)
                     except StopIteration:
                         return
                 yield item
         finally:
-            with within(current_run, run), within(_graph, self):
+            with _inside(run, self):
                 close = getattr(source, "close", None)
                 if close is not None:
                     close()
@@ -130,7 +174,9 @@ def graph_astream(original: Function) -> Function:
 
 @contextmanager
 def _inside(run: RunScope, graph: Any) -> Iterator[None]:
-    with within(current_run, run), within(_graph, graph):
+    node = current_node.get()
+    around = acting_for.get() if node is None or node.graph is graph else (*acting_for.get(), node.name)
+    with within(current_run, run), within(_graph, graph), within(acting_for, around):
         yield
 
 
@@ -193,16 +239,18 @@ def _offer_speech(node: Node, result: Any) -> Any:
     node.has_spoken = True
     text = spoken_text(result)
     node.text = text or ""
-    injections = active()
-    if node.has_asked or node.is_tools or not text or not injections:
+    listeners = active()
+    if node.has_asked or node.is_tools or not text or not listeners:
         return result
-    answer = OfferedModelCall(injections, node.name, (), (), node.task.name).alter_answer(Said(text))
+    answer = OfferedModelCall(listeners, node.name, (), (), node.task.name, ask=ask_by_interrupt).alter_answer(
+        Said(text)
+    )
     node.text = answer.text
     return result if answer.text == text else with_spoken_text(result, answer.text)
 
 
 def _is_slow() -> bool:
-    return any(injection.is_blocking for injection in active())
+    return any(listener.is_blocking for listener in active())
 
 
 def run_node(original: Function) -> Function:
