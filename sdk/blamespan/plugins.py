@@ -25,6 +25,7 @@ PARTS = {
     "langgraph_hooks": "blamespan_integrations.interception.langgraph:LangGraphHooks",
     "network_options": "blamespan_tracer.command_options:NETWORK_OPTIONS",
     "outcome_figures": "blamespan_tracer.outcome_head:read_figures",
+    "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.feedback.retrying:retry",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langgraph.prebuilt import ToolNode
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 
 from blamespan.intercepting.boundaries import Mail, RunScope, Said, Where, current_run
 from blamespan.intercepting.listeners import active
@@ -61,6 +61,7 @@ class Node:
         has_asked: Whether it has asked a model, or is a graph itself.
         has_spoken: Whether its own function has returned.
         text: What it says.
+        has_goto: Whether it names who is next.
         agent: Its name, as spans call it where they are recorded.
         where: Its span.
     """
@@ -70,6 +71,7 @@ class Node:
     has_asked: bool = False
     has_spoken: bool = False
     text: str = ""
+    has_goto: bool = False
     agent: str = ""
     where: Where | None = None
 
@@ -239,6 +241,7 @@ def _offer_speech(node: Node, result: Any) -> Any:
     node.has_spoken = True
     text = spoken_text(result)
     node.text = text or ""
+    node.has_goto = isinstance(result, Command) and bool(result.goto)
     listeners = active()
     if node.has_asked or node.is_tools or not text or not listeners:
         return result
@@ -300,7 +303,7 @@ def _send(node: Node) -> None:
     nodes = following(writes)
     if tools.intersection(nodes):  # a call of a tool, no message yet
         return
-    mail_before = Mail(node.text, receivers=nodes, following=nodes, is_last=not nodes)
+    mail_before = Mail(node.text, receivers=nodes, following=nodes, is_last=not nodes, is_handoff=node.has_goto)
     mail = offer_mail(node.agent, mail_before, lambda: node.where, alias=node.task.name)
     if mail != mail_before:
         node.task.writes.clear()

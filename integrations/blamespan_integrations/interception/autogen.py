@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
 from autogen_agentchat.base import ChatAgent, Response, Team
-from autogen_agentchat.messages import BaseChatMessage, StopMessage
+from autogen_agentchat.messages import BaseChatMessage, HandoffMessage, StopMessage
 from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
 from autogen_agentchat.teams._group_chat._sequential_routed_agent import SequentialRoutedAgent
@@ -131,7 +131,7 @@ def _create(original: Function) -> Function:
     return create
 
 
-def _create_stream(original: Function) -> Function:  # noqa: C901 - one stream, read once, shown once
+def _create_stream(original: Function) -> Function:
     async def create_stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         call = _begin_model_call(messages, kwargs)
         if call is None:
@@ -290,7 +290,7 @@ def _call_tool(original: Function) -> Function:
 def _execute_code(original: Function) -> Function:
     async def execute_code_blocks(self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
         code = "\n".join(block.code for block in code_blocks) if active() else ""
-        tool = OfferedTool(CODE_TOOL, _speaker(), code, ask=ask_person)
+        tool = OfferedTool(CODE_TOOL, _speaker(), code, maybe=_code_authors(code_blocks), ask=ask_person)
         answer, result = await tool.offer_call_async(), CodeResult(exit_code=0, output="")
         if answer is None:
             result = await original(self, code_blocks, *rest, **kwargs)
@@ -302,6 +302,16 @@ def _execute_code(original: Function) -> Function:
         return replace(result, output=answer.text, exit_code=1 if answer.error else result.exit_code)
 
     return execute_code_blocks
+
+
+def _code_authors(blocks: Any) -> tuple[str, ...]:
+    """Name who wrote the code that an executor runs; everybody who spoke where that cannot be told."""
+    run = current_run.get()
+    if run is None:
+        return ()
+    texts = [block.code.strip() for block in blocks]
+    authors = [name for text, name in run.authors.items() if any(code and code in text for code in texts)]
+    return tuple(dict.fromkeys(authors or run.authors.values()))
 
 
 def _execute_tool_call(original: Function) -> Function:
@@ -468,7 +478,11 @@ def _select_speaker(original: Function) -> Function:
         run.speakers = [message.source for message in spoken]
         following = (chosen,) if isinstance(chosen, str) else tuple(chosen)
         last = spoken[-1]
-        mail = offer_mail(last.source, Mail(last.to_text(), following=following), lambda: _find_step(last))
+        mail = offer_mail(
+            last.source,
+            Mail(last.to_text(), following=following, is_handoff=isinstance(last, HandoffMessage)),
+            lambda: _find_step(last),
+        )
         return chosen if mail.following == following else [name for name in mail.following if name in names]
 
     return select_speaker

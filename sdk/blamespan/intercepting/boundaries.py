@@ -124,6 +124,7 @@ class Mail:
         following: Who is to speak next; empty where that is not decided at this place, or at the run's end.
         copies: How often each receiver gets it.
         is_last: Whether the run would end here.
+        is_handoff: Whether the agent itself has named who follows.
     """
 
     text: str
@@ -131,6 +132,7 @@ class Mail:
     following: tuple[str, ...] = ()
     copies: int = 1
     is_last: bool = False
+    is_handoff: bool = False
 
 
 Content: TypeAlias = tuple[Line, ...] | Said | Answer | Mail
