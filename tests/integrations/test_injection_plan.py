@@ -16,9 +16,9 @@ import pytest
 
 import blamespan
 from blamespan.errors import ConfigError, MissingExtra
+from blamespan.injecting.injection import PLAN_VARIABLE, Injection, inject_from_environment
 from blamespan.intercepting import listeners
 from blamespan.intercepting.boundaries import PlannedFault
-from blamespan.injecting.injection import PLAN_VARIABLE, Injection, inject_from_environment
 
 OTHERS = ",".join(
     sorted(entry.name for entry in entry_points(group="opentelemetry_instrumentor") if "blamespan" not in entry.value)

@@ -21,6 +21,7 @@ from autogen_agentchat.messages import BaseChatMessage, HandoffMessage, StopMess
 from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
 from autogen_agentchat.teams._group_chat._sequential_routed_agent import SequentialRoutedAgent
+from autogen_agentchat.teams._group_chat._swarm_group_chat import SwarmGroupChatManager
 from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeExecutor, CodeResult
 from autogen_core.models import ChatCompletionClient, CreateResult
@@ -478,12 +479,12 @@ def _select_speaker(original: Function) -> Function:
         run.speakers = [message.source for message in spoken]
         following = (chosen,) if isinstance(chosen, str) else tuple(chosen)
         last = spoken[-1]
-        mail = offer_mail(
-            last.source,
-            Mail(last.to_text(), following=following, is_handoff=isinstance(last, HandoffMessage)),
-            lambda: _find_step(last),
-        )
-        return chosen if mail.following == following else [name for name in mail.following if name in names]
+        if isinstance(self, SwarmGroupChatManager):  # where the last handoff counts, however long ago
+            last = next((item for item in reversed(spoken) if isinstance(item, HandoffMessage)), last)
+        is_handoff = isinstance(last, HandoffMessage) and following == (last.target,)
+        mail = Mail(last.to_text(), following=following, is_handoff=is_handoff)
+        way = offer_mail(last.source, mail, lambda: _find_step(last))
+        return chosen if way.following == following else [name for name in way.following if name in names]
 
     return select_speaker
 

@@ -29,8 +29,8 @@ __all__ = ["Books", "Overrun", "Reservation", "default_day_file"]
 
 CallKind: TypeAlias = Literal["model", "tool"]
 
-_UNKNOWN_ANSWER_TOKENS = 4_096
-"""What an answer is taken to cost while none has come yet."""
+_UNKNOWN_TOKENS = 4_096
+"""What a call may cost beyond what its prompt shows, while none has been answered yet."""
 _CHARS_PER_TOKEN = 4
 _LONGEST_WAIT_S = 120.0
 """How long a call waits for others: a model that never answers must not stop every other one."""
@@ -241,8 +241,8 @@ class Books:
         """Check whether calls that are being made may use up what is left for one more."""
         if not account.in_flight:
             return False
-        tokens = account.most_tokens or sent + _UNKNOWN_ANSWER_TOKENS
-        money = account.most_money or self._cost(Usage(sent, _UNKNOWN_ANSWER_TOKENS), "")
+        tokens = account.most_tokens or sent + _UNKNOWN_TOKENS
+        money = account.most_money or self._cost(Usage(sent + _UNKNOWN_TOKENS, _UNKNOWN_TOKENS), "")
         left = account.granted
         return (budget.tokens is not None and account.tokens + account.in_flight * tokens >= budget.tokens * left) or (
             budget.money is not None and account.money + account.in_flight * money >= budget.money * left

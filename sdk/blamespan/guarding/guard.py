@@ -27,7 +27,18 @@ from blamespan.guarding.policy import Policy, read_policy
 from blamespan.guarding.rules import judge_step, means_agent, read_arguments
 from blamespan.guarding.watching import Sign, Watcher, judge_signs, make_watcher
 from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.intercepting.boundaries import Answer, ContentT, Line, Mail, MustWait, Opportunity, RunScope, Said, Where
+from blamespan.intercepting.boundaries import (
+    Answer,
+    ContentT,
+    Line,
+    Mail,
+    MustWait,
+    Opportunity,
+    RunScope,
+    Said,
+    Where,
+    current_run,
+)
 from blamespan.intercepting.listeners import listen, stop_listening
 from blamespan.intercepting.tool_objects import names_behind
 from blamespan.trace import Usage
@@ -39,7 +50,7 @@ _logger = logging.getLogger("blamespan")
 _MOST_STEPS = 1_000
 _MOST_DECISIONS = 10_000
 _MOST_REFUSALS = 20
-"""How often a run goes on after a budget is used up, or after a message to somebody it must not go to. Then it ends."""
+"""How often a run goes on after a budget is used up. Then it ends."""
 _MOST_QUOTED = 500
 
 
@@ -131,6 +142,7 @@ class _Book:
 
     steps: deque[ProposedStep] = field(default_factory=lambda: deque(maxlen=_MOST_STEPS))
     usage: Usage = field(default_factory=Usage)
+    refusals: int = 0
     watcher: Watcher | None = None
     reservations: dict[tuple[str, int], Reservation] = field(default_factory=dict)
     waiting_since_s: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -304,7 +316,7 @@ class _Guards:
         self._guards: tuple[Guard, ...] = ()
         self._lock = threading.Lock()
         self._warnings: WeakKeyDictionary[RunScope, list[str]] = WeakKeyDictionary()
-        self._refusals: WeakKeyDictionary[RunScope, int] = WeakKeyDictionary()
+        self._refused: WeakKeyDictionary[RunScope, set[tuple[str, tuple[str, ...], str]]] = WeakKeyDictionary()
         self.is_guard = True
         self.loose = RunScope()
         renewed_after_fork(self, _Guards._renew)
@@ -475,10 +487,13 @@ class _Guards:
 
     def _judge_mail(self, at: Opportunity, mail: Mail, where: Callable[[], Where | None]) -> Any:  # as above
         if mail.is_handoff and mail.following:
-            verdict = self._judge_delivery(at, mail.following, where)
-            if verdict is not None and self._is_refused(at, verdict):
-                self._count_refusal(at, verdict)
-                self._warnings.setdefault(at.run, []).append(f"The guard says: {verdict.decision.reason}.")
+            way, refused = (at.agent, mail.following, mail.text), self._refused.setdefault(at.run, set())
+            if way not in refused:  # a team may come back to the same handoff with every turn
+                verdict = self._judge_delivery(at, mail.following, where)
+                if verdict is not None and self._is_refused(at, verdict):
+                    refused.add(way)
+                    self._warnings.setdefault(at.run, []).append(f"The guard says: {verdict.decision.reason}.")
+            if way in refused:
                 return replace(mail, following=(at.alias or at.agent,))
         if mail.receivers and not mail.following:
             allowed = [
@@ -532,8 +547,9 @@ class _Guards:
         return not is_allowed
 
     def _count_refusal(self, at: Opportunity, verdict: _Verdict) -> None:
-        count = self._refusals[at.run] = self._refusals.get(at.run, 0) + 1
-        if count > _MOST_REFUSALS:
+        book = verdict.guard.book(at)
+        book.refusals += 1
+        if book.refusals > _MOST_REFUSALS and current_run.get() is not None:  # what is no run ends by itself
             raise GuardStopped(
                 f"the run goes on after the guard has refused it {_MOST_REFUSALS} times: {verdict.decision.reason}. "
                 "End the run where an agent says that no model was asked, or raise the limit in the policy"

@@ -184,8 +184,10 @@ def _as_number(value: object) -> float | None:
 
 def _readings(text: str) -> Iterator[str]:
     plain = re.sub(r"[' _]", "", text).strip()
-    yield plain.replace(",", "")
-    yield plain.replace(".", "").replace(",", ".")
+    for thousands, point in ((",", "."), (".", ",")):
+        whole = plain.partition(point)[0]
+        if thousands not in plain or re.fullmatch(rf"[+-]?\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+", whole):
+            yield plain.replace(thousands, "").replace(point, ".")
 
 
 def _parse(text: str) -> float | None:
