@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -140,7 +141,7 @@ def graph_stream(original: Function) -> Function:
     """Make the hook around `Pregel.stream`: the run begins here."""
 
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        run = _enter_graph(self)
+        run = _enter_graph(self, args, kwargs)
         source = iter(original(self, *args, **kwargs))
         if run is None:
             yield from source
@@ -166,7 +167,7 @@ def graph_astream(original: Function) -> Function:
     """Make the hook around `Pregel.astream`."""
 
     async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        run = _enter_graph(self)
+        run = _enter_graph(self, args, kwargs)
         around = nullcontext if run is None else functools.partial(_inside, run, self)
         async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
             yield item
@@ -182,11 +183,32 @@ def _inside(run: RunScope, graph: Any) -> Iterator[None]:
         yield
 
 
-def _enter_graph(graph: Any) -> RunScope | None:
+_MOST_THREADS = 1_000
+_runs_by_thread: OrderedDict[tuple[int, str], RunScope] = OrderedDict()
+"""The latest run of each thread of a graph that keeps checkpoints: one that is resumed goes on with it."""
+
+
+def _find_run(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunScope:
+    """Find the run that a graph goes on with, or begin one."""
+    given = args[0] if args else kwargs.get("input")
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    if thread is None or not getattr(graph, "checkpointer", None):
+        return RunScope()
+    key = id(graph.checkpointer), str(thread)
+    is_resumed = given is None or (isinstance(given, Command) and given.resume is not None)
+    run = _runs_by_thread.pop(key, None) if is_resumed else None
+    run = _runs_by_thread[key] = run or RunScope()
+    while len(_runs_by_thread) > _MOST_THREADS:
+        _runs_by_thread.popitem(last=False)
+    return run
+
+
+def _enter_graph(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunScope | None:
     """Find or begin the run of a graph that starts; a graph within a node speaks for the node."""
     if not active():
         return None
-    run, node = current_run.get() or RunScope(), current_node.get()
+    run, node = current_run.get() or _find_run(graph, args, kwargs), current_node.get()
     if node is not None:
         node.has_asked = True
     run.agents = tuple(dict.fromkeys((*run.agents, *_names(graph))))

@@ -493,6 +493,8 @@ class _Guards:
                 if verdict is not None and self._is_refused(at, verdict):
                     refused.add(way)
                     self._warnings.setdefault(at.run, []).append(f"The guard says: {verdict.decision.reason}.")
+            if way in refused and mail.receivers:  # there the edges belong to the program: it ends here
+                return replace(mail, following=(), receivers=())
             if way in refused:
                 return replace(mail, following=(at.alias or at.agent,))
         if mail.receivers and not mail.following:
