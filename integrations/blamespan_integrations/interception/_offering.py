@@ -216,6 +216,7 @@ class OfferedModelCall:
             on_behalf_of=acting_for.get(),
             attempt=self._attempt,
             can_retry=self._can_retry,
+            where=agent_where,
             ask=self._ask,
         )
 

@@ -374,7 +374,7 @@ class _Guards:
             raise
         except Exception as error:
             verdicts += [_verdict(one, decision, at) for one in self._guards for decision in one.failed(step, error)]
-        verdict = self._settle_verdicts(at, verdicts, lambda: _where_here())
+        verdict = self._settle_verdicts(at, verdicts, at.where or _where_here)
         if verdict is None or not self._is_refused(at, verdict):
             return None
         self._count_refusal(at, verdict)

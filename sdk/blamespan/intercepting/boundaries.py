@@ -224,6 +224,7 @@ class Opportunity:
         can_retry: Whether the model can be asked again.
         subject: The tool itself, where there is an object.
         handoff_to: Whom a tool hands the work to, where it does nothing else.
+        where: Finds the span of the step, where that is known before the content is.
         ask: Asks a person a question: True allows, False refuses, None says that nobody has answered yet. It may raise
             what stops the framework until somebody has.
     """
@@ -248,6 +249,7 @@ class Opportunity:
     can_retry: bool = False
     subject: object = field(default=None, compare=False, repr=False)
     handoff_to: str = ""
+    where: Callable[[], Where | None] | None = field(default=None, compare=False, repr=False)
     ask: Callable[[str], bool | None] | None = field(default=None, compare=False, repr=False)
 
 
