@@ -194,15 +194,29 @@ class RunWatcher:
                     advice = f"{why}: {result.quote!r}" if result.quote else why
                     yield Sign("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
 
+    def _with_calls(self, wanted: set[int], first: int) -> list[tuple[int, ProposedStep]]:
+        """List the steps from *first* on and those that are wanted; a result comes with its call."""
+        calls: dict[str, tuple[int, ProposedStep]] = {}
+        chosen: dict[int, ProposedStep] = {}
+        for index, step in self._kept:
+            if step.kind == "tool_call":
+                calls[step.tool] = index, step
+            if index < first and index not in wanted:
+                continue
+            if step.kind == "tool_result":
+                if step.tool not in calls:
+                    continue  # without its call it is nobody's
+                chosen.setdefault(*calls[step.tool])
+            chosen[index] = step
+        return list(chosen.items())
+
     def _make_window(self, step: ProposedStep, claims: Sequence[Claim]) -> MessageActionTrace:
         """Make a run of the latest steps, those that the step's claims come from, and the step."""
         sources = {claim.support.step for claim in claims if claim.support is not None}
         sources |= {one.source.step for claim in claims for one in claim.contradictions}
         wanted = set(sorted(sources - {TASK}, reverse=True)[:_MOST_SOURCES])
         first = self._index - _LATEST
-        chosen = [one for index, one in self._kept if index >= first or index in wanted]
-        while chosen and chosen[0].kind == "tool_result":  # without its call it is nobody's
-            chosen.pop(0)
+        chosen = [one for _, one in self._with_calls(wanted, first)]
         steps: list[Step] = []
         for index, one in enumerate([*chosen, step]):
             inputs = (index - 1,) if one.kind == "tool_result" and index else ()

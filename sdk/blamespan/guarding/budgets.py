@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -286,8 +286,8 @@ class _DayFile:
                 "CREATE TABLE IF NOT EXISTS spent (day TEXT, budget TEXT, model_calls REAL DEFAULT 0, "
                 "tool_calls REAL DEFAULT 0, tokens REAL DEFAULT 0, money REAL DEFAULT 0, PRIMARY KEY (day, budget))"
             )
-            oldest = (datetime.now(UTC).date() - timedelta(days=_DAYS_KEPT)).isoformat()
-            database.execute("DELETE FROM spent WHERE day < ?", (oldest,))
+            latest = f"SELECT DISTINCT day FROM spent ORDER BY day DESC LIMIT {_DAYS_KEPT}"  # whatever the clock says
+            database.execute(f"DELETE FROM spent WHERE day NOT IN ({latest})")  # noqa: S608 - a number of ours
 
     def _open(self) -> sqlite3.Connection:
         return connect(

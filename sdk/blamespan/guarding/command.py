@@ -157,7 +157,8 @@ def _describe(policy: Policy) -> Iterator[str]:
     for argument in policy.arguments:
         yield f"{argument.name}: {_describe_argument(argument)}"
     for text in policy.texts:
-        yield f"{text.name}: no message{_of(text.agent)} has {text.forbidden_pattern.text!r}. Else: {_join(text.action)}."
+        forbidden = f"no message{_of(text.agent)} has {text.forbidden_pattern.text!r}"
+        yield f"{text.name}: {forbidden}. Else: {_join(text.action)}."
     for sign in policy.signs:
         yield f"{sign.name}: where {_describe_sign(sign)}{_of(sign.agent)}: {_join(sign.action)}."
     for budget in policy.budgets:
