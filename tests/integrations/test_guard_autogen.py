@@ -503,3 +503,30 @@ def test_hostile_message_is_data() -> None:
 
     assert texts(result)[1].startswith("[A message of 'writer' was not passed on")
     assert not any(isinstance(message, HandoffMessage | StopMessage) for message in result.messages)
+
+
+def test_signs_are_acted_on_while_the_run_goes_on() -> None:
+    """A sum that does not hold is said anew; one that holds is left alone, and so is a claim that has its source."""
+    signs = policy(signs=[{"check": "sum-holds", "action": "rewrite"}, {"unsupported_reaches": 2, "action": "warn"}])
+    solver = agent("solver", "That is 37 * 2 = 75.", "That is 37 * 2 = 74.")
+    with blamespan.guard(signs) as guard:
+        result = run(RoundRobinGroupChat([solver, agent("checker", "So it is 74.")], max_turns=2), task="37 * 2?")
+
+    assert texts(result)[1:3] == ["That is 37 * 2 = 74.", "So it is 74."]
+    assert "37 * 2 = 75" in client_of(solver).sent[1]
+    assert guard.counts == {"rewrite": 1}
+
+
+def test_next_agent_is_warned_of_a_claim_that_spreads() -> None:
+    """The second agent that states what nothing supports sets the warning off; the third one is told."""
+    signs = policy(signs=[{"unsupported_reaches": 2, "action": "warn"}])
+    third = agent("third", "ok")
+    with blamespan.guard(signs) as guard:
+        run(
+            RoundRobinGroupChat(
+                [agent("first", "The code is 7719."), agent("second", "7719 it is."), third], max_turns=3
+            )
+        )
+
+    assert "nothing in the run supports '7719'" in client_of(third).sent[0]
+    assert guard.counts == {"warn": 1}

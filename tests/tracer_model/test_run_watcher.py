@@ -31,7 +31,7 @@ def suspicion(watching: RunWatcher, agent: str, text: str) -> float:
 
 
 def test_claim_against_its_source_is_suspicious_and_its_twin_is_not() -> None:
-    """A copied order number that differs in a digit raises the suspicion over the tracer's alarm; a right one does not."""
+    """A copied order number that differs in a digit raises the suspicion, a right one does not."""
     wrong = suspicion(watcher({"suspicion": 0.0}), "a", "I look up order 48273 with its 37 boxes.")
     right = suspicion(watcher({"suspicion": 0.0}), "a", "I look up order 48213 with its 37 boxes.")
 

@@ -208,7 +208,7 @@ class RunWatcher:
                     continue  # without its call it is nobody's
                 chosen.setdefault(*calls[step.tool])
             chosen[index] = step
-        return list(chosen.items())
+        return sorted(chosen.items(), key=lambda item: item[0])
 
     def _make_window(self, step: ProposedStep, claims: Sequence[Claim]) -> MessageActionTrace:
         """Make a run of the latest steps, those that the step's claims come from, and the step."""

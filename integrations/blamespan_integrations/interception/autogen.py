@@ -439,8 +439,8 @@ def _on_message_impl(original: Function) -> Function:
     async def on_message_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not active():
             return await original(self, *args, **kwargs)
-        topic = getattr(self, "_group_topic_type", None) or getattr(self, "_parent_topic_type", "")
-        run = _runs_by_topic.get(topic) or current_run.get()
+        topic = getattr(self, "_group_topic_type", None) or getattr(self, "_parent_topic_type", None)
+        run = _runs_by_topic.get(str(topic)) or current_run.get()
         with within(current_run, run):
             if not isinstance(self, BaseGroupChatManager):
                 return await original(self, *args, **kwargs)

@@ -286,8 +286,8 @@ class _DayFile:
                 "CREATE TABLE IF NOT EXISTS spent (day TEXT, budget TEXT, model_calls REAL DEFAULT 0, "
                 "tool_calls REAL DEFAULT 0, tokens REAL DEFAULT 0, money REAL DEFAULT 0, PRIMARY KEY (day, budget))"
             )
-            latest = f"SELECT DISTINCT day FROM spent ORDER BY day DESC LIMIT {_DAYS_KEPT}"  # whatever the clock says
-            database.execute(f"DELETE FROM spent WHERE day NOT IN ({latest})")  # noqa: S608 - a number of ours
+            latest = "SELECT DISTINCT day FROM spent ORDER BY day DESC LIMIT ?"  # whatever the clock says
+            database.execute(f"DELETE FROM spent WHERE day NOT IN ({latest})", (_DAYS_KEPT,))  # noqa: S608 - as above
 
     def _open(self) -> sqlite3.Connection:
         return connect(

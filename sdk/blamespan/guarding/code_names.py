@@ -122,9 +122,9 @@ def _names_of(node: ast.AST) -> Iterator[str]:
         case ast.Constant(value=str(text)):
             yield from _words(text)
         case ast.BinOp() | ast.JoinedStr() | ast.Call():
-            text = _fold(node)
-            if text is not None:
-                yield from _words(text)
+            folded = _fold(node)
+            if folded is not None:
+                yield from _words(folded)
         case _:
             return
 

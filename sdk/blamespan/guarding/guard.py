@@ -29,6 +29,7 @@ from blamespan.guarding.watching import Sign, Watcher, judge_signs, make_watcher
 from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import (
     Answer,
+    Content,
     ContentT,
     Line,
     Mail,
@@ -232,8 +233,11 @@ class Guard:
     @property
     def may_change_answers(self) -> bool:
         """Whether it may put something else in place of what a model answers."""
-        actions = [rule.action for policy in self.policies for rule in (*policy.texts, *policy.signs)]
-        rewriting = [rule.action for policy in self.policies for rule in (*policy.agents.values(), *policy.arguments)]
+        said = [rule for policy in self.policies for rule in policy.texts]
+        shown = [rule for policy in self.policies for rule in policy.signs]
+        actions = [*(rule.action for rule in said), *(rule.action for rule in shown)]
+        named = [rule.action for policy in self.policies for rule in policy.agents.values()]
+        rewriting = [*named, *(rule.action for policy in self.policies for rule in policy.arguments)]
         return (
             bool(self.rules)
             or self.fail == "closed"
@@ -390,19 +394,22 @@ class _Guards:
 
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
         """Return what stands in place of *content*."""
+        changed: Content = content
         if isinstance(content, Said):
-            return self._judge_answer(at, content, where)
-        if isinstance(content, Mail):
-            return self._judge_mail(at, content, where)
-        if isinstance(content, Answer):
-            return self._judge_call(at, content, where) if content.is_due else self._hear_result(at, content)
-        return self._warn(at, content) if at.mechanism == "prompt" else content
+            changed = self._judge_answer(at, content, where)
+        elif isinstance(content, Mail):
+            changed = self._judge_mail(at, content, where)
+        elif isinstance(content, Answer):
+            changed = self._judge_call(at, content, where) if content.is_due else self._hear_result(at, content)
+        elif at.mechanism == "prompt":
+            changed = self._warn(at, content)
+        return cast(ContentT, changed)
 
-    def _warn(self, at: Opportunity, lines: tuple[Line, ...]) -> Any:  # lines, as *ContentT* says
+    def _warn(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         sentences = self._warnings.pop(at.run, [])
         return (*lines, *(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences)))
 
-    def _judge_answer(self, at: Opportunity, said: Said, where: Callable[[], Where | None]) -> Any:  # as above
+    def _judge_answer(self, at: Opportunity, said: Said, where: Callable[[], Where | None]) -> Said:
         self._settle_usage(at, said)
         message = _step(at, "message", text=said.text)
         requests = [
@@ -422,11 +429,11 @@ class _Guards:
             for decision in one.judge(at, request)
             if (verdict := _verdict(one, decision, at)).action == "rewrite"  # all else is done when it is called
         ]
-        verdict = self._settle_verdicts(at, verdicts, where)
-        if verdict is not None and verdict.action == "rewrite":
-            return replace(said, again=_what_is_wrong(said, verdict.decision))
-        if verdict is not None and self._is_refused(at, verdict, quote=said.text):
-            return Said(f"[A message of {at.agent!r} was not passed on: {verdict.decision.reason}.]")
+        strictest = self._settle_verdicts(at, verdicts, where)
+        if strictest is not None and strictest.action == "rewrite":
+            return replace(said, again=_what_is_wrong(said, strictest.decision))
+        if strictest is not None and self._is_refused(at, strictest, quote=said.text):
+            return Said(f"[A message of {at.agent!r} was not passed on: {strictest.decision.reason}.]")
         if said.text:
             for one in self._guards:
                 one.take_note(at, message)
@@ -446,7 +453,7 @@ class _Guards:
                         chars = len(said.text) + sum(len(call.arguments) for call in said.calls)
                         books.settle(reservation, said.usage, chars, said.model)
 
-    def _judge_call(self, at: Opportunity, answer: Answer, where: Callable[[], Where | None]) -> Any:  # as above
+    def _judge_call(self, at: Opportunity, answer: Answer, where: Callable[[], Where | None]) -> Answer:
         names: frozenset[str] = frozenset()
         if at.subject is not None and any(one.needs_names for one in self._guards):
             with suppress(Exception):
@@ -457,10 +464,10 @@ class _Guards:
         verdicts = [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
         if self._strictest(verdicts) not in ("ask", "block"):  # what is refused costs nothing
             verdicts += self._spend_call(at, step)
-        verdict = self._settle_verdicts(at, verdicts, where)
+        strictest = self._settle_verdicts(at, verdicts, where)
         quote = f"{at.tool}({at.arguments})"
-        if verdict is not None and self._is_refused(at, verdict, quote=quote):
-            return Answer(_refusal(at, verdict), is_due=False)
+        if strictest is not None and self._is_refused(at, strictest, quote=quote):
+            return Answer(_refusal(at, strictest), is_due=False)
         for one in self._guards:
             one.take_note(at, step)
         return answer
@@ -479,13 +486,13 @@ class _Guards:
                 verdicts += [_verdict(one, decision, at) for decision in one.failed(step, error)]
         return verdicts
 
-    def _hear_result(self, at: Opportunity, answer: Answer) -> Any:  # as above
+    def _hear_result(self, at: Opportunity, answer: Answer) -> Answer:
         step = _step(at, "tool_result", answer.text, at.tool)
         for one in self._guards:
             one.take_note(at, step)
         return answer
 
-    def _judge_mail(self, at: Opportunity, mail: Mail, where: Callable[[], Where | None]) -> Any:  # as above
+    def _judge_mail(self, at: Opportunity, mail: Mail, where: Callable[[], Where | None]) -> Mail:
         if mail.is_handoff and mail.following:
             way, refused = (at.agent, mail.following, mail.text), self._refused.setdefault(at.run, set())
             if way not in refused:  # a team may come back to the same handoff with every turn

@@ -111,7 +111,7 @@ def compile_pattern(text: str, where: str) -> Pattern:
 
 def _re2_compile(text: str) -> Any:  # re2 has no types
     try:
-        import re2
+        import re2  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtra(
             "patterns of a policy need the package 're2', which is not installed. "

@@ -250,7 +250,16 @@ class Injection:
 
     def _rng(self, number: int, at: Opportunity, purpose: str) -> Random:
         """Make the chance of one decision: of nothing that another one could shift."""
-        parts = (self._seed, number, purpose, at.mechanism, at.agent, at.own_decision, at.tool, at.arguments)
+        parts: tuple[object, ...] = (
+            self._seed,
+            number,
+            purpose,
+            at.mechanism,
+            at.agent,
+            at.own_decision,
+            at.tool,
+            at.arguments,
+        )
         parts = (*parts, at.attempt) if at.attempt else parts
         digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return Random(int.from_bytes(digest))  # noqa: S311 - reproducible on purpose

@@ -25,16 +25,22 @@ class Listener(Protocol):
     """Hears what passes at every boundary, and may put something else in its place.
 
     Attributes:
-        is_blocking: Whether it may wait for something outside: it is then asked off the event loop.
-        is_patient: Whether it needs a whole answer before anybody sees the first piece of a stream.
         is_guard: Whether it also hears what happens within a model that is asked.
         loose: Stands for the run of what happens outside every team and graph.
     """
 
-    is_blocking: bool
-    is_patient: bool
     is_guard: bool
     loose: RunScope
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether it may wait for something outside: it is then asked off the event loop."""
+        ...
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether it needs a whole answer before anybody sees the first piece of a stream."""
+        ...
 
     def foretell(self, at: Opportunity) -> Said | None:
         """Answer in place of a model, which is then not asked; None to have it asked.
