@@ -29,7 +29,6 @@ from blamespan.guarding.watching import Sign, Watcher, judge_signs, make_watcher
 from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import (
     Answer,
-    Content,
     ContentT,
     Line,
     Mail,
@@ -394,7 +393,7 @@ class _Guards:
 
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
         """Return what stands in place of *content*."""
-        changed: Content = content
+        changed: Any = content  # it stays of the type of *content*
         if isinstance(content, Said):
             changed = self._judge_answer(at, content, where)
         elif isinstance(content, Mail):
