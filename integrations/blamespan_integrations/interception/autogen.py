@@ -452,12 +452,10 @@ def _on_message_impl(original: Function) -> Function:
 
 def _apply_termination(original: Function) -> Function:
     async def apply_termination(self: Any, *args: Any, **kwargs: Any) -> Any:
-        is_over = await original(self, *args, **kwargs)
         run = current_run.get()
-        if is_over or run is None or not active() or set(run.people).intersection(self._participant_names):
-            return is_over
-        if not (questions := _open_questions(run)):
-            return is_over
+        questions = _open_questions(run) if run is not None and active() else []
+        if run is None or not questions or set(run.people).intersection(self._participant_names):
+            return await original(self, *args, **kwargs)
         if self._termination_condition is not None:
             await self._termination_condition.reset()
         self._current_turn = 0

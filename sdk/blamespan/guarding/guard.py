@@ -464,7 +464,8 @@ class _Guards:
         if self._strictest(verdicts) not in ("ask", "block"):  # what is refused costs nothing
             verdicts += self._spend_call(at, step)
         strictest = self._settle_verdicts(at, verdicts, where)
-        quote = f"{at.tool}({at.arguments})"
+        only = at.arguments.startswith("[{") and at.arguments.endswith("}]")  # arguments by name alone
+        quote = f"{at.tool}({at.arguments[1:-1] if only else at.arguments})"
         if strictest is not None and self._is_refused(at, strictest, quote=quote):
             return Answer(_refusal(at, strictest), is_due=False)
         for one in self._guards:
