@@ -22,6 +22,7 @@ from blamespan_integrations.interception._langgraph_convert import (
     with_spoken_text,
 )
 from blamespan_integrations.interception._offering import (
+    AtWork,
     OfferedModelCall,
     acting_for,
     agent_where,
@@ -285,7 +286,7 @@ def run_node(original: Function) -> Function:
         node = _begin(task)
         if node is None:
             return original(task, *args, **kwargs)
-        with within(current_node, node):
+        with within(current_node, node), AtWork(node.name):
             result = original(task, *args, **kwargs)
         _send(node)
         return result
@@ -300,7 +301,7 @@ def arun_node(original: Function) -> Function:
         node = _begin(task)
         if node is None:
             return await original(task, *args, **kwargs)
-        with within(current_node, node):
+        with within(current_node, node), AtWork(node.name):
             result = await original(task, *args, **kwargs)
         _send(node)
         return result

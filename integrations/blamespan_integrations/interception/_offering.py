@@ -6,9 +6,11 @@ import asyncio
 import builtins
 import functools
 import json
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any, TypeVar
@@ -17,6 +19,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from blamespan import conventions as words
+from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import (
     Answer,
     ContentT,
@@ -34,9 +37,11 @@ from blamespan.intercepting.listeners import Listener, active
 from blamespan_integrations.recording.spans import AGENT_KEY, AgentSpan
 
 __all__ = [
+    "AtWork",
     "OfferedModelCall",
     "OfferedTool",
     "acting_for",
+    "acts_for",
     "agent_where",
     "find_agent_name",
     "find_call_id",
@@ -66,6 +71,58 @@ is_asked_within: ContextVar[bool] = ContextVar("blamespan-asked-within", default
 
 acting_for: ContextVar[tuple[str, ...]] = ContextVar("blamespan-acting-for", default=())
 """The agents within whose tools something happens, the outermost first."""
+
+
+class _ActingAgents:
+    """Who acts now, by thread: a thread that the program starts itself knows nothing of who started it."""
+
+    def __init__(self) -> None:
+        self._renew()
+        renewed_after_fork(self, _ActingAgents._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._acting: Counter[tuple[int, str]] = Counter()
+
+    def change(self, key: tuple[int, str], number: int) -> None:
+        with self._lock:
+            self._acting[key] += number
+            if self._acting[key] <= 0:
+                del self._acting[key]
+
+    def elsewhere(self) -> tuple[str, ...]:
+        """List who acts in other threads."""
+        here = threading.get_ident()
+        with self._lock:
+            return tuple(dict.fromkeys(name for thread, name in self._acting if thread != here and name))
+
+
+_acting_agents = _ActingAgents()
+
+
+class AtWork:
+    """Notes that an agent acts, in a `with` block.
+
+    Args:
+        name: The agent.
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, name: str) -> None:
+        self._key = (threading.get_ident(), name)
+
+    def __enter__(self) -> None:
+        _acting_agents.change(self._key, 1)
+
+    def __exit__(self, *_: object) -> None:
+        _acting_agents.change(self._key, -1)
+
+
+def acts_for() -> tuple[str, ...]:
+    """List the agents for which something happens here, the outermost first; else all that may be meant."""
+    known = acting_for.get()
+    return known if known or current_run.get() is not None else _acting_agents.elsewhere()
 
 
 class OfferedModelCall:
@@ -213,7 +270,7 @@ class OfferedModelCall:
             said=tuple(own),
             others=tuple(name for name in self._run.agents if name not in (self._agent, self._alias)),
             tools=self._tools,
-            on_behalf_of=acting_for.get(),
+            on_behalf_of=acts_for(),
             attempt=self._attempt,
             can_retry=self._can_retry,
             where=agent_where,
@@ -298,10 +355,12 @@ class OfferedTool:
         del results[:-_MOST_RESULTS]
         return _offer_tool_answer(listeners, at, Answer(text))
 
-    @property
-    def inside(self) -> within:
-        """Make what holds while it works: agents within it act for its caller."""
-        return within(acting_for, (*acting_for.get(), _find_caller(self.agent)))
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Hold what holds while it works: agents within it act for its caller."""
+        caller = _find_caller(self.agent)
+        with within(acting_for, (*acts_for(), caller)), AtWork(caller):
+            yield
 
     def _at(self, listeners: tuple[Listener, ...]) -> Opportunity:
         run, agent = run_here(listeners), _find_caller(self.agent)
@@ -316,7 +375,7 @@ class OfferedTool:
             tool=self.name,
             arguments=self.arguments,
             earlier=tuple(run.results.get(self.name, ())),
-            on_behalf_of=acting_for.get(),
+            on_behalf_of=acts_for(),
             maybe=self.maybe,
             subject=self.subject,
             handoff_to=self.handoff_to,

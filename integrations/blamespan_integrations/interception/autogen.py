@@ -8,8 +8,8 @@ decides who is next; and what an agent says that asks no model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -50,8 +50,11 @@ from blamespan_integrations.interception._autogen_convert import (
     tool_names,
 )
 from blamespan_integrations.interception._offering import (
+    AtWork,
     OfferedModelCall,
     OfferedTool,
+    acting_for,
+    acts_for,
     format_arguments,
     is_asked_within,
     is_yes,
@@ -78,6 +81,7 @@ class AutoGenHooks(SplicedHooks):
         cover(ChatCompletionClient, {"create": _create, "create_stream": _create_stream})
         cover(BaseTool, {"run": _run_tool, "run_stream": _run_tool_stream, "return_value_as_string": _as_string})
         own_tools = frozenset({StaticWorkbench, StaticStreamWorkbench})  # their tools are asked themselves
+        cover(BaseTool, {"run_json": _run_json}, leave_out=frozenset({BaseTool}))  # which asks `run`
         put(BaseTool, "__init__", _note_tool)
         known_tools.find(BaseTool)
         cover(Workbench, {"call_tool": _call_tool}, leave_out=own_tools)
@@ -98,15 +102,26 @@ class AutoGenHooks(SplicedHooks):
 class _SpeakerTurn:
     """An agent that is about to speak."""
 
-    __slots__ = ("agent", "has_asked", "name")
+    __slots__ = ("agent", "around", "has_asked", "name")
 
-    def __init__(self, agent: object, name: str) -> None:
+    def __init__(self, agent: object, name: str, around: tuple[str, ...] = ()) -> None:
         self.agent = agent
         self.name = name
+        self.around = around
         self.has_asked = False
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Hold what holds while it is this agent's turn."""
+        with within(_turn, self), within(acting_for, self.around), AtWork(self.name):
+            yield
 
 
 _turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-speaker-turn", default=None)
+
+
+_answered: ContextVar[Any] = ContextVar("blamespan-answered-tool", default=None)
+"""The tool whose call was offered already: one of the program's own kind may ask `run` in turn."""
 
 
 def _create(original: Function) -> Function:
@@ -201,17 +216,31 @@ class _RewrittenText(str):
 
 def _run_tool(original: Function) -> Function:
     async def run(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        if not active():
+        if not active() or _answered.get() is self:
             return await original(self, args, *rest, **kwargs)
         tool = _offered_tool(self, args)
         refusal = await tool.offer_call_async()
         if refusal is not None:
             return await _give_answer(refusal)
-        with tool.inside:
+        with tool.inside():
             result = await original(self, args, *rest, **kwargs)
         return await _tool_answer(self, tool, result)
 
     return run
+
+
+def _run_json(original: Function) -> Function:
+    async def run_json(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+        if not active():
+            return await original(self, args, *rest, **kwargs)
+        tool = OfferedTool(self.name, _speaker(), format_arguments(dict(args)), self, ask=ask_person)
+        refusal = await tool.offer_call_async()
+        if refusal is not None:
+            return await _give_answer(refusal)
+        with within(_answered, self):
+            return await original(self, args, *rest, **kwargs)
+
+    return run_json
 
 
 def _run_tool_stream(original: Function) -> Function:
@@ -221,7 +250,7 @@ def _run_tool_stream(original: Function) -> Function:
         if refusal is not None:
             yield await _give_answer(refusal)
             return
-        around = nullcontext if tool is None else lambda: tool.inside
+        around = nullcontext if tool is None else tool.inside
         last: list[Any] = []  # the last item is the answer, and which is the last shows only then
         async for item in iterate_within(around, aiter(original(self, args, *rest, **kwargs))):
             for earlier in last:
@@ -274,7 +303,7 @@ def _call_tool(original: Function) -> Function:
         tool = OfferedTool(name, _speaker(), format_arguments(arguments), ask=ask_person)
         answer, result = await tool.offer_call_async(), None
         if answer is None:
-            with tool.inside:
+            with tool.inside():
                 result = await original(self, name, arguments, *rest, **kwargs)
             if not isinstance(result, ToolResult) or result.is_error:
                 return result
@@ -330,7 +359,7 @@ def _on_messages(original: Function) -> Function:
         turn = _begin(self)
         if turn is None:
             return await original(self, *args, **kwargs)
-        with within(_turn, turn):
+        with turn.inside():
             return _offer_speech(turn, await original(self, *args, **kwargs))
 
     return on_messages
@@ -339,7 +368,7 @@ def _on_messages(original: Function) -> Function:
 def _on_messages_stream(original: Function) -> Function:
     async def on_messages_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         turn = _begin(self)
-        around = nullcontext if turn is None else lambda: within(_turn, turn)
+        around = nullcontext if turn is None else turn.inside
         async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
             yield item if turn is None else _offer_speech(turn, item)
 
@@ -347,8 +376,14 @@ def _on_messages_stream(original: Function) -> Function:
 
 
 def _begin(agent: Any) -> _SpeakerTurn | None:
+    """Begin the turn of an agent; one within another agent's turn acts for that one."""
     turn = _turn.get()
-    return None if not active() or (turn is not None and turn.agent is agent) else _SpeakerTurn(agent, agent.name)
+    if not active() or (turn is not None and turn.agent is agent):
+        return None
+    around = acts_for()
+    if turn is not None and isinstance(turn.agent, ChatAgent) and around[-1:] != (turn.name,):
+        around = (*around, turn.name)
+    return _SpeakerTurn(agent, agent.name, around)
 
 
 def _offer_speech(turn: _SpeakerTurn, item: Any) -> Any:

@@ -248,7 +248,7 @@ def _run(original: Function) -> Function:
         note_tool_call(find_call_id())
         answer, result = tool.offer_call(), None
         if answer is None:
-            with tool.inside:
+            with tool.inside():
                 result = original(self, *args, **kwargs)
             answer = _offer(self, tool, result)
         if answer is None:
@@ -269,7 +269,7 @@ def _arun(original: Function) -> Function:
         note_tool_call(find_call_id())
         answer, result = await tool.offer_call_async(), None
         if answer is None:
-            with within(_tool, (id(self), tool.arguments)), tool.inside:  # it may call `_run` in turn
+            with within(_tool, (id(self), tool.arguments)), tool.inside():  # it may call `_run` in turn
                 result = await original(self, *args, **kwargs)
             answer = _offer(self, tool, result)
         if answer is None:

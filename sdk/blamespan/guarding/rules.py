@@ -68,11 +68,11 @@ def _judge_tool(policy: Policy, step: ProposedStep) -> Iterator[Decision]:
     everybody = policy.agents.get(EVERYBODY)
     everywhere = [everybody] if everybody is not None else []
     names = {step.tool, *step.tool_names}
-    code = read_code_names(step.text) if _is_code(policy, step) else None
+    codes = [read_code_names(text) for text in _read_codes(policy, step)]
     for rule in (*everywhere, *(rule for level in levels for rule in level)):
         if is_forbidden_name(names, rule.forbidden):
             yield _refuse_tool(rule, step, "is forbidden to it")
-        elif code is not None and (why := _find_in_code(code, rule.forbidden)):
+        elif why := next((why for code in codes if (why := _find_in_code(code, rule.forbidden))), ""):
             yield _refuse_tool(rule, step, why)
     own = next((level for level in levels if any(rule.tools is not None for rule in level)), [])
     for rule in (*everywhere, *own) if not step.recipients else ():  # a handoff is no tool: whom it goes to counts
@@ -85,8 +85,13 @@ def _refuse_tool(rule: AgentRule, step: ProposedStep, why: str) -> Decision:
     return Decision(rule.action, reason, f"agents.{rule.agent}", "tool", step.agent, step.tool)
 
 
-def _is_code(policy: Policy, step: ProposedStep) -> bool:
-    return is_forbidden_name((step.tool,), (*CODE_TOOLS, *policy.code_tools))
+def _read_codes(policy: Policy, step: ProposedStep) -> list[str]:
+    """List the code that a call is to run; none where its tool runs none."""
+    if not is_forbidden_name((step.tool,), (*CODE_TOOLS, *policy.code_tools)):
+        return []
+    is_executor = step.tool == CODE_TOOL  # whose text is the code itself, whatever it looks like
+    texts = [] if is_executor else [item for item in _leaves(step.arguments) if isinstance(item, str)]
+    return texts or [step.text]
 
 
 def _find_in_code(code: CodeNames, forbidden: Sequence[str]) -> str:
