@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from blamespan._version import __version__
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, StepBlame, TracerIdentity
 from blamespan.errors import BlamespanError
+from blamespan.guarding.guard import guard
 from blamespan.injecting.injection import inject
 from blamespan.instrumenting.instrument import instrument, uninstrument
 from blamespan.outcomes.record_outcome import record_outcome
@@ -47,6 +48,7 @@ __all__ = [
     "__version__",
     "analyze",
     "emit",
+    "guard",
     "inject",
     "instrument",
     "load_tracer",

@@ -154,6 +154,20 @@ REVISION: Final = "blamespan.revision"
 ABSTAINED: Final = "blamespan.abstained"
 """str: why the tracer gave no verdict. Absent when it gave one."""
 
+# --- what the guard did ------------------------------------------------------------------------------
+
+GUARD_EVENT: Final = "blamespan.guard"
+"""Name of the span event that stands for a decision of the guard: on the step's span, one for each decision."""
+GUARD_ACTION: Final = "blamespan.guard.action"
+"""`observe`, `warn`, `rewrite`, `ask` or `block`: what the guard did. On a span the strictest of its decisions."""
+GUARD_RULE: Final = "blamespan.guard.rule"
+"""str: name of the policy's rule that the decision follows."""
+GUARD_KIND: Final = "blamespan.guard.kind"
+"""What the rule is about: `tool`, `argument`, `recipient`, `text`, `budget`, `check`, `suspicion`, `spread`, `schema`,
+`own` for a rule in Python, `failure` where the guard itself failed."""
+GUARD_REASON: Final = "blamespan.guard.reason"
+"""str: what is wrong with the step, in the words of the policy; it quotes nothing of the step."""
+
 PARTIAL: Final = "blamespan.partial"
 """bool, true where the verdict stands on a run whose end had not come when waiting for it ended."""
 

@@ -17,14 +17,15 @@ from blamespan.errors import ConfigError, MissingExtra
 __all__ = ["PARTS", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
 
 PARTS = {
-    "autogen_injection": "blamespan_integrations.injection.autogen:AutoGenHooks",
+    "autogen_hooks": "blamespan_integrations.interception.autogen:AutoGenHooks",
     "apply_checks": "blamespan_tracer.checks.in_use:apply_checks_in_use",
     "embedded_processor": "blamespan_collector.embedded:embedded_processor",
     "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
-    "langgraph_injection": "blamespan_integrations.injection.langgraph:LangGraphHooks",
+    "langgraph_hooks": "blamespan_integrations.interception.langgraph:LangGraphHooks",
     "network_options": "blamespan_tracer.command_options:NETWORK_OPTIONS",
     "outcome_figures": "blamespan_tracer.outcome_head:read_figures",
+    "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.feedback.retrying:retry",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from random import Random
 
-from blamespan.injecting.boundaries import PlannedFault
+from blamespan.intercepting.boundaries import PlannedFault
 from blamespan_lab.faults.catalogue import KINDS
 from blamespan_lab.replay.counterfactual import CounterfactualResult, examine
 from blamespan_lab.replay.recording import Recording

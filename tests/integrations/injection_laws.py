@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from blamespan.injecting.boundaries import Applied, Mechanism
 from blamespan.injecting.injection import Injection, inject
+from blamespan.intercepting.boundaries import Applied, Mechanism
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.faults.catalogue import KINDS

@@ -19,8 +19,8 @@ from autogen_core.tools import BaseTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 import blamespan
-from blamespan.injecting.boundaries import Mechanism
 from blamespan.injecting.injection import PlannedFault
+from blamespan.intercepting.boundaries import Mechanism
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor

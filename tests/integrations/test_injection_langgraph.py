@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 import blamespan
 from blamespan import rebuild
-from blamespan.injecting.boundaries import Mechanism
+from blamespan.intercepting.boundaries import Mechanism
 from blamespan.trace import MessageActionTrace
 from tests.integrations.injection_laws import check_is_shown, drawn, every_fault, faulty, words_of
 from tests.integrations.langgraph_programs import ScriptedModel, asks_for, chain, model, recorded, says

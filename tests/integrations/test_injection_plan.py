@@ -16,9 +16,9 @@ import pytest
 
 import blamespan
 from blamespan.errors import ConfigError, MissingExtra
-from blamespan.injecting import injection as injection_module
-from blamespan.injecting.boundaries import PlannedFault
 from blamespan.injecting.injection import PLAN_VARIABLE, Injection, inject_from_environment
+from blamespan.intercepting import listeners
+from blamespan.intercepting.boundaries import PlannedFault
 
 OTHERS = ",".join(
     sorted(entry.name for entry in entry_points(group="opentelemetry_instrumentor") if "blamespan" not in entry.value)
@@ -145,7 +145,7 @@ def test_without_a_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     def missing(name: str) -> object:
         raise MissingExtra("autogen is not installed")
 
-    monkeypatch.setattr("blamespan.injecting.injection.load_part", missing)
+    monkeypatch.setattr("blamespan.intercepting.listeners.load_part", missing)
     injection = Injection([PlannedFault("aegis:FM-3.2")])
 
     with pytest.raises(MissingExtra, match=r"pip install 'blamespan\[autogen\]'"), injection:
@@ -156,16 +156,16 @@ def test_without_a_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_forked_child_does_not_wait_for_who_injects_in_the_parent() -> None:
     """A child forked while another thread writes a fault, and a third one puts hooks in place, injects as it likes."""
-    with blamespan.inject("aegis:FM-3.2") as injection, injection._lock, injection_module._installed._lock:
+    with blamespan.inject("aegis:FM-3.2") as injection, injection._lock, listeners.installed._lock:
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(5)
             injection.close()
             with blamespan.inject("aegis:FM-3.2") as another:
-                is_in_place = bool(injection_module._installed._hooks)
+                is_in_place = bool(listeners.installed._hooks)
                 is_free = another._lock.acquire(blocking=False) and injection._lock.acquire(blocking=False)
-            os._exit(0 if is_in_place and is_free and not injection_module._installed._hooks else 1)
+            os._exit(0 if is_in_place and is_free and not listeners.installed._hooks else 1)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 

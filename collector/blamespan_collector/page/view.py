@@ -11,6 +11,7 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
 from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, without_idle_suspects
 from blamespan.attribution import Attribution, ModeBlame
+from blamespan.guarding.recorded import GuardMark, read_guard_mark
 from blamespan.trace import MessageActionTrace, Step
 
 __all__ = ["AgentView", "RunView", "StepView", "view_of"]
@@ -49,6 +50,7 @@ class StepView:
         contradicted: Words elsewhere that it contradicts, and
         contradicted_step: the step that says them; None for the task.
         rules: Those it breaks or leaves open.
+        guard: What a guard decided on it while the run went on.
     """
 
     step: Step
@@ -68,6 +70,7 @@ class StepView:
     contradicted: str
     contradicted_step: int | None
     rules: tuple[BrokenRule, ...]
+    guard: GuardMark | None
 
     @property
     def duration_ns(self) -> int:
@@ -236,6 +239,7 @@ def _steps(
                 contradicted=clean(contradicted[step.index].quote) if step.index in contradicted else "",
                 contradicted_step=contradicted[step.index].index if step.index in contradicted else None,
                 rules=tuple(rules.get(step.index, ())),
+                guard=read_guard_mark(step),
             )
         )
     return tuple(views)

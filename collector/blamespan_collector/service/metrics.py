@@ -37,6 +37,8 @@ _MOST_AGENTS = 100
 _MOST_MODES = 50
 _MOST_WORDS = 40
 """Distinct outcomes, verdicts and tracers in labels together."""
+_MOST_GUARD_WORDS = 20
+"""Distinct actions and kinds of rules of guards together."""
 _MOST_LABEL = 100
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _RUN_LABELS = ("outcome", "verdict", "tracer")
@@ -118,6 +120,8 @@ class Metrics(Collector):
         self._intake = intake
         self._own_gauges = gauges
         self._counts, self._blame, self._runs, self._histograms = _Totals(), _Totals(), _Totals(), _Totals()
+        self._guard = _Totals()
+        self._known_guard_words: set[str] = set()
         self._gauges: dict[str, float] = {}
         self._agents: set[str] = set()
         self._modes: set[str] = set()
@@ -129,7 +133,7 @@ class Metrics(Collector):
         """Take a worker's message; *restarts* tells one worker from the next."""
         if restarts != self._restarts:
             self._restarts = restarts
-            for totals in (self._counts, self._blame, self._runs, self._histograms):
+            for totals in (self._counts, self._blame, self._guard, self._runs, self._histograms):
                 totals.renew()
         if isinstance(message.get("counts"), Mapping):
             self._counts.set(dict(_numbers(message["counts"])))
@@ -139,6 +143,9 @@ class Metrics(Collector):
             self._tracer = message["tracer"]
         with suppress(TypeError, ValueError):
             self._blame.set(self._bound_blame(message.get("blame", ())))
+        with suppress(TypeError, ValueError):
+            guard = message.get("guard", ())
+            self._guard.set(_add_up((self._guard_words(*labels), number) for *labels, number in guard))
         with suppress(TypeError, ValueError):
             runs = message.get("runs", ())
             self._runs.set(_add_up((self._word(*labels), number) for *labels, number in runs if len(labels) == 3))
@@ -192,6 +199,12 @@ class Metrics(Collector):
         for (agent, mode), number in sorted(self._blame.totals().items()):
             blame.add_metric([agent, mode], number)
         yield blame
+        guard = CounterMetricFamily(
+            "blamespan_guard_decisions", "Decisions of guards on the spans of runs.", labels=["action", "kind"]
+        )
+        for values, number in sorted(self._guard.totals().items()):
+            guard.add_metric(values, number)
+        yield guard
         runs = CounterMetricFamily(
             "blamespan_runs", "Runs by what is known of them and their first verdict.", labels=_RUN_LABELS
         )
@@ -226,6 +239,10 @@ class Metrics(Collector):
 
     def _word(self, *values: Any) -> tuple[str, ...]:
         return tuple(_bound_label(str(value), self._words, _MOST_WORDS) for value in values)
+
+    def _guard_words(self, action: Any, kind: Any) -> tuple[str, str]:
+        known = self._known_guard_words
+        return _bound_label(str(action), known, _MOST_GUARD_WORDS), _bound_label(str(kind), known, _MOST_GUARD_WORDS)
 
     def _bound_blame(self, blame: Iterable[Any]) -> dict[tuple[str, str], float]:
         return _add_up(

@@ -6,12 +6,15 @@ import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from blamespan.attribution import Attribution
+from blamespan.conventions import GUARD_ACTION, GUARD_EVENT, GUARD_KIND
+from blamespan.guarding.decisions import ACTIONS, RULE_KINDS
 from blamespan.pipeline import AttributedRun
+from blamespan.spans import Span
 
 __all__ = ["Histogram", "WorkerCounts"]
 
@@ -78,11 +81,13 @@ class WorkerCounts:
     Attributes:
         counts: By name.
         blame: How often which agent was blamed for which mode.
+        guard: How often guards decided what, by action and kind of rule, in runs that got their first verdict.
         runs: How many runs got their first verdict, by what somebody knew of them, by verdict and by tracer.
     """
 
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_FROM_THE_START, 0)))
     blame: Counter[tuple[str, str]] = field(default_factory=Counter)
+    guard: Counter[tuple[str, str]] = field(default_factory=Counter)
     runs: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _latency: Histogram = field(default_factory=lambda: Histogram(_UPPER_S))
     _delay: Histogram = field(default_factory=lambda: Histogram(_UPPER_DELAY_S))
@@ -116,6 +121,7 @@ class WorkerCounts:
                 ended_ns = max((span.end_ns for span in item.run.spans), default=now_ns)
                 self._delay.add(min(max(0.0, (now_ns - ended_ns) / 1e9), _LONGEST_DELAY_S))
                 self._count(verdict, item.trace.outcome)
+                self.guard.update(_guard_decisions(item.run.spans))
 
     def _count(self, verdict: Attribution, outcome: str) -> None:
         """Count whom a verdict blames, for what, and how surely."""
@@ -151,6 +157,7 @@ class WorkerCounts:
         return {
             "counts": dict(self.counts),
             "blame": [[agent, mode, number] for (agent, mode), number in self.blame.items()],
+            "guard": [[action, kind, number] for (action, kind), number in self.guard.items()],
             "runs": [[*labels, number] for labels, number in self.runs.items()],
             "histograms": {
                 "attribution_s": [self._latency.to_message()],
@@ -160,3 +167,13 @@ class WorkerCounts:
                 "unaided_score": [histogram.to_message(outcome) for outcome, histogram in self._unaided.items()],
             },
         }
+
+
+def _guard_decisions(spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
+    """Yield the action and the kind of each decision of a guard; what is none of ours is left out: it is sent to us."""
+    for span in spans:
+        for event in span.events:
+            if event.name == GUARD_EVENT:
+                action, kind = event.attributes.get(GUARD_ACTION), event.attributes.get(GUARD_KIND)
+                if action in ACTIONS and kind in RULE_KINDS:
+                    yield str(action), str(kind)

@@ -64,7 +64,11 @@ class Patches:
             method = vars(owner).get(name)
             if method is not None and not self._holds(method):
                 ours = wrapper(method)
-                if ours is not method:
+                if ours is not method and type(ours) is FunctionType:
+                    setattr(ours, _ORIGINAL, method)  # where a hook within it that leaves later is exchanged, too
+                    self._wrappers.add(ours)
+                    setattr(owner, name, ours)
+                elif ours is not method:
                     self._single.append((ours, method))
                     setattr(owner, name, ours)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Applied
 from blamespan.instrumenting.host_safety import shield_host
+from blamespan.intercepting.boundaries import Applied
 
 __all__ = ["FaultLabels"]
 

@@ -15,7 +15,6 @@ import threading
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import cache
@@ -25,13 +24,14 @@ from types import TracebackType
 from typing import Any, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
-from blamespan.errors import ConfigError, MissingExtra
-from blamespan.injecting.boundaries import (
+from blamespan.errors import ConfigError
+from blamespan.injecting.fault_labels import FaultLabels
+from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.intercepting.boundaries import (
     Answer,
     Applied,
     Content,
     ContentT,
-    Hooks,
     Interceptor,
     Mechanism,
     Missed,
@@ -41,11 +41,10 @@ from blamespan.injecting.boundaries import (
     Said,
     Where,
 )
-from blamespan.injecting.fault_labels import FaultLabels
-from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.intercepting.listeners import active, listen, stop_listening
 from blamespan.plugins import load_part
 
-__all__ = ["PLAN_VARIABLE", "Injection", "active", "inject", "inject_from_environment"]
+__all__ = ["PLAN_VARIABLE", "Injection", "inject", "inject_from_environment"]
 
 PLAN_VARIABLE = "BLAMESPAN_INJECT"
 """Names a TOML file: what is injected into a program that is not to be touched."""
@@ -100,6 +99,8 @@ class Injection:
     Attributes:
         applied: The faults written so far.
         is_blocking: Whether writing may wait for an endpoint.
+        is_patient: True: what of a stream has been shown cannot be taken back.
+        is_guard: False.
         loose: Stands for the run of what happens outside every team and graph.
     """
 
@@ -124,6 +125,8 @@ class Injection:
         self._is_open = False
         self.applied: list[Applied] = []
         self.is_blocking = any(hasattr(interceptor, "trouble") for _, interceptor in self._faults)
+        self.is_patient = True
+        self.is_guard = False
         self.loose = RunScope()
 
     def _renew_lock(self) -> None:
@@ -132,12 +135,8 @@ class Injection:
     def __enter__(self) -> Self:
         if self._labels_path is not None:
             self._labels = FaultLabels(self._labels_path)
-        _installed.add(self)
+        listen(self, everywhere=self._everywhere)
         self._is_open = True
-        if self._everywhere:
-            _everywhere.append(self)
-        else:
-            _here.set((*_here.get(), self))
         return self
 
     def __exit__(
@@ -150,12 +149,7 @@ class Injection:
         if not self._is_open:
             return
         self._is_open = False
-        if self._everywhere:
-            _everywhere.remove(self)
-        else:
-            # not by the token: blocks of one context need not end in the order in which they began
-            _here.set(tuple(injection for injection in _here.get() if injection is not self))
-        _installed.discard(self)
+        stop_listening(self, everywhere=self._everywhere)
         if self._labels is not None:
             with self._lock:
                 self._labels.settle()
@@ -236,6 +230,14 @@ class Injection:
         del at
         return None
 
+    def end_call(self, at: Opportunity) -> None:
+        """Hear that a model has answered: nothing is to be done.
+
+        Args:
+            at: The place.
+        """
+        del at
+
     def is_spared(self, number: int, applied: Applied) -> bool:
         """Check whether a fault counts as written but leaves things as they are: none does; a replay spares one.
 
@@ -248,7 +250,17 @@ class Injection:
 
     def _rng(self, number: int, at: Opportunity, purpose: str) -> Random:
         """Make the chance of one decision: of nothing that another one could shift."""
-        parts = (self._seed, number, purpose, at.mechanism, at.agent, at.own_decision, at.tool, at.arguments)
+        parts: tuple[object, ...] = (
+            self._seed,
+            number,
+            purpose,
+            at.mechanism,
+            at.agent,
+            at.own_decision,
+            at.tool,
+            at.arguments,
+        )
+        parts = (*parts, at.attempt) if at.attempt else parts
         digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return Random(int.from_bytes(digest))  # noqa: S311 - reproducible on purpose
 
@@ -257,11 +269,6 @@ class Injection:
 def _writers() -> Callable[[PlannedFault], Interceptor]:
     """Return what writes faults; loaded once."""
     return cast(Callable[[PlannedFault], Interceptor], load_part("fault_interceptor"))
-
-
-def active() -> tuple[Injection, ...]:
-    """List the injections that hold here, the outermost first."""
-    return (*_everywhere, *_here.get())
 
 
 def inject_from_environment() -> Injection | None:
@@ -273,7 +280,7 @@ def inject_from_environment() -> Injection | None:
         ConfigError: if the file cannot be read or is no plan.
     """
     path = os.environ.get(PLAN_VARIABLE, "").strip()
-    if not path or any(isinstance(injection, _FromFile) for injection in _everywhere):
+    if not path or any(isinstance(listener, _FromFile) for listener in active()):
         return None
     injection = _FromFile.read(Path(path))
     injection.__enter__()
@@ -352,55 +359,3 @@ def _why(fault: PlannedFault, interceptor: Interceptor, opportunities: Counter[s
     wanted = {"agent": fault.agent, "tool": fault.tool, "step": fault.step, "probability": fault.probability}
     named = ", ".join(f"{key}={value!r}" for key, value in wanted.items() if value is not None)
     return f"never reached {named or 'its place'}; reached at {interceptor.mechanism} boundaries: {reached}"
-
-
-class _Installed:
-    """Keeps the hooks in place while any injection is open."""
-
-    def __init__(self) -> None:
-        self._open: set[Injection] = set()
-        self._hooks: list[Hooks] = []
-        self._lock = threading.Lock()
-        renewed_after_fork(self, _Installed._renew)
-
-    def _renew(self) -> None:
-        """Begin with a free lock in a forked child, and without hooks that another thread was putting or taking."""
-        self._lock = threading.Lock()
-        self._remove_unused()
-
-    def add(self, injection: Injection) -> None:
-        with self._lock:
-            if not self._open:
-                self._install()
-            self._open.add(injection)
-
-    def discard(self, injection: Injection) -> None:
-        with self._lock:
-            self._open.discard(injection)
-            self._remove_unused()
-
-    def _remove_unused(self) -> None:
-        while not self._open and self._hooks:
-            self._hooks[-1].remove()
-            self._hooks.pop()
-
-    def _install(self) -> None:
-        missing: list[MissingExtra] = []
-        for name in ("autogen_injection", "langgraph_injection"):
-            try:
-                hooks = cast(Hooks, load_part(name)())
-            except MissingExtra as error:
-                missing.append(error)
-                continue
-            self._hooks.append(hooks)
-            hooks.install()
-        if not self._hooks:
-            raise MissingExtra(
-                "injection needs a framework to inject into, got none installed. Install one with: "
-                "pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'"
-            ) from (missing[0] if missing else None)
-
-
-_installed = _Installed()
-_everywhere: list[Injection] = []
-_here: ContextVar[tuple[Injection, ...]] = ContextVar("blamespan-injections", default=())

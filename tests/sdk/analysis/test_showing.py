@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from rich.cells import cell_len
 from rich.console import Console
 
+from blamespan import conventions as words
 from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
@@ -371,3 +372,18 @@ def test_command_is_offered() -> None:
     """The program knows it, and its help has examples."""
     assert "show" in plugins("blamespan.commands")
     assert "blamespan show traces.jsonl --run 2 --step 5" in CliRunner().invoke(cli, ["show", "--help"]).output
+
+
+def test_decisions_of_a_guard_stand_at_their_step() -> None:
+    """A step on which a guard decided says what it did and why; others say nothing of it."""
+    trace = talk(1, ("first", "second"))
+    about = {words.GUARD_ACTION: "block", words.GUARD_RULE: "agents.a", words.GUARD_REASON: "it is forbidden"}
+    steps = (trace.steps[0], replace(trace.steps[1], attributes=about))
+    run = ShownRun("here", replace(trace, steps=steps), None)
+    [verdict] = LongestStepTracer().attribute([run.trace])
+    out = io.StringIO()
+    picture = Picture(Console(file=out, width=100), run, verdict)
+    picture.print_run(every=True)
+    picture.print_step(1)
+
+    assert out.getvalue().count("guard: block, it is forbidden (agents.a)") == 2

@@ -433,3 +433,15 @@ def test_worse_needs_something_to_compare(tmp_path: Path) -> None:
         CliRunner().invoke(
             summary, [str(written(tmp_path / "a.jsonl", [row(1)])), "--fail-if-worse"], catch_exceptions=False
         )
+
+
+def test_decisions_of_guards_are_a_line(tmp_path: Path) -> None:
+    """What guards did is counted over the runs, strictest first; without a guard the line is not there."""
+    marks = [{"step": 1, "agent": "solver", "action": action} for action in ("block", "observe", "block", "nonsense")]
+    guarded = run(written(tmp_path / "guarded.jsonl", [row(1, guard=marks), row(2, guard=marks[:1]), row(3)]))
+    plain = run(written(tmp_path / "plain.jsonl", [row(1)]))
+    document = json.loads(run(tmp_path / "guarded.jsonl", "--json").stdout)
+
+    assert "guard       3 block, 1 observe in 2 runs" in guarded.stdout
+    assert "guard" not in plain.stdout
+    assert document["tracers"][0]["guard"] == {"runs": 2, "actions": {"block": 3, "observe": 1}}

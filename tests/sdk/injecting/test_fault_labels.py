@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Applied, Where
 from blamespan.injecting.fault_labels import FaultLabels
+from blamespan.intercepting.boundaries import Applied, Where
 
 
 class Place:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, apply_checks
 from tests.tracer_model.representation.teams import Said, team
@@ -27,6 +28,16 @@ def with_inputs(run: MessageActionTrace) -> MessageActionTrace:
     return replace(run, steps=tuple(replace(step, input_text="You count boxes.") for step in run.steps))
 
 
+GUARDED = {GUARD_ACTION: "block", GUARD_KIND: "budget", GUARD_REASON: "the budget is used up"}
+"""What a guard writes on the step that goes beyond a budget."""
+
+
+def guarded(run: MessageActionTrace, index: int) -> MessageActionTrace:
+    """Write on one step that it goes beyond a budget."""
+    steps = [replace(step, attributes=GUARDED) if step.index == index else step for step in run.steps]
+    return replace(run, steps=tuple(steps))
+
+
 BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
     "sum-holds": (team(("a", "fine"), ("b", "We get 12 * 3 = 35.")), 1, "12 * 3 = 35"),
     "result-believed": (
@@ -44,6 +55,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         2,
         "The parcel weight is 470 grams.",
     ),
+    "budget-kept": (guarded(team(("a", "Go on."), ("b", "No model was asked.")), 1), 1, "No model was asked."),
     "step-new": (team(("a", LONG), ("b", "go on"), ("a", LONG)), 2, LONG),
     "call-new": (
         team(*call("a", "ask", "48", item="kettle"), ("b", "hm"), *call("a", "ask", "48", item="kettle")),

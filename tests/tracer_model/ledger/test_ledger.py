@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_tracer.ledger import Claim, find_values, read_ledger
+from blamespan_tracer.ledger import Claim, LedgerReader, find_values, read_ledger
 from blamespan_tracer.ledger.derivations import derivation_surprise
 
 
@@ -155,3 +155,27 @@ def test_time_grows_with_the_length_of_the_run() -> None:
 
     seconds(50)
     assert seconds(2_000) < 10 * max(seconds(500), 0.02)
+
+
+def test_a_run_read_step_by_step_has_the_ledger_of_the_whole() -> None:
+    """Holding a step takes nothing up: the ledger is that of the steps that were taken, whatever was tried between."""
+    run = _run(
+        "Order 48213 costs 120 EUR.",
+        ("a", "message", "Order 48273 costs 120 EUR, twice that is 240."),
+        ("b", "message", "So 240 for order 48213, paid on 2024-05-15."),
+    )
+    reader, held = LedgerReader(run.task), []
+    for step in run.steps:
+        reader.hold(step.index, "Order 99999 costs 7,777 EUR.", decides=True)
+        held.append(reader.hold(step.index, step.content, decides=True))
+        reader.take(held[-1])
+
+    def shown(claims: tuple[Claim, ...]) -> list[object]:
+        return [
+            (claim.mention.value, claim.derivation, [(one.kind, one.source.value) for one in claim.contradictions])
+            for claim in claims
+        ]
+
+    assert [shown(reader.finish(step, is_argument=False)) for step in held] == [
+        shown(claims) for claims in read_ledger(run).claims
+    ]

@@ -13,8 +13,8 @@ from random import Random
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.injecting.boundaries import Mechanism, PlannedFault
 from blamespan.injecting.injection import Injection
+from blamespan.intercepting.boundaries import Mechanism, PlannedFault
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan_lab.corpus.balance import CandidateRun, Floats, measure_imbalance, relative_position

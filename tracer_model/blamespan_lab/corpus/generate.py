@@ -78,7 +78,7 @@ def generate_corpus(
 
 def _check_writer(recipe: CorpusRecipe) -> None:
     if recipe.faults.writer == "model":
-        from blamespan.injecting.boundaries import PlannedFault
+        from blamespan.intercepting.boundaries import PlannedFault
         from blamespan_lab.faults.interceptor import interceptor
 
         interceptor(PlannedFault("aegis:FM-1.1", writer="model"))  # says what of its settings is missing

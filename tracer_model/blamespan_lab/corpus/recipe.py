@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Mechanism
+from blamespan.intercepting.boundaries import Mechanism
 from blamespan_lab.faults.catalogue import KINDS, FaultKind
 from blamespan_lab.simulation.agents.team import CASTS
 from blamespan_lab.simulation.tasks import FAMILIES

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Mechanism
+from blamespan.intercepting.boundaries import Mechanism
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan_lab.data_files import read_data_file
 from blamespan_tracer.modes import MAS_FIRE

@@ -10,7 +10,7 @@ from random import Random
 from typing import cast
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import (
+from blamespan.intercepting.boundaries import (
     Answer,
     Change,
     Content,

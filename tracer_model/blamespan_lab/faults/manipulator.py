@@ -18,8 +18,8 @@ from random import Random
 from typing import Self
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.intercepting.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan_lab.faults.catalogue import FaultKind
 from blamespan_tracer.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, EndpointError
 

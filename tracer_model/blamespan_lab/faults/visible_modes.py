@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from blamespan.injecting.boundaries import Opportunity
+from blamespan.intercepting.boundaries import Opportunity
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan_lab.faults.text_parts import find_names, find_numbers
 

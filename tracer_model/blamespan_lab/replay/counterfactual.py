@@ -13,8 +13,8 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 
 from blamespan.errors import MalformedTrace, NoAgentSteps
-from blamespan.injecting.boundaries import Applied, PlannedFault
 from blamespan.injecting.injection import Injection
+from blamespan.intercepting.boundaries import Applied, PlannedFault
 from blamespan.lazy import lazy_property
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.rebuilding.rebuild import rebuild

@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Answer, ContentT, Opportunity, Said, Where
 from blamespan.injecting.injection import Injection
+from blamespan.intercepting.boundaries import Answer, ContentT, Opportunity, Said, Where
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.replay.script import (
     RecordedAnswer,
@@ -95,7 +95,10 @@ class Playback(Injection):
         self.trouble = ""
 
     def foretell(self, at: Opportunity) -> Said | None:
-        """Answer in place of a model, as long as the recording goes."""
+        """Answer in place of a model, as long as the recording goes; what a guard asks again was not recorded."""
+        if at.attempt:
+            self.asked += 1
+            return None
         with self._turn:
             self._go_on()
             agent = _current_agent() or at.agent

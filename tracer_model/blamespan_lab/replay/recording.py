@@ -18,8 +18,8 @@ from opentelemetry.util.types import Attributes
 import blamespan
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import PlannedFault
 from blamespan.injecting.injection import Injection
+from blamespan.intercepting.boundaries import PlannedFault
 from blamespan_lab.simulation.random_stream import stable_seed
 
 __all__ = ["Recording"]

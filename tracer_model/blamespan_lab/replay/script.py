@@ -10,7 +10,7 @@ from typing import Any
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Said, ToolCall
+from blamespan.intercepting.boundaries import Said, ToolCall
 from blamespan.json_text import parse_json
 from blamespan.rebuilding.messages import load_messages
 from blamespan.spans import Span

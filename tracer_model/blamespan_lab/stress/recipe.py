@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Mechanism
+from blamespan.intercepting.boundaries import Mechanism
 from blamespan_lab.faults.catalogue import KINDS
 from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 

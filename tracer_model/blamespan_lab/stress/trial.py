@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from blamespan.injecting.boundaries import Applied, Mechanism, PlannedFault
 from blamespan.injecting.injection import Injection
+from blamespan.intercepting.boundaries import Applied, Mechanism, PlannedFault
 from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.stress.containment import Catch, Caught, InjectedFault, caught
 from blamespan_lab.stress.recipe import StressRecipe

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Claim, Ledger, Mention, read_ledger
 
-__all__ = ["Observation", "ObservedRun", "SurpriseTable", "observe"]
+__all__ = ["Observation", "ObservedRun", "SurpriseTable", "find_repeat", "observe", "observe_claim"]
 
 _LONG_NUMBER = 4
 """Digits from which on a number is a long one: few long numbers are equal by chance."""
@@ -97,7 +97,7 @@ def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: L
     for index, claims in enumerate(ledger.claims):
         for claim in claims:
             n_claims[_form(claim)] += 1
-            observations += _observe_claim(index, claim)
+            observations += observe_claim(index, claim)
             if claim.mention.value.form != "opposite":
                 information[index] += claim.information
                 unsupported[index] += _missing_support(claim)
@@ -179,7 +179,8 @@ class SurpriseTable:
         return cls(dict(zip(keys, parts, strict=True)), {str(form): float(n) for form, n in names["sizes"].items()})
 
 
-def _observe_claim(step: int, claim: Claim) -> Iterator[Observation]:
+def observe_claim(step: int, claim: Claim) -> Iterator[Observation]:
+    """Yield what stands out about a claim of a step."""
     form, doubt = _form(claim), 1.0 / (1.0 + claim.derivation)
     for contradiction in claim.contradictions:
         if contradiction.is_repaired:
@@ -215,6 +216,23 @@ def _form(claim: Claim) -> str:
     return value.form
 
 
+def find_repeat(
+    agent: str, kind: str, text: str, texts: Set[tuple[str, str]], own_texts: Set[tuple[str, str, str]]
+) -> int:
+    """Return 2 where an agent says again what it said, 1 where another agent said it, else 0.
+
+    Args:
+        agent: Who speaks.
+        kind: Kind of the step.
+        text: What it says, with single blanks.
+        texts: What was said before, by kind, and
+        own_texts: by agent and kind.
+    """
+    if len(text) <= _SHORTEST_REPEAT:
+        return 0
+    return 2 if (agent, kind, text) in own_texts else int((kind, text) in texts)
+
+
 def _find_repeats(trace: MessageActionTrace) -> NDArray[np.int64]:
     """Find the steps that say again, word for word, what was said; a call announced and then made is said once."""
     texts: set[tuple[str, str]] = set()
@@ -224,8 +242,7 @@ def _find_repeats(trace: MessageActionTrace) -> NDArray[np.int64]:
         text = " ".join(step.content.split())
         if trace.can_be_blamed(step):
             own = step.agent, step.kind, text
-            if len(text) > _SHORTEST_REPEAT:
-                repeats[step.index] = 2 if own in by_agent else int((step.kind, text) in texts)
+            repeats[step.index] = find_repeat(*own, texts, by_agent)
             texts.add((step.kind, text))
             by_agent.add(own)
     return repeats

@@ -15,7 +15,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.ledger.derivations import derivation_surprise
 from blamespan_tracer.ledger.values import OPPOSITES, Form, Value, find_values
 
-__all__ = ["TASK", "Claim", "Contradiction", "Ledger", "Mention", "read_ledger"]
+__all__ = ["TASK", "Claim", "Contradiction", "HeldStep", "Ledger", "LedgerReader", "Mention", "read_ledger"]
 
 TASK: Final = -1
 """Stands for the task where a step's index is meant."""
@@ -143,29 +143,76 @@ def read_ledger(trace: MessageActionTrace) -> Ledger:
 
     Time grows with the length of the run: each claim is looked up, never compared with all others.
     """
-    sources = _Sources()
-    for mention in _read_mentions(TASK, trace.task):
-        sources.add(mention)
-    read: list[tuple[_Held, ...]] = []
-    last_use: dict[tuple[Form, str], int] = {}
+    reader = LedgerReader(trace.task)
+    read: list[HeldStep] = []
     for step in trace.steps:
-        for mention in _read_mentions(step.index, step.input_text, is_input=True):
-            sources.add(mention)
-        mentions = list(_read_mentions(step.index, step.content))
-        held: list[_Held] = []
-        if trace.can_be_blamed(step):
-            held = sources.hold(mentions)
-            last_use.update(((mention.value.form, mention.value.key), step.index) for mention in mentions)
-        vouched = {id(one.mention) for one in held if one.is_vouched} if held else None
-        for mention in mentions:
-            sources.add(mention, is_operand=vouched is None or id(mention) in vouched)
-        read.append(tuple(held))
+        reader.hear(step.index, step.input_text)
+        held = reader.hold(step.index, step.content, decides=trace.can_be_blamed(step))
+        reader.take(held)
+        read.append(held)
     return Ledger(
         tuple(
-            tuple(one.finish(last_use, is_argument=step.kind == "tool_call") for one in held)
+            reader.finish(held, is_argument=step.kind == "tool_call")
             for step, held in zip(trace.steps, read, strict=True)
         )
     )
+
+
+class LedgerReader:
+    """Reads the ledger of a run step by step, while the run goes on; a step costs the same however long the run is.
+
+    Args:
+        task: What the run was asked.
+    """
+
+    def __init__(self, task: str) -> None:
+        self._sources = _Sources()
+        self._last_use: dict[tuple[Form, str], int] = {}
+        for mention in _read_mentions(TASK, task):
+            self._sources.add(mention)
+
+    def hear(self, index: int, text: str) -> None:
+        """Take up what a step was given."""
+        for mention in _read_mentions(index, text, is_input=True):
+            self._sources.add(mention)
+
+    def hold(self, index: int, text: str, *, decides: bool) -> HeldStep:
+        """Hold what a step states against what is known; nothing is taken up.
+
+        Args:
+            index: Of the step.
+            text: What it says.
+            decides: Whether an agent can be blamed for it; what nobody can be blamed for makes no claims.
+        """
+        mentions = tuple(_read_mentions(index, text))
+        return HeldStep(mentions, tuple(self._sources.hold(mentions)) if decides else (), decides)
+
+    def take(self, step: HeldStep) -> None:
+        """Take up what a step states: later ones are held against it."""
+        if step.decides:
+            self._last_use.update(((mention.value.form, mention.value.key), mention.step) for mention in step.mentions)
+        vouched = {id(one.mention) for one in step.held if one.is_vouched} if step.held else None
+        for mention in step.mentions:
+            self._sources.add(mention, is_operand=vouched is None or id(mention) in vouched)
+
+    def finish(self, step: HeldStep, *, is_argument: bool) -> tuple[Claim, ...]:
+        """Return the claims of a step, with what is known by now of how their values were used since."""
+        return tuple(one.finish(self._last_use, is_argument=is_argument) for one in step.held)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStep:
+    """A step held against what was known before it.
+
+    Attributes:
+        mentions: What it states.
+        held: Its claims; none where nobody can be blamed for it.
+        decides: Whether somebody can.
+    """
+
+    mentions: tuple[Mention, ...]
+    held: tuple[_Held, ...]
+    decides: bool
 
 
 @dataclass(frozen=True, slots=True)

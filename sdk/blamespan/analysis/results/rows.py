@@ -2,7 +2,8 @@
 
 A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
 `service`, `framework`, `task`), and what it says (`failure_score` to `abstained`). `content` is the head of the
-decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason.
+decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
+lists the steps on which a guard decided while the run went on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from blamespan.attribution import Attribution
 from blamespan.errors import MissingExtra, UnreadableInput
+from blamespan.guarding.recorded import read_guard_marks
 from blamespan.importing.files import read_lines
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import ErrorMode
@@ -55,6 +57,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "task": "",
     "content": None,
     "error": None,
+    "guard": [],
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -85,6 +88,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "task": str,
     "content": (str, type(None)),
     "error": (str, type(None)),
+    "guard": list,
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET_MAGIC: Final = b"PAR1"
@@ -109,6 +113,7 @@ def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> 
         "task": trace.task[:MAX_HEAD_CHARACTERS],
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
+        "guard": [asdict(mark) for mark in read_guard_marks(trace)],
     }
 
 
@@ -156,6 +161,9 @@ def arrow_schema() -> Any:
         "revision": whole,
         "started": pa.timestamp("us", tz="UTC"),
         "duration_s": number,
+        "guard": pa.list_(
+            pa.struct([("step", whole), *((key, text) for key in ("agent", "action", "rule", "kind", "reason"))])
+        ),
     }
     return pa.schema([(name, types.get(name, text)) for name in ROW_DEFAULTS])
 

@@ -16,6 +16,7 @@ from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line,
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import MOST_STEPS, NO_SIGN, SHARE_WORTH_A_LINE, contradicted_of, mode_text
 from blamespan.attribution import Attribution, Contradicted
+from blamespan.guarding.recorded import GuardMark, read_guard_mark
 from blamespan.trace import Step, Usage
 
 __all__ = ["Picture"]
@@ -195,6 +196,10 @@ class Picture:
         if is_suspect and (mode := mode_text(self._verdict, step.agent)):
             body += self._fold(Text(line(mode), style="red" if is_decisive else "yellow"), room)
         body += self._content_lines(step, room, _LINES_OF_SUSPECT if is_suspect else _LINES)
+        if (mark := read_guard_mark(step)) is not None:
+            body += self._fold(
+                Text(_guard_text(mark), style="dim" if mark.action == "observe" else "yellow"), room, _LINES
+            )
         if index in self._facts.contradicted:
             body += self._fold(Text(f"contradicts {self._contradicted_by(index)}", style="yellow"), room, _LINES)
         for rule in self._facts.rules[index]:
@@ -251,6 +256,7 @@ class Picture:
 
     def _known_of(self, step: Step) -> list[tuple[str, str]]:
         built = [other for other in self._steps if step.index in other.inputs]
+        mark = read_guard_mark(step)
         mode = mode_text(self._verdict, step.agent) if step.index in self._facts.suspects else ""
         return [
             (name, text)
@@ -261,6 +267,7 @@ class Picture:
                 ("built on by", ", ".join(f"{other.index} {other.agent}" for other in built)),
                 ("evidence", " … ".join(self._facts.quotes[step.index])),
                 ("contradicts", self._contradicted_by(step.index)),
+                ("guard", _guard_text(mark) if mark is not None else ""),
                 ("began", when(step.start_ns)),
                 ("status", step.status if step.status != "unset" else ""),
                 ("span", step.span_id),
@@ -294,6 +301,10 @@ class Picture:
         for text_line in text.wrap(self._console, self._console.width):
             text_line.rstrip()
             self._console.print(text_line, no_wrap=True, crop=False, overflow="ignore")
+
+
+def _guard_text(mark: GuardMark) -> str:
+    return f"guard: {mark.action}, {line(mark.reason)} ({line(mark.rule)})"
 
 
 def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _DrawnRun:

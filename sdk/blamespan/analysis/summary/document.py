@@ -72,6 +72,7 @@ def _counts(tally: Tally) -> Document:
         "abstained": _share(Share(tally.abstained, tally.runs)),
         "first": None if tally.first is None else tally.first.isoformat(),
         "last": None if tally.last is None else tally.last.isoformat(),
+        "guard": {"runs": tally.guarded, "actions": dict(sorted(tally.guard.items()))},
     }
 
 

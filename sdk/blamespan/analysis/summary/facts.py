@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import UnreadableInput
+from blamespan.guarding.decisions import ACTIONS
 
 __all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]
 
@@ -70,6 +71,7 @@ class Fact:
         reason: Why there is no verdict, or empty.
         start: When the run began, UTC, or None where no clock says so.
         text: Evidence and beginning of the decisive step.
+        guard: What a guard did on its steps while it went on, an action each.
     """
 
     judge: Judge
@@ -87,6 +89,7 @@ class Fact:
     reason: str = ""
     start: datetime | None = None
     text: str = ""
+    guard: tuple[str, ...] = ()
 
 
 def fact_of(row: Row) -> Fact:
@@ -134,6 +137,7 @@ def _fact(row: Row) -> Fact:
         reason="" if has_verdict else printable(str(reason or "no decisive step"))[:_MAX_REASON_CHARS],
         start=_start(row),
         text=_text(row, index) if has_verdict else "",
+        guard=tuple(str(mark["action"]) for mark in row.get("guard") or () if mark.get("action") in ACTIONS),
     )
 
 

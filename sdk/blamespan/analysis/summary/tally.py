@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -143,6 +144,8 @@ class Tally:
         scores: Runs with a verdict by failure score: below 0.1, below 0.2, and so on.
         first: When the first run began, and
         last: the last.
+        guarded: Runs on which a guard decided anything, and
+        guard: how often it did what, by action.
     """
 
     failed: int = 0
@@ -157,6 +160,8 @@ class Tally:
     scores: list[int] = field(default_factory=lambda: [0] * 10)
     first: datetime | None = None
     last: datetime | None = None
+    guarded: int = 0
+    guard: Counter[str] = field(default_factory=Counter)
 
     @property
     def runs(self) -> int:
@@ -170,6 +175,8 @@ class Tally:
 
     def add(self, fact: Fact) -> None:
         """Count one verdict."""
+        self.guarded += bool(fact.guard)
+        self.guard.update(fact.guard)
         if fact.start is not None:
             self.first = fact.start if self.first is None else min(self.first, fact.start)
             self.last = fact.start if self.last is None else max(self.last, fact.start)

@@ -13,6 +13,7 @@ from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
 from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
+from blamespan.guarding.decisions import ACTIONS
 
 __all__ = ["print_summary"]
 
@@ -50,6 +51,9 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
         ("no verdict", Share(tally.abstained, tally.runs)),
     ):
         console.print(f"{title:10}  {percent(share.value):>7}  ({interval(share)})  {share.count:,} of {share.total:,}")
+    if tally.guarded:
+        done = ", ".join(f"{tally.guard[action]:,} {action}" for action in reversed(ACTIONS) if tally.guard[action])
+        console.print(f"{'guard':10}  {done} in {tally.guarded:,} runs")
     for remark in remarks(judge):
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)

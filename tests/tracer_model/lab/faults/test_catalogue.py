@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import PlannedFault
+from blamespan.intercepting.boundaries import PlannedFault
 from blamespan.taxonomy import AEGIS, EXTENSION, canonical
 from blamespan_lab.faults.catalogue import KINDS, fault_kind
 from blamespan_lab.faults.interceptor import interceptor

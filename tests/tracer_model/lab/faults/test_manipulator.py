@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import Line, Opportunity, PlannedFault, RunScope, Said
+from blamespan.intercepting.boundaries import Line, Opportunity, PlannedFault, RunScope, Said
 from blamespan_lab.faults.catalogue import fault_kind
 from blamespan_lab.faults.interceptor import interceptor
 from blamespan_lab.faults.manipulator import Manipulator, ModelInterceptor

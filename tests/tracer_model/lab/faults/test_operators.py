@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blamespan.injecting.boundaries import (
+from blamespan.intercepting.boundaries import (
     Answer,
     Change,
     Content,

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from blamespan.injecting.boundaries import Opportunity, RunScope
+from blamespan.intercepting.boundaries import Opportunity, RunScope
 from blamespan.taxonomy import canonical
 from blamespan_lab.faults.catalogue import KINDS
 from blamespan_lab.faults.visible_modes import find_visible_modes

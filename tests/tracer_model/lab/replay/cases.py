@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 
-from blamespan.injecting.boundaries import Mechanism, PlannedFault
+from blamespan.intercepting.boundaries import Mechanism, PlannedFault
 from blamespan_lab.replay.counterfactual import CounterfactualResult, examine
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.simulation.program import Program

@@ -13,7 +13,7 @@ import pytest
 
 import blamespan
 from blamespan.errors import ConfigError
-from blamespan.injecting.boundaries import PlannedFault
+from blamespan.intercepting.boundaries import PlannedFault
 from blamespan_lab.replay.counterfactual import CounterfactualResult, Recorded, examine
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.replay.steps import blamed_step, changed_steps

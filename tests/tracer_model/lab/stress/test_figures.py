@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blamespan.injecting.boundaries import Mechanism
+from blamespan.intercepting.boundaries import Mechanism
 from blamespan_lab.stress.containment import Caught
 from blamespan_lab.stress.figures import Rate, cell, cells_by, count_neutralised
 from blamespan_lab.stress.trial import FaultTrial, Planned

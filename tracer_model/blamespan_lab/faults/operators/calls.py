@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from blamespan.injecting.boundaries import Said, ToolCall
+from blamespan.intercepting.boundaries import Said, ToolCall
 from blamespan_lab.faults.operators.edits import slip
 from blamespan_lab.faults.text_parts import find_numbers, replace_parts
 from blamespan_lab.wordings import choose

@@ -8,7 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TypeAlias
 
-from blamespan.injecting.boundaries import Line
+from blamespan.intercepting.boundaries import Line
 from blamespan_lab.faults.operators.text import TEXT_OPERATORS, Utterance, apply_operator
 from blamespan_lab.wordings import choose
 from blamespan_lab.wordings.banks import FAULTS

@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TypeAlias
 
-from blamespan.injecting.boundaries import Answer
+from blamespan.intercepting.boundaries import Answer
 from blamespan_lab.wordings import choose, choose_alternatives, pick
 from blamespan_lab.wordings.banks import FAULTS
 

@@ -8,7 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TypeAlias
 
-from blamespan.injecting.boundaries import Mail, Opportunity
+from blamespan.intercepting.boundaries import Mail, Opportunity
 
 __all__ = ["ROUTING_OPERATORS", "RoutingOperator"]
 

@@ -1,10 +1,11 @@
-"""AutoGen's messages as records of `blamespan.boundaries`, and back. Pure: nothing here patches."""
+"""AutoGen's messages as records of `blamespan.intercepting.boundaries`, and back. Pure: nothing here patches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from autogen_agentchat.base import Handoff
 from autogen_core import FunctionCall
 from autogen_core.models import (
     AssistantMessage,
@@ -16,9 +17,10 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from blamespan.injecting.boundaries import Line, Said, ToolCall
+from blamespan.intercepting.boundaries import Line, Said, ToolCall
+from blamespan.trace import Usage
 
-__all__ = ["answer_unasked", "as_lines", "as_messages", "as_result", "read_answer", "tool_names"]
+__all__ = ["answer_unasked", "as_lines", "as_messages", "as_result", "find_handoff", "read_answer", "tool_names"]
 
 
 def as_lines(messages: Sequence[LLMMessage]) -> tuple[Line, ...]:
@@ -39,9 +41,22 @@ def as_messages(messages: Sequence[LLMMessage], lines: Sequence[Line]) -> list[L
 
 def read_answer(result: CreateResult) -> Said:
     """Read what a model answers."""
+    usage = Usage(result.usage.prompt_tokens, result.usage.completion_tokens)
     if isinstance(result.content, str):
-        return Said(result.content)
-    return Said(result.thought or "", tuple(_call(call) for call in result.content))
+        return Said(result.content, usage=usage)
+    return Said(result.thought or "", tuple(_call(call) for call in result.content), usage=usage)
+
+
+def find_handoff(tool: Any) -> str:  # of AutoGen's, or anybody's
+    """Return whom a tool hands the work to, where it is one that `Handoff` makes and so does nothing else."""
+    function = getattr(tool, "_func", None)
+    if getattr(function, "__qualname__", "") != "Handoff.handoff_tool.<locals>._handoff_tool":
+        return ""
+    if getattr(function, "__module__", "") != Handoff.__module__:
+        return ""
+    cells = getattr(function, "__closure__", None) or ()
+    handoff = next((cell.cell_contents for cell in cells if isinstance(cell.cell_contents, Handoff)), None)
+    return handoff.target if handoff is not None else ""
 
 
 def as_result(result: CreateResult, answer: Said) -> CreateResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -10,30 +11,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
 
-from blamespan.injecting.boundaries import Mail, RunScope, Said, Where, current_run
-from blamespan.injecting.injection import active
-from blamespan_integrations.injection._langgraph_convert import (
+from blamespan.intercepting.boundaries import Mail, RunScope, Said, Where, current_run
+from blamespan.intercepting.listeners import active
+from blamespan_integrations.interception._langgraph_convert import (
     following,
     reroute,
     spoken_text,
     with_spoken_text,
 )
-from blamespan_integrations.injection._offering import (
+from blamespan_integrations.interception._offering import (
+    AtWork,
     OfferedModelCall,
+    acting_for,
     agent_where,
     find_agent_name,
+    is_yes,
     iterate_within,
     off_the_loop,
     offer_mail,
     within,
 )
-from blamespan_integrations.injection._splice import Function
+from blamespan_integrations.interception._splice import Function
 
 __all__ = [
     "Node",
     "arun_node",
+    "ask_by_interrupt",
     "current_node",
+    "find_requester",
     "graph_astream",
     "graph_stream",
     "run_node",
@@ -56,6 +63,7 @@ class Node:
         has_asked: Whether it has asked a model, or is a graph itself.
         has_spoken: Whether its own function has returned.
         text: What it says.
+        has_goto: Whether it names who is next.
         agent: Its name, as spans call it where they are recorded.
         where: Its span.
     """
@@ -65,6 +73,7 @@ class Node:
     has_asked: bool = False
     has_spoken: bool = False
     text: str = ""
+    has_goto: bool = False
     agent: str = ""
     where: Where | None = None
 
@@ -86,29 +95,68 @@ class Node:
         return next(iter(getattr(self.task.proc, "steps", ())), self.task.proc)
 
 
-current_node: ContextVar[Node | None] = ContextVar("blamespan-injection-node", default=None)
-_graph: ContextVar[Any] = ContextVar("blamespan-injection-graph", default=None)
+current_node: ContextVar[Node | None] = ContextVar("blamespan-node", default=None)
+_graph: ContextVar[Any] = ContextVar("blamespan-graph", default=None)
+
+
+def ask_by_interrupt(question: str) -> bool | None:
+    """Ask a person by LangGraph's `interrupt`; None outside a graph's node, where nobody can be asked.
+
+    Raises:
+        GraphInterrupt: until the graph is resumed with an answer.
+    """
+    if current_node.get() is None:
+        return None
+    return is_yes(interrupt({"blamespan": "guard", "question": question, "answers": ["yes", "no"]}))
+
+
+def find_requester(call_id: str, tool: str) -> tuple[str, tuple[str, ...]]:
+    """Find which agent's model asked for a call, and who else may have where only the graph's edges tell."""
+    node, run = current_node.get(), current_run.get()
+    if node is None:
+        return "", ()
+    if not node.is_tools:
+        return node.name, ()
+    owner = node.task.config.get("metadata", {}).get("lc_agent_name")
+    if isinstance(owner, str) and owner:
+        return owner, ()
+    requests = run.requests if run is not None else {}
+    if requester := requests.get(call_id) if call_id else requests.get(tool):
+        return requester, ()
+    leading = _nodes_before(node.graph, node.name)
+    return (leading[0], ()) if len(leading) == 1 else (node.name, leading)
+
+
+def _nodes_before(graph: Any, name: str) -> tuple[str, ...]:
+    """List the nodes from which edges lead to one; all other nodes where that cannot be read."""
+    builder = getattr(graph, "builder", None)
+    leading = {start for start, end in getattr(builder, "edges", ()) if end == name}
+    leading |= {start for starts, end in getattr(builder, "waiting_edges", ()) if end == name for start in starts}
+    for start, branches in getattr(builder, "branches", {}).items():
+        if any(branch.ends is None or name in branch.ends.values() for branch in branches.values()):
+            leading.add(start)
+    return tuple(sorted(node for node in leading or set(_names(graph)) if not node.startswith(_HIDDEN)))
 
 
 def graph_stream(original: Function) -> Function:
     """Make the hook around `Pregel.stream`: the run begins here."""
 
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        run = _enter_graph(self)
+        run = _enter_graph(self, args, kwargs)
         source = iter(original(self, *args, **kwargs))
         if run is None:
             yield from source
             return
         try:
             while True:
-                with within(current_run, run), within(_graph, self):
+                with _inside(run, self):
                     try:
                         item = next(source)
                     except StopIteration:
                         return
                 yield item
         finally:
-            with within(current_run, run), within(_graph, self):
+            with _inside(run, self):
                 close = getattr(source, "close", None)
                 if close is not None:
                     close()
@@ -120,7 +168,7 @@ def graph_astream(original: Function) -> Function:
     """Make the hook around `Pregel.astream`."""
 
     async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        run = _enter_graph(self)
+        run = _enter_graph(self, args, kwargs)
         around = nullcontext if run is None else functools.partial(_inside, run, self)
         async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
             yield item
@@ -130,15 +178,38 @@ def graph_astream(original: Function) -> Function:
 
 @contextmanager
 def _inside(run: RunScope, graph: Any) -> Iterator[None]:
-    with within(current_run, run), within(_graph, graph):
+    node = current_node.get()
+    around = acting_for.get() if node is None or node.graph is graph else (*acting_for.get(), node.name)
+    with within(current_run, run), within(_graph, graph), within(acting_for, around):
         yield
 
 
-def _enter_graph(graph: Any) -> RunScope | None:
+_MOST_THREADS = 1_000
+_runs_by_thread: OrderedDict[tuple[int, str], RunScope] = OrderedDict()
+"""The latest run of each thread of a graph that keeps checkpoints: one that is resumed goes on with it."""
+
+
+def _find_run(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunScope:
+    """Find the run that a graph goes on with, or begin one."""
+    given = args[0] if args else kwargs.get("input")
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    if thread is None or not getattr(graph, "checkpointer", None):
+        return RunScope()
+    key = id(graph.checkpointer), str(thread)
+    is_resumed = given is None or (isinstance(given, Command) and given.resume is not None)
+    run = _runs_by_thread.pop(key, None) if is_resumed else None
+    run = _runs_by_thread[key] = run or RunScope()
+    while len(_runs_by_thread) > _MOST_THREADS:
+        _runs_by_thread.popitem(last=False)
+    return run
+
+
+def _enter_graph(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunScope | None:
     """Find or begin the run of a graph that starts; a graph within a node speaks for the node."""
     if not active():
         return None
-    run, node = current_run.get() or RunScope(), current_node.get()
+    run, node = current_run.get() or _find_run(graph, args, kwargs), current_node.get()
     if node is not None:
         node.has_asked = True
     run.agents = tuple(dict.fromkeys((*run.agents, *_names(graph))))
@@ -193,16 +264,19 @@ def _offer_speech(node: Node, result: Any) -> Any:
     node.has_spoken = True
     text = spoken_text(result)
     node.text = text or ""
-    injections = active()
-    if node.has_asked or node.is_tools or not text or not injections:
+    node.has_goto = isinstance(result, Command) and bool(result.goto)
+    listeners = active()
+    if node.has_asked or node.is_tools or not text or not listeners:
         return result
-    answer = OfferedModelCall(injections, node.name, (), (), node.task.name).alter_answer(Said(text))
+    answer = OfferedModelCall(listeners, node.name, (), (), node.task.name, ask=ask_by_interrupt).alter_answer(
+        Said(text)
+    )
     node.text = answer.text
     return result if answer.text == text else with_spoken_text(result, answer.text)
 
 
 def _is_slow() -> bool:
-    return any(injection.is_blocking for injection in active())
+    return any(listener.is_blocking for listener in active())
 
 
 def run_node(original: Function) -> Function:
@@ -212,7 +286,7 @@ def run_node(original: Function) -> Function:
         node = _begin(task)
         if node is None:
             return original(task, *args, **kwargs)
-        with within(current_node, node):
+        with within(current_node, node), AtWork(node.name):
             result = original(task, *args, **kwargs)
         _send(node)
         return result
@@ -227,7 +301,7 @@ def arun_node(original: Function) -> Function:
         node = _begin(task)
         if node is None:
             return await original(task, *args, **kwargs)
-        with within(current_node, node):
+        with within(current_node, node), AtWork(node.name):
             result = await original(task, *args, **kwargs)
         _send(node)
         return result
@@ -252,7 +326,7 @@ def _send(node: Node) -> None:
     nodes = following(writes)
     if tools.intersection(nodes):  # a call of a tool, no message yet
         return
-    mail_before = Mail(node.text, receivers=nodes, following=nodes, is_last=not nodes)
+    mail_before = Mail(node.text, receivers=nodes, following=nodes, is_last=not nodes, is_handoff=node.has_goto)
     mail = offer_mail(node.agent, mail_before, lambda: node.where, alias=node.task.name)
     if mail != mail_before:
         node.task.writes.clear()

@@ -1,6 +1,7 @@
-"""Where faults can be written into a run: what the hooks of a framework offer, and what a fault makes of it.
+"""Where a run can be intercepted: what the hooks of a framework offer, and what a fault or the guard makes of it.
 
-Hooks and faults both speak these records and know nothing of each other; `blamespan.injection` stands between.
+Hooks and listeners both speak these records and know nothing of each other; `blamespan.intercepting.listeners` stands
+between. A fault writes; the guard passes on, asks again, or refuses.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import Span, SpanContext
+
+from blamespan.trace import Usage
 
 __all__ = [
+    "CODE_TOOL",
     "Answer",
     "Applied",
     "Change",
@@ -27,8 +31,10 @@ __all__ = [
     "Mail",
     "Mechanism",
     "Missed",
+    "MustWait",
     "Opportunity",
     "PlannedFault",
+    "Question",
     "RunScope",
     "Said",
     "ToolCall",
@@ -77,11 +83,17 @@ class Said:
         text: What it says.
         calls: What it asks tools for.
         name: The name that the message bears, where it is given without asking the model.
+        again: What is wrong with it, in one sentence: the model is to be asked again, told so. Empty where it stands.
+        usage: What it cost, where the model says.
+        model: The model that answered, where that is known.
     """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     name: str = ""
+    again: str = ""
+    usage: Usage | None = field(default=None, compare=False)
+    model: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +124,7 @@ class Mail:
         following: Who is to speak next; empty where that is not decided at this place, or at the run's end.
         copies: How often each receiver gets it.
         is_last: Whether the run would end here.
+        is_handoff: Whether the agent itself has named who follows.
     """
 
     text: str
@@ -119,10 +132,26 @@ class Mail:
     following: tuple[str, ...] = ()
     copies: int = 1
     is_last: bool = False
+    is_handoff: bool = False
 
 
 Content: TypeAlias = tuple[Line, ...] | Said | Answer | Mail
 ContentT = TypeVar("ContentT", tuple[Line, ...], Said, Answer, Mail)
+
+
+@dataclass(slots=True)
+class Question:
+    """What a person is asked.
+
+    Attributes:
+        agent: Who waits for it.
+        answer: Whether it is allowed; None until somebody answers.
+        is_over: Whether the agent has gone on since.
+    """
+
+    agent: str
+    answer: bool | None = None
+    is_over: bool = False
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -138,6 +167,9 @@ class RunScope:
         mail: What became of the messages on their way, by the framework's id of them.
         calls: The steps in which a faulty call was asked for, by its id.
         altered: What each agent was told otherwise, or has lost (None), by agent and line: it stays so.
+        requests: Which agent's model asked for which call of a tool, by its id; without an id, by the tool's name.
+        questions: What a person was asked, by its text; the run goes on when it is answered.
+        people: Who of those who take part is a person, and can be asked.
     """
 
     decisions: int = 0
@@ -148,6 +180,9 @@ class RunScope:
     mail: dict[str, Mail] = field(default_factory=dict)
     calls: dict[str, Where] = field(default_factory=dict)
     altered: dict[str, dict[Line, Line | None]] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
+    people: tuple[str, ...] = ()
     _own: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -183,6 +218,15 @@ class Opportunity:
         tool: Name of the tool at work, at a tool's boundary.
         arguments: What it was called with, as text.
         earlier: What the same tool answered before, the latest last.
+        on_behalf_of: Agents further out, within whose tools this takes place, the outermost first.
+        maybe: Who else may be meant by *agent*, where the framework does not say who asked for a tool.
+        attempt: How often the model was asked already for this decision.
+        can_retry: Whether the model can be asked again.
+        subject: The tool itself, where there is an object.
+        handoff_to: Whom a tool hands the work to, where it does nothing else.
+        where: Finds the span of the step, where that is known before the content is.
+        ask: Asks a person a question: True allows, False refuses, None says that nobody has answered yet. It may raise
+            what stops the framework until somebody has.
     """
 
     mechanism: Mechanism
@@ -199,6 +243,14 @@ class Opportunity:
     tool: str = ""
     arguments: str = ""
     earlier: tuple[str, ...] = ()
+    on_behalf_of: tuple[str, ...] = ()
+    maybe: tuple[str, ...] = ()
+    attempt: int = 0
+    can_retry: bool = False
+    subject: object = field(default=None, compare=False, repr=False)
+    handoff_to: str = ""
+    where: Callable[[], Where | None] | None = field(default=None, compare=False, repr=False)
+    ask: Callable[[str], bool | None] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,14 +332,21 @@ class PlannedFault:
 
 @dataclass(slots=True)
 class Where:
-    """The span of a step, and how to learn the step's place in the run once the span has ended."""
+    """The span of a step, and how to learn the step's place in the run once the span has ended.
+
+    Attributes:
+        span: The span's ids.
+        place: Returns the step's index, once it is known.
+        live: The span itself, while it may still be written to.
+    """
 
     span: SpanContext
     place: Callable[[], int | None]
+    live: Span | None = None
 
     def move(self, to: Where) -> None:
         """Point at another step: a wrong call is one only once a tool is called."""
-        self.span, self.place = to.span, to.place
+        self.span, self.place, self.live = to.span, to.place, to.live
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +399,14 @@ class Missed:
 
     kind: str
     reason: str
+
+
+CODE_TOOL = "execute_code"
+"""Stands for a code executor, which has no name of its own, where a tool's name is meant."""
+
+
+class MustWait(Exception):
+    """Raised by a listener that cannot say yet whether a model may be asked: others are being asked. Try again."""
 
 
 current_run: ContextVar[RunScope | None] = ContextVar("blamespan-injection-run", default=None)

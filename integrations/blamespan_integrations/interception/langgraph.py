@@ -21,40 +21,44 @@ from langgraph._internal._runnable import RunnableCallable
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from blamespan.injecting.boundaries import Answer
-from blamespan.injecting.injection import active
-from blamespan_integrations.injection._langgraph_convert import (
+from blamespan.intercepting.boundaries import Answer
+from blamespan.intercepting.listeners import active
+from blamespan.intercepting.tool_objects import known_tools
+from blamespan_integrations.interception._langgraph_convert import (
     answer_unasked,
     as_chunk,
     as_lines,
     as_messages,
     as_result,
     chunk_unasked,
+    find_handoff,
     read_answer,
     tool_names,
 )
-from blamespan_integrations.injection._langgraph_graphs import (
+from blamespan_integrations.interception._langgraph_graphs import (
     arun_node,
+    ask_by_interrupt,
     current_node,
+    find_requester,
     graph_astream,
     graph_stream,
     run_node,
     wrap_ainvoke,
     wrap_invoke,
 )
-from blamespan_integrations.injection._offering import (
+from blamespan_integrations.interception._offering import (
     OfferedModelCall,
+    OfferedTool,
     find_call_id,
     format_arguments,
     is_asked_within,
+    iterate_within,
     make_exception,
     note_tool_call,
     off_the_loop,
-    offer_answer,
-    offer_call,
     within,
 )
-from blamespan_integrations.injection._splice import Function, SplicedHooks
+from blamespan_integrations.interception._splice import Function, SplicedHooks
 
 __all__ = ["LangGraphHooks"]
 
@@ -72,6 +76,9 @@ class LangGraphHooks(SplicedHooks):
             {"_generate": _generate, "_agenerate": _agenerate, "_stream": _stream, "_astream": _astream},
         )
         cover(BaseTool, {"_run": _run, "_arun": _arun})
+        put(BaseTool, "__init__", _note_tool)
+        cover(BaseTool, {"run": _note_call_id, "arun": _anote_call_id})
+        known_tools.find(BaseTool)
         cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
         put(RunnableCallable, "invoke", wrap_invoke)
         put(RunnableCallable, "ainvoke", wrap_ainvoke)
@@ -80,7 +87,9 @@ class LangGraphHooks(SplicedHooks):
         put(runner, "arun_with_retry", arun_node)
 
 
-_tool: ContextVar[Any] = ContextVar("blamespan-injection-tool", default=None)
+_tool: ContextVar[tuple[int, str] | None] = ContextVar("blamespan-tool", default=None)
+"""The tool at work and its arguments: `_arun` may call `_run` for the same call."""
+_call_id: ContextVar[str] = ContextVar("blamespan-call-id", default="")
 
 
 def _generate(original: Function) -> Function:
@@ -89,11 +98,19 @@ def _generate(original: Function) -> Function:
         if call is None:
             return original(self, messages, *args, **kwargs)
         sent = as_messages(messages, call.alter_prompt())
-        if (answer := call.foretell_answer()) is not None:
-            return _alter_result(call, answer_unasked(answer))
-        with within(is_asked_within, True):
-            result = original(self, sent, *args, **kwargs)
-        return _alter_result(call, result)
+        while True:
+            if (answer := call.foretell_answer()) is not None:
+                result = _alter_result(call, answer_unasked(answer))
+            else:
+                try:
+                    with within(is_asked_within, True):
+                        result = original(self, sent, *args, **kwargs)
+                    result = _alter_result(call, result)
+                finally:
+                    call.end()
+            if not call.must_ask_again:
+                return result
+            sent = as_messages(messages, call.prompt_again())
 
     return generate
 
@@ -104,11 +121,19 @@ def _agenerate(original: Function) -> Function:
         if call is None:
             return await original(self, messages, *args, **kwargs)
         sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
-        if (answer := call.foretell_answer()) is not None:
-            return await off_the_loop(call.is_slow, _alter_result, call, answer_unasked(answer))
-        with within(is_asked_within, True):
-            result = await original(self, sent, *args, **kwargs)
-        return await off_the_loop(call.is_slow, _alter_result, call, result)
+        while True:
+            if (answer := await call.foretell_answer_async()) is not None:
+                result = await off_the_loop(call.is_slow, _alter_result, call, answer_unasked(answer))
+            else:
+                try:
+                    with within(is_asked_within, True):
+                        result = await original(self, sent, *args, **kwargs)
+                    result = await off_the_loop(call.is_slow, _alter_result, call, result)
+                finally:
+                    call.end()
+            if not call.must_ask_again:
+                return result
+            sent = as_messages(messages, call.prompt_again())
 
     return agenerate
 
@@ -120,14 +145,33 @@ def _stream(original: Function) -> Function:
             yield from original(self, messages, *args, **kwargs)
             return
         sent = as_messages(messages, call.alter_prompt())
-        if (answer := call.foretell_answer()) is not None:
-            yield from _alter_chunks(call, [chunk_unasked(answer)])
-            return
-        with within(is_asked_within, True):
-            chunks = list(original(self, sent, *args, **kwargs))  # what has been shown cannot be taken back
-        yield from _alter_chunks(call, chunks)
+        while True:
+            if (answer := call.foretell_answer()) is not None:
+                shown = _alter_chunks(call, [chunk_unasked(answer)])
+            else:
+                try:
+                    chunks: list[Any] = []  # until all is said: what has been shown cannot be taken back
+                    source = iter(original(self, sent, *args, **kwargs))
+                    while (chunk := _next_within(source)) is not None:
+                        chunks.append(chunk)
+                        if not call.is_patient:
+                            yield chunk
+                    shown = _alter_chunks(call, chunks)
+                finally:
+                    call.end()
+                shown = shown if call.is_patient else []
+            if not call.must_ask_again:
+                yield from shown
+                return
+            sent = as_messages(messages, call.prompt_again())
 
     return stream
+
+
+def _next_within(source: Iterator[Any]) -> Any:
+    """Return the next chunk; what a model asks in turn is part of that. None at the end."""
+    with within(is_asked_within, True):
+        return next(source, None)
 
 
 def _astream(original: Function) -> Function:
@@ -138,28 +182,41 @@ def _astream(original: Function) -> Function:
                 yield chunk
             return
         sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
-        if (answer := call.foretell_answer()) is not None:
-            for chunk in await off_the_loop(call.is_slow, _alter_chunks, call, [chunk_unasked(answer)]):
-                yield chunk
-            return
-        with within(is_asked_within, True):
-            chunks = [chunk async for chunk in original(self, sent, *args, **kwargs)]
-        for chunk in await off_the_loop(call.is_slow, _alter_chunks, call, chunks):
-            yield chunk
+        while True:
+            if (answer := await call.foretell_answer_async()) is not None:
+                shown = await off_the_loop(call.is_slow, _alter_chunks, call, [chunk_unasked(answer)])
+            else:
+                try:
+                    chunks: list[Any] = []
+                    source = aiter(original(self, sent, *args, **kwargs))
+                    async for chunk in iterate_within(lambda: within(is_asked_within, True), source):
+                        chunks.append(chunk)
+                        if not call.is_patient:
+                            yield chunk
+                    shown = await off_the_loop(call.is_slow, _alter_chunks, call, chunks)
+                finally:
+                    call.end()
+                shown = shown if call.is_patient else []
+            if not call.must_ask_again:
+                for chunk in shown:
+                    yield chunk
+                return
+            sent = as_messages(messages, call.prompt_again())
 
     return astream
 
 
 def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
-    injections = active()
-    if not injections or is_asked_within.get():
+    listeners = active()
+    if not listeners or is_asked_within.get():
         return None
     node = current_node.get()
     if node is not None:
         node.has_asked = True
     name = node.name if node is not None else ""
     alias = node.task.name if node is not None else ""
-    return OfferedModelCall(injections, name, as_lines(messages), tool_names(kwargs.get("tools")), alias)
+    lines, tools = as_lines(messages), tool_names(kwargs.get("tools"))
+    return OfferedModelCall(listeners, name, lines, tools, alias, can_retry=True, ask=ask_by_interrupt)
 
 
 def _alter_result(call: OfferedModelCall, result: Any) -> Any:
@@ -183,13 +240,17 @@ def _alter_chunks(call: OfferedModelCall, chunks: list[Any]) -> list[Any]:
 
 def _run(original: Function) -> Function:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not active() or _tool.get() is self:
+        if not active():
+            return original(self, *args, **kwargs)
+        tool = _offered_tool(self, args, kwargs)
+        if _tool.get() == (id(self), tool.arguments):
             return original(self, *args, **kwargs)
         note_tool_call(find_call_id())
-        answer, result = _offer_before_call(self, args, kwargs), None
+        answer, result = tool.offer_call(), None
         if answer is None:
-            result = original(self, *args, **kwargs)
-            answer = _offer(self, args, kwargs, result)
+            with tool.inside():
+                result = original(self, *args, **kwargs)
+            answer = _offer(self, tool, result)
         if answer is None:
             return result
         time.sleep(answer.delay_s)
@@ -200,14 +261,17 @@ def _run(original: Function) -> Function:
 
 def _arun(original: Function) -> Function:
     async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not active() or _tool.get() is self:
+        if not active():
+            return await original(self, *args, **kwargs)
+        tool = _offered_tool(self, args, kwargs)
+        if _tool.get() == (id(self), tool.arguments):
             return await original(self, *args, **kwargs)
         note_tool_call(find_call_id())
-        answer, result = _offer_before_call(self, args, kwargs), None
+        answer, result = await tool.offer_call_async(), None
         if answer is None:
-            with within(_tool, self):  # it may call `_run` in turn
+            with within(_tool, (id(self), tool.arguments)), tool.inside():  # it may call `_run` in turn
                 result = await original(self, *args, **kwargs)
-            answer = _offer(self, args, kwargs, result)
+            answer = _offer(self, tool, result)
         if answer is None:
             return result
         if answer.delay_s:
@@ -217,12 +281,37 @@ def _arun(original: Function) -> Function:
     return arun
 
 
-def _offer_before_call(tool: Any, args: Any, kwargs: dict[str, Any]) -> Answer | None:
-    """Offer the answer of a tool before it is called."""
-    return offer_call(tool.name, _caller(), format_arguments([*args, _own(kwargs)]))
+def _note_tool(original: Function) -> Function:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
+        original(self, *args, **kwargs)
+        known_tools.add(self)
+
+    return __init__
 
 
-def _offer(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answer | None:
+def _note_call_id(original: Function) -> Function:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with within(_call_id, kwargs.get("tool_call_id") or ""):
+            return original(self, *args, **kwargs)
+
+    return run
+
+
+def _anote_call_id(original: Function) -> Function:
+    async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with within(_call_id, kwargs.get("tool_call_id") or ""):
+            return await original(self, *args, **kwargs)
+
+    return arun
+
+
+def _offered_tool(tool: Any, args: Any, kwargs: dict[str, Any]) -> OfferedTool:
+    agent, maybe = find_requester(_call_id.get(), tool.name)
+    arguments = format_arguments([*args, _own(kwargs)])
+    return OfferedTool(tool.name, agent, arguments, tool, maybe, find_handoff(tool), ask_by_interrupt)
+
+
+def _offer(tool: Any, offered: OfferedTool, result: Any) -> Answer | None:
     """Offer a tool's answer, where it is a text or something that LangChain would make one of."""
     content = result[0] if _has_artifact(tool, result) else result
     if isinstance(content, Command):
@@ -234,12 +323,7 @@ def _offer(tool: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Answer 
         if isinstance(content, str)
         else format_arguments(content)
     )
-    return offer_answer(tool.name, _caller(), format_arguments([*args, _own(kwargs)]), text)
-
-
-def _caller() -> str:
-    node = current_node.get()
-    return node.name if node is not None else ""
+    return offered.offer_answer(text)
 
 
 def _tool_result(tool: Any, result: Any, answer: Answer) -> Any:

@@ -1,4 +1,4 @@
-"""LangChain's messages and LangGraph's writes as records of `blamespan.boundaries`, and back. Pure."""
+"""LangChain's messages and LangGraph's writes as records of `blamespan.intercepting.boundaries`, and back. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langgraph.channels import LastValue
 from langgraph.types import Command, Send
 
-from blamespan.injecting.boundaries import Line, Mail, Said, ToolCall
+from blamespan.intercepting.boundaries import Line, Mail, Said, ToolCall
+from blamespan.trace import Usage
 
 __all__ = [
     "answer_unasked",
@@ -22,6 +23,7 @@ __all__ = [
     "as_messages",
     "as_result",
     "chunk_unasked",
+    "find_handoff",
     "following",
     "read_answer",
     "reroute",
@@ -59,7 +61,20 @@ def read_answer(message: BaseMessage) -> Said:
     calls: list[ToolCall] = []
     if isinstance(message, AIMessage):
         calls = [ToolCall(call["name"], _json(call["args"]), call["id"] or "") for call in message.tool_calls]
-    return Said(message.text, tuple(calls))
+    usage = getattr(message, "usage_metadata", None) or {}
+    counts = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0) if usage else None
+    about = message.response_metadata
+    model = str(about.get("model_name") or about.get("model") or "")
+    return Said(message.text, tuple(calls), usage=counts, model=model)
+
+
+def find_handoff(tool: Any) -> str:  # of anybody's
+    """Return whom a tool hands the work to, where it is one that a prebuilt team makes and so does nothing else."""
+    metadata = getattr(tool, "metadata", None)
+    target = metadata.get("__handoff_destination") if isinstance(metadata, dict) else None
+    function = getattr(tool, "func", None)
+    is_prebuilt = getattr(function, "__module__", "") in ("langgraph_swarm.handoff", "langgraph_supervisor.handoff")
+    return target if isinstance(target, str) and is_prebuilt else ""
 
 
 def as_result(result: ChatResult, answer: Said) -> ChatResult:

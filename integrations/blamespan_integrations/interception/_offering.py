@@ -1,0 +1,530 @@
+"""What the hooks of both frameworks share: offering what passes at a boundary to the listeners that hold there."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import functools
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any, TypeVar
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from blamespan import conventions as words
+from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.intercepting.boundaries import (
+    Answer,
+    ContentT,
+    Line,
+    Mail,
+    Mechanism,
+    MustWait,
+    Opportunity,
+    RunScope,
+    Said,
+    Where,
+    current_run,
+)
+from blamespan.intercepting.listeners import Listener, active
+from blamespan_integrations.recording.spans import AGENT_KEY, AgentSpan
+
+__all__ = [
+    "AtWork",
+    "OfferedModelCall",
+    "OfferedTool",
+    "acting_for",
+    "acts_for",
+    "agent_where",
+    "find_agent_name",
+    "find_call_id",
+    "format_arguments",
+    "is_asked_within",
+    "is_yes",
+    "iterate_within",
+    "make_exception",
+    "note_tool_call",
+    "off_the_loop",
+    "offer_mail",
+    "run_here",
+    "tool_where",
+    "within",
+]
+
+ValueT = TypeVar("ValueT")
+_MOST_RESULTS = 32
+"""Answers of one tool that are kept, to be stale later."""
+
+_WAIT_S = 0.002
+"""How soon a listener that could not say yet whether a model may be asked is tried again."""
+
+is_asked_within: ContextVar[bool] = ContextVar("blamespan-asked-within", default=False)
+"""Set while a model or tool is at work: what it asks in turn (its own super(), a cache's model) is part of that."""
+
+
+acting_for: ContextVar[tuple[str, ...]] = ContextVar("blamespan-acting-for", default=())
+"""The agents within whose tools something happens, the outermost first."""
+
+
+class _ActingAgents:
+    """Who acts now, by thread: a thread that the program starts itself knows nothing of who started it."""
+
+    def __init__(self) -> None:
+        self._renew()
+        renewed_after_fork(self, _ActingAgents._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._acting: Counter[tuple[int, str]] = Counter()
+
+    def change(self, key: tuple[int, str], number: int) -> None:
+        with self._lock:
+            self._acting[key] += number
+            if self._acting[key] <= 0:
+                del self._acting[key]
+
+    def elsewhere(self) -> tuple[str, ...]:
+        """List who acts in other threads."""
+        here = threading.get_ident()
+        with self._lock:
+            return tuple(dict.fromkeys(name for thread, name in self._acting if thread != here and name))
+
+
+_acting_agents = _ActingAgents()
+
+
+class AtWork:
+    """Notes that an agent acts, in a `with` block.
+
+    Args:
+        name: The agent.
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, name: str) -> None:
+        self._key = (threading.get_ident(), name)
+
+    def __enter__(self) -> None:
+        _acting_agents.change(self._key, 1)
+
+    def __exit__(self, *_: object) -> None:
+        _acting_agents.change(self._key, -1)
+
+
+def acts_for() -> tuple[str, ...]:
+    """List the agents for which something happens here, the outermost first; else all that may be meant."""
+    known = acting_for.get()
+    return known if known or current_run.get() is not None else _acting_agents.elsewhere()
+
+
+class OfferedModelCall:
+    """A model that is about to be asked.
+
+    Args:
+        listeners: Those that hold here.
+        agent: On whose behalf, as the framework calls it.
+        lines: What it is sent.
+        tools: Names of the tools on offer.
+        alias: What the framework calls the agent otherwise.
+        can_retry: Whether it is a model, which can be asked again.
+        ask: Asks a person, as `Opportunity.ask`.
+    """
+
+    def __init__(
+        self,
+        listeners: tuple[Listener, ...],
+        agent: str,
+        lines: tuple[Line, ...],
+        tools: tuple[str, ...],
+        alias: str = "",
+        *,
+        can_retry: bool = False,
+        ask: Callable[[str], bool | None] | None = None,
+    ) -> None:
+        self._listeners = listeners
+        self._run = run_here(listeners)
+        self._agent = find_agent_name() or agent
+        self._alias = alias or agent
+        self._tools = tools
+        self._can_retry, self._ask = can_retry, ask
+        self._attempt = 0
+        self._decision, self._own = self._run.decide(self._agent)
+        self._lines = tuple(
+            replace(line, sender=self._run.authors.get(line.text, ""))
+            if line.role == "assistant" and not line.sender
+            else line
+            for line in lines
+        )
+        self._what_is_wrong = ""
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether to ask off the event loop."""
+        return any(listener.is_blocking for listener in self._listeners)
+
+    @property
+    def is_patient(self) -> bool:
+        """Return whether a stream is held back until all of it is there: what has been shown cannot be taken back."""
+        return any(listener.is_patient for listener in self._listeners)
+
+    @property
+    def must_ask_again(self) -> bool:
+        """Return whether the last answer does not stand: the model is to be asked with `prompt_again`."""
+        return bool(self._what_is_wrong)
+
+    def alter_prompt(self) -> tuple[Line, ...]:
+        """Return what it is sent instead; what this agent was told otherwise before, or has lost, stays so."""
+        altered = self._run.altered.setdefault(self._agent, {})
+        original = self._lines
+        self._lines = tuple(
+            altered_line for line in original if (altered_line := _apply_alteration(line, altered)) is not None
+        )
+        before = self._lines
+        self._lines = self._offer("memory", self._lines)
+        self._lines = self._offer("prompt", self._lines)
+        if self._lines != before:
+            now = {line.place: line for line in self._lines}
+            altered.update({_anywhere(line): now.get(line.place) for line in original if now.get(line.place) != line})
+        return self._lines
+
+    def prompt_again(self) -> tuple[Line, ...]:
+        """Return what it is sent after an answer that does not stand: the same, and what is wrong."""
+        self._attempt += 1
+        lines = (*self._lines, Line("user", self._what_is_wrong, "guard"))
+        self._what_is_wrong = ""
+        return lines
+
+    def foretell_answer(self) -> Said | None:
+        """Return what it answers without being asked; None where it is to be asked. Waits as long as it must."""
+        while True:
+            try:
+                return self._foretell()
+            except MustWait:
+                time.sleep(_WAIT_S)
+
+    async def foretell_answer_async(self) -> Said | None:
+        """Return the same, on the event loop."""
+        while True:
+            try:
+                return await off_the_loop(self.is_slow, self._foretell)
+            except MustWait:
+                await asyncio.sleep(_WAIT_S)
+
+    def _foretell(self) -> Said | None:
+        at = self._at("response")
+        return next((answer for item in self._listeners if (answer := item.foretell(at)) is not None), None)
+
+    def end(self) -> None:
+        """Tell the listeners that the model has answered, or failed to."""
+        at = self._at("response")
+        for listener in self._listeners:
+            listener.end_call(at)
+
+    def alter_answer(self, answer: Said) -> Said:
+        """Return what it answers instead."""
+        where = functools.cache(agent_where)  # one for all, which moves to the call of a tool
+        changed = self._offer("response", answer, where)
+        if changed.again:
+            self._what_is_wrong = changed.again
+            return answer
+        if changed.calls != answer.calls and (step := where()) is not None:
+            self._run.calls.update({call.id: step for call in changed.calls if call not in answer.calls})
+        self._run.requests.update({call.id or call.name: self._agent for call in changed.calls})
+        if changed.text:
+            self._run.authors[changed.text] = self._agent
+        self._run.speakers.append(self._agent)
+        return changed
+
+    def _offer(
+        self, mechanism: Mechanism, content: ContentT, where: Callable[[], Where | None] | None = None
+    ) -> ContentT:
+        at = self._at(mechanism)
+        for listener in self._listeners:
+            content = listener.change(at, content, where or agent_where)
+        return content
+
+    def _at(self, mechanism: Mechanism) -> Opportunity:
+        own: list[str] = []
+        from_others: list[str] = []
+        for line in self._lines:
+            if line.role != "system" and line.text.strip():
+                (own if self._is_own(line) else from_others).append(line.text)
+        task = next((line.text for line in self._lines if line.role == "user"), "")
+        return Opportunity(
+            mechanism,
+            self._run,
+            self._agent,
+            self._decision,
+            self._own,
+            alias=self._alias,
+            task=task,
+            heard=tuple(from_others),
+            said=tuple(own),
+            others=tuple(name for name in self._run.agents if name not in (self._agent, self._alias)),
+            tools=self._tools,
+            on_behalf_of=acts_for(),
+            attempt=self._attempt,
+            can_retry=self._can_retry,
+            where=agent_where,
+            ask=self._ask,
+        )
+
+    def _is_own(self, line: Line) -> bool:
+        if line.role != "assistant":
+            return False
+        return line.sender in ("", self._agent, self._alias)
+
+
+def _anywhere(line: Line) -> Line:
+    return replace(line, place=-1)
+
+
+def _apply_alteration(line: Line, altered: Mapping[Line, Line | None]) -> Line | None:
+    value = altered.get(_anywhere(line), line)
+    return replace(value, place=line.place) if value is not None else None
+
+
+_YES = frozenset({"yes", "y", "ok", "allow", "allowed", "approve", "approved", "accept", "true"})
+"""What a person answers who allows something; everything else refuses."""
+
+
+def is_yes(answer: object) -> bool:
+    """Return whether a person's whole answer allows what was asked: a yes with a condition is none."""
+    if isinstance(answer, Mapping):  # as human-in-the-loop interfaces answer
+        decisions = answer.get("decisions")
+        if isinstance(decisions, list):
+            return bool(decisions) and all(is_yes(decision) for decision in decisions)
+        return is_yes(answer.get("type", answer.get("action", answer.get("answer"))))
+    if isinstance(answer, list):
+        return len(answer) == 1 and is_yes(answer[0])
+    return answer is True or (isinstance(answer, str) and answer.strip(" \t\n.!").casefold() in _YES)
+
+
+async def off_the_loop(is_slow: bool, call: Callable[..., ValueT], *arguments: Any) -> ValueT:
+    """Call what may wait for an endpoint in a thread, and everything else here."""
+    return await asyncio.to_thread(call, *arguments) if is_slow else call(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool at work.
+
+    Attributes:
+        name: Its name.
+        agent: Who called, as the framework says.
+        arguments: What it was called with, as text.
+        subject: The tool itself.
+        maybe: Who else may have called, where the framework does not say.
+        handoff_to: Whom it hands the work to.
+        ask: Asks a person, as `Opportunity.ask`.
+    """
+
+    name: str
+    agent: str
+    arguments: str
+    subject: object = None
+    maybe: tuple[str, ...] = ()
+    handoff_to: str = ""
+    ask: Callable[[str], bool | None] | None = None
+
+    def offer_call(self) -> Answer | None:
+        """Offer its answer before it is called; None where it is to be called."""
+        listeners = _listeners_of_tools()
+        return _offer_tool_answer(listeners, self._at(listeners), Answer("", is_due=True)) if listeners else None
+
+    async def offer_call_async(self) -> Answer | None:
+        """Offer the same, on the event loop."""
+        return await off_the_loop(any(listener.is_blocking for listener in active()), self.offer_call)
+
+    def offer_answer(self, text: str) -> Answer | None:
+        """Offer what it answers; None where that stays as it is."""
+        listeners = _listeners_of_tools()
+        if not listeners:
+            return None
+        at = self._at(listeners)
+        results = at.run.results.setdefault(self.name, [])
+        results.append(text)
+        del results[:-_MOST_RESULTS]
+        return _offer_tool_answer(listeners, at, Answer(text))
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Hold what holds while it works: agents within it act for its caller."""
+        caller = _find_caller(self.agent)
+        with within(acting_for, (*acts_for(), caller)), AtWork(caller):
+            yield
+
+    def _at(self, listeners: tuple[Listener, ...]) -> Opportunity:
+        run, agent = run_here(listeners), _find_caller(self.agent)
+        return Opportunity(
+            "tool",
+            run,
+            agent,
+            max(0, run.decisions - 1),  # the answer that asks for it
+            run.decided(agent),
+            alias=self.agent,
+            others=tuple(name for name in run.agents if name != agent),
+            tool=self.name,
+            arguments=self.arguments,
+            earlier=tuple(run.results.get(self.name, ())),
+            on_behalf_of=acts_for(),
+            maybe=self.maybe,
+            subject=self.subject,
+            handoff_to=self.handoff_to,
+            ask=self.ask,
+        )
+
+
+def _listeners_of_tools() -> tuple[Listener, ...]:
+    """List the listeners that hold here; of what happens within a model that is asked only guards hear."""
+    listeners = active()
+    return tuple(listener for listener in listeners if listener.is_guard) if is_asked_within.get() else listeners
+
+
+def _find_caller(agent: str) -> str:
+    """Name who called the tool at work as spans do, else as the framework does."""
+    around = trace.get_current_span()
+    is_run = _attribute(around, words.OPERATION) == words.OPERATION_WORKFLOW
+    caller = None if is_run else _attribute(around, words.AGENT_NAME)  # not always whose turn it is
+    return caller if isinstance(caller, str) else find_agent_name() or agent
+
+
+def _offer_tool_answer(listeners: tuple[Listener, ...], at: Opportunity, original: Answer) -> Answer | None:
+    answer = original
+    for listener in listeners:
+        answer = listener.change(at, answer, tool_where)
+    return answer if answer != original else None
+
+
+def offer_mail(agent: str, mail: Mail, where: Callable[[], Where | None], *, alias: str = "") -> Mail:
+    """Offer a message that *agent* sends."""
+    listeners = active()
+    if listeners:
+        run = run_here(listeners)
+        others = tuple(name for name in run.agents if name not in (agent, alias))
+        own = run.decided(agent)
+        at = Opportunity("routing", run, agent, max(0, run.decisions - 1), own, alias=alias or agent, others=others)
+        for listener in listeners:
+            mail = listener.change(at, mail, where)
+    return mail
+
+
+def run_here(listeners: tuple[Listener, ...]) -> RunScope:
+    """Find the run; what happens outside every run is one of its own for each listener."""
+    return current_run.get() or listeners[0].loose
+
+
+class within:  # noqa: N801 - reads as a statement: `with within(current_run, scope):`
+    """Sets a context variable in a `with` block; never held across a `yield`."""
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[Any], value: object) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> None:
+        self._token = self._variable.set(self._value)
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ValueError):  # closed from another task
+            self._variable.reset(self._token)
+
+
+async def iterate_within(around: Callable[[], Any], source: AsyncIterator[ValueT]) -> AsyncIterator[ValueT]:
+    """Read on in *source*, with a context manager that *around* makes, at each step and never across a `yield`."""
+    try:
+        while True:
+            with around():
+                try:
+                    item = await anext(source)
+                except StopAsyncIteration:
+                    return
+            yield item
+    finally:
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            with around():
+                await close()
+
+
+def note_tool_call(call_id: str) -> None:
+    """Note that a tool is called: if the call is a faulty one, its step is here."""
+    listeners = active()
+    if listeners and (where := run_here(listeners).calls.get(call_id)) is not None:
+        here = tool_where(is_call=True)
+        if here is not None and where.place() is None:  # else what asked for it is a step already
+            where.move(here)
+
+
+def find_agent_name() -> str:
+    """Name the agent as its span does; empty where none is recorded."""
+    agent = otel_context.get_value(AGENT_KEY)
+    return agent.name if isinstance(agent, AgentSpan) and agent.span.is_recording() else ""
+
+
+def find_call_id() -> str:
+    """Return the model's id of the call that the tool at work answers, where that is recorded."""
+    value = _attribute(trace.get_current_span(), words.TOOL_CALL_ID)
+    return value if isinstance(value, str) else ""
+
+
+def agent_where() -> Where | None:
+    """Find the span of the agent whose turn it is, else that of what is at work."""
+    agent = otel_context.get_value(AGENT_KEY)
+    return _where(agent.span if isinstance(agent, AgentSpan) else trace.get_current_span(), words.STEP_INDEX)
+
+
+def tool_where(*, is_call: bool = False) -> Where | None:
+    """Find the span of the tool at work: its answer, or the call."""
+    span = trace.get_current_span()
+    if _attribute(span, words.OPERATION) != words.OPERATION_TOOL:
+        return agent_where()
+    return _where(span, words.STEP_INDEX if is_call else words.STEP_RESULT_INDEX)
+
+
+def make_exception(answer: Answer) -> Exception:
+    """Make the exception that a tool raises."""
+    kind = getattr(builtins, answer.error, RuntimeError)
+    is_error: bool = isinstance(kind, type) and issubclass(kind, Exception)
+    error: Exception = (kind if is_error else RuntimeError)(answer.text)
+    return error
+
+
+def _where(span: trace.Span, key: str) -> Where | None:
+    context = span.get_span_context()
+
+    def place() -> int | None:
+        value = _attribute(span, key)
+        return value if isinstance(value, int) else None
+
+    return Where(context, place, span) if context.is_valid else None
+
+
+def _attribute(span: trace.Span, key: str) -> object:
+    """Read an attribute; only the SDK's spans can be read."""
+    attributes: Any = getattr(span, "attributes", None)
+    return attributes.get(key) if attributes is not None else None
+
+
+def format_arguments(value: object) -> str:
+    """Write a tool's arguments as text, the same for the same arguments."""
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=_as_plain)
+    except (ValueError, TypeError, RecursionError):
+        return f"<{type(value).__qualname__}>"
+
+
+def _as_plain(value: Any) -> Any:  # whatever a tool takes
+    """Return a record as its fields, and anything else as the name of its type."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    dump = getattr(value, "model_dump", None)
+    return dump() if callable(dump) and not isinstance(value, type) else f"<{type(value).__qualname__}>"

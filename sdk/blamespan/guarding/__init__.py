@@ -1,0 +1,1 @@
+"""The guard: what agents may do, decided while the run goes on."""

@@ -1,0 +1,315 @@
+"""What agents have spent, against what they may: calls, tokens, seconds and money, by agent, run and day.
+
+What is spent is reserved before a call and settled after it, under one lock, so that agents side by side go beyond a
+limit by one call at most. What a call of a model will cost is known only afterwards: while others are being asked and
+might use up the rest, the next one waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+from blamespan.guarding.policy import EVERYBODY, Budget, Policy
+from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.intercepting.boundaries import MustWait, RunScope
+from blamespan.sqlite_files import connect, transaction
+from blamespan.trace import Usage
+
+__all__ = ["Books", "Overrun", "Reservation", "default_day_file"]
+
+CallKind: TypeAlias = Literal["model", "tool"]
+
+_UNKNOWN_TOKENS = 4_096
+"""What a call may cost beyond what its prompt shows, while none has been answered yet."""
+_CHARS_PER_TOKEN = 4
+_LONGEST_WAIT_S = 120.0
+"""How long a call waits for others: a model that never answers must not stop every other one."""
+_COLUMNS: Final = ("model_calls", "tool_calls", "tokens", "money")
+_APPLICATION: Final = 0x626C_6764
+"""Marks the file of days as ours: `blgd`."""
+_DAYS_KEPT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A budget that is used up.
+
+    Attributes:
+        budget: Which.
+        unit: Which of its limits.
+        limit: How much that is.
+        key: Whose spending it is.
+    """
+
+    budget: Budget
+    unit: str
+    limit: float
+    key: str
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, in one sentence."""
+        whose = f" of {self.budget.agent}" if self.budget.agent != EVERYBODY else ""
+        per = {"agent": "for the agent in this run", "run": "for this run", "day": "for this day"}[self.budget.per]
+        return f"the budget{whose} {per} is used up: {self.limit:g} {self.unit.replace('_', ' ')}"
+
+
+@dataclass(slots=True)
+class _Account:
+    """What was spent on one budget by one run, agent or day."""
+
+    began_s: float
+    model_calls: float = 0
+    tool_calls: float = 0
+    tokens: float = 0
+    money: float = 0.0
+    in_flight: int = 0
+    most_tokens: float = 0
+    most_money: float = 0.0
+    granted: int = 1
+    """How often the whole budget may be spent: a person may allow it once more."""
+
+    def spent(self, unit: str, now_s: float) -> float:
+        if unit == "calls":
+            return self.model_calls + self.tool_calls
+        return now_s - self.began_s if unit == "seconds" else float(getattr(self, unit))
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A call that was let through, until it is settled.
+
+    Attributes:
+        accounts: Where it counts.
+        sent_tokens: What is sent, as far as it can be guessed.
+        is_settled: Whether it was.
+    """
+
+    accounts: list[tuple[Budget, str, _Account]]
+    sent_tokens: int
+    is_settled: bool = False
+
+
+class Books:
+    """Keeps what was spent under one policy.
+
+    Args:
+        policy: Whose budgets.
+        clock: Seconds that never go back.
+        wall_clock: Unix seconds, asked once: which day it is follows from *clock* from then on.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._budgets = policy.budgets
+        self._prices = policy.prices
+        self._clock = clock
+        self._offset_s = wall_clock() - clock()
+        self._by_run: WeakKeyDictionary[RunScope, dict[tuple[int, str], _Account]] = WeakKeyDictionary()
+        has_days = any(budget.per == "day" for budget in policy.budgets)
+        self._days = _DayFile(Path(policy.day_file) if policy.day_file else default_day_file()) if has_days else None
+        self._in_flight: dict[tuple[int, str], _Account] = {}
+        self._renew()
+        renewed_after_fork(self, Books._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+
+    @property
+    def has_budgets(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self._budgets)
+
+    def reserve(
+        self,
+        kind: CallKind,
+        names: tuple[str, ...],
+        run: RunScope,
+        chars: int,
+        matches: Callable[[str], bool],
+        waiting_since_s: float | None = None,
+    ) -> Reservation | Overrun:
+        """Count a call before it is made; where a budget is used up, return which and count nothing.
+
+        Args:
+            kind: What is called.
+            names: The agent, by every name that it goes by.
+            run: The run.
+            chars: Characters that are sent.
+            matches: Whether a budget's agent is one that calls.
+            waiting_since_s: Since when it waits for other calls, by `clock`.
+
+        Raises:
+            MustWait: if that shows only when calls that are being made have ended.
+        """
+        sent = chars // _CHARS_PER_TOKEN
+        with self._lock:
+            now_s = self._clock()
+            accounts = [
+                (budget, key, self._account(number, budget, key, run, now_s))
+                for number, budget in enumerate(self._budgets)
+                if matches(budget.agent)
+                for key in (_key(budget, names, self._today()),)
+            ]
+            for budget, key, account in accounts:
+                if (overrun := self._find_overrun(kind, budget, key, account, now_s)) is not None:
+                    return overrun
+            is_patient = waiting_since_s is None or now_s - waiting_since_s < _LONGEST_WAIT_S
+            if (
+                kind == "model"
+                and is_patient
+                and any(self._may_overrun(one, account, sent) for one, _, account in accounts)
+            ):
+                raise MustWait
+            for budget, key, account in accounts:
+                self._count(budget, key, account, {f"{kind}_calls": 1})
+                account.in_flight += kind == "model"
+            return Reservation(accounts, sent)
+
+    def settle(self, reservation: Reservation, usage: Usage | None, answer_chars: int, model: str) -> Usage:
+        """Count what a call has cost; where nobody says, it is guessed. Returns what was counted."""
+        if usage is None or not (usage.input_tokens or usage.output_tokens):
+            usage = Usage(reservation.sent_tokens, answer_chars // _CHARS_PER_TOKEN)
+        tokens, money = usage.input_tokens + usage.output_tokens, self._cost(usage, model)
+        with self._lock:
+            for budget, key, account in reservation.accounts:
+                self._count(budget, key, account, {"tokens": tokens, "money": money})
+                account.most_tokens = max(account.most_tokens, tokens)
+                account.most_money = max(account.most_money, money)
+        return usage
+
+    def release(self, reservation: Reservation) -> None:
+        """End a call, whatever came of it."""
+        with self._lock:
+            if not reservation.is_settled:
+                reservation.is_settled = True
+                for _, _, account in reservation.accounts:
+                    account.in_flight -= 1
+
+    def grant(self, overrun: Overrun, names: tuple[str, ...], run: RunScope) -> None:
+        """Let a budget be spent once more: a person has allowed it."""
+        with self._lock:
+            number = self._budgets.index(overrun.budget)
+            self._account(number, overrun.budget, _key(overrun.budget, names, self._today()), run, 0.0).granted += 1
+
+    def now_s(self) -> float:
+        """Return the time, in seconds that never go back."""
+        return self._clock()
+
+    def _account(self, number: int, budget: Budget, key: str, run: RunScope, now_s: float) -> _Account:
+        if budget.per == "day":
+            account = self._in_flight.setdefault((number, key), _Account(now_s))
+            assert self._days is not None
+            for column, value in self._days.read(key, _name(budget)).items():
+                setattr(account, column, value)
+            return account
+        return self._by_run.setdefault(run, {}).setdefault((number, key), _Account(now_s))
+
+    def _count(self, budget: Budget, key: str, account: _Account, amounts: Mapping[str, float]) -> None:
+        for column, amount in amounts.items():
+            setattr(account, column, getattr(account, column) + amount)
+        if budget.per == "day":
+            assert self._days is not None
+            self._days.add(key, _name(budget), amounts)
+
+    def _find_overrun(
+        self, kind: CallKind, budget: Budget, key: str, account: _Account, now_s: float
+    ) -> Overrun | None:
+        for unit, limit in budget.limits.items():
+            if unit in ("model_calls", "tool_calls") and unit != f"{kind}_calls":
+                continue
+            if account.spent(unit, now_s) >= limit * account.granted:
+                return Overrun(budget, unit, limit, key)
+        return None
+
+    def _may_overrun(self, budget: Budget, account: _Account, sent: int) -> bool:
+        """Check whether calls that are being made may use up what is left for one more."""
+        if not account.in_flight:
+            return False
+        tokens = account.most_tokens or sent + _UNKNOWN_TOKENS
+        money = account.most_money or self._cost(Usage(sent + _UNKNOWN_TOKENS, _UNKNOWN_TOKENS), "")
+        left = account.granted
+        return (budget.tokens is not None and account.tokens + account.in_flight * tokens >= budget.tokens * left) or (
+            budget.money is not None and account.money + account.in_flight * money >= budget.money * left
+        )
+
+    def _cost(self, usage: Usage, model: str) -> float:
+        if not self._prices:
+            return 0.0
+        known = self._prices.get(model) or self._prices.get(EVERYBODY)
+        sent, answered = known or max(self._prices.values())  # an unknown model costs as much as the dearest
+        return (usage.input_tokens * sent + usage.output_tokens * answered) / 1e6
+
+    def _today(self) -> str:
+        return datetime.fromtimestamp(self._clock() + self._offset_s, UTC).date().isoformat()
+
+
+def default_day_file() -> Path:
+    """Return where budgets of a day are kept where the policy does not say."""
+    state = os.environ.get("XDG_STATE_HOME", "").strip()
+    return (Path(state) if state else Path.home() / ".local" / "state") / "blamespan" / "guard.sqlite"
+
+
+def _name(budget: Budget) -> str:
+    return f"{budget.name}\x1f{budget.agent}"
+
+
+def _key(budget: Budget, names: tuple[str, ...], today: str) -> str:
+    if budget.per == "day":
+        return today
+    return names[0] if budget.per == "agent" and names else ""
+
+
+class _DayFile:
+    """Budgets of a day, shared by every process that names the file."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        with closing(self._open()) as database, transaction(database):
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS spent (day TEXT, budget TEXT, model_calls REAL DEFAULT 0, "
+                "tool_calls REAL DEFAULT 0, tokens REAL DEFAULT 0, money REAL DEFAULT 0, PRIMARY KEY (day, budget))"
+            )
+            latest = "SELECT DISTINCT day FROM spent ORDER BY day DESC LIMIT ?"  # whatever the clock says
+            database.execute(f"DELETE FROM spent WHERE day NOT IN ({latest})", (_DAYS_KEPT,))  # noqa: S608 - as above
+
+    def _open(self) -> sqlite3.Connection:
+        return connect(
+            self._path, pragmas=("journal_mode = wal", "synchronous = normal", f"application_id = {_APPLICATION}")
+        )
+
+    def read(self, day: str, budget: str) -> dict[str, float]:
+        """Return what was spent, by any process."""
+        with closing(self._open()) as database:
+            row = database.execute(
+                f"SELECT {', '.join(_COLUMNS)} FROM spent WHERE day = ? AND budget = ?",  # noqa: S608 - names of ours
+                (day, budget),
+            ).fetchone()
+        return dict(zip(_COLUMNS, row or (0.0,) * len(_COLUMNS), strict=True))
+
+    def add(self, day: str, budget: str, amounts: Mapping[str, float]) -> None:
+        """Add what is spent now."""
+        with closing(self._open()) as database, transaction(database):
+            database.execute("INSERT OR IGNORE INTO spent (day, budget) VALUES (?, ?)", (day, budget))
+            for column, amount in amounts.items():
+                assert column in _COLUMNS
+                database.execute(
+                    f"UPDATE spent SET {column} = {column} + ? WHERE day = ? AND budget = ?",  # noqa: S608 - as above
+                    (amount, day, budget),
+                )

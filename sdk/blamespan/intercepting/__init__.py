@@ -1,0 +1,1 @@
+"""Interception of running programs: what passes at a framework's boundaries, and who hears of it."""

@@ -1,0 +1,43 @@
+"""No way leads to a forbidden tool, in either framework; without the guard every one does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import blamespan
+from blamespan.guarding.policy import parse_policy
+from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS, Way
+
+WAYS = (*AUTOGEN_WAYS, *LANGGRAPH_WAYS)
+FORBIDS = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
+OTHER = parse_policy({"agents": {"clerk": {"forbidden": ["something_else"]}, "somebody": {"forbidden": [FORBIDDEN]}}})
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_no_way_leads_to_a_forbidden_tool(way: Way) -> None:
+    """Whatever the way, the tool is never called."""
+    sent: list[Any] = []
+    with blamespan.guard(FORBIDS) as guard:
+        for seed in range(12):
+            way(seed, sent)
+
+    assert sent == []
+    assert guard.counts["block"] >= 12
+    assert not guard.counts["error"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_every_way_leads_to_a_tool_that_is_not_forbidden(way: Way) -> None:
+    """The sound twin: the same program calls its tool where another one is forbidden, and without a guard."""
+    guarded: list[Any] = []
+    unguarded: list[Any] = []
+    with blamespan.guard(OTHER) as guard:
+        way(12, guarded)
+    way(12, unguarded)
+
+    assert guarded == unguarded != []
+    assert not guard.counts

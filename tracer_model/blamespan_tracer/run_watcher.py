@@ -1,0 +1,267 @@
+"""Signs that a run fails, found while it goes on: claims against their sources, broken checks, claims that spread.
+
+Nothing is read twice. What a step states is looked up in the ledger of the steps before it; checks see the step among
+the latest ones and those that its claims come from. So a step costs the same however long the run is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+
+import numpy as np
+
+from blamespan.attribution import NOBODY_KNOWS
+from blamespan.errors import ConfigError
+from blamespan.guarding.decisions import ProposedStep
+from blamespan.guarding.policy import SignRule
+from blamespan.guarding.watching import Sign
+from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
+from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
+from blamespan_tracer.auto.observations import Observation, find_repeat, observe_claim
+from blamespan_tracer.auto.tracer import BUNDLED
+from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.checks.check import Check, ExaminedRun
+from blamespan_tracer.checks.in_use import checks_in_use
+from blamespan_tracer.ledger import Claim, HeldStep, LedgerReader
+from blamespan_tracer.ledger.ledger import TASK
+
+__all__ = ["RunWatcher", "checks_of_steps"]
+
+_LATEST = 4
+"""Steps before the one that is examined that checks see."""
+_MOST_SOURCES = 4
+"""Steps that its claims come from, beside them."""
+_MOST_KEPT = 1_000
+"""Steps that are kept for that."""
+_LEAST_INFORMATION = 4.5
+"""Nats that a claim must say to count as one that nothing supports: numbers of two digits and more."""
+_NAMES = ("name", "quotation", "opposite")
+"""Forms that are often new for good reasons: a name that nobody mentioned before is no wrong claim."""
+_NATS = 5.0
+_SPACE = re.compile(r"\s+")
+
+
+def checks_of_steps() -> dict[str, Check]:
+    """Return the checks in use that one step can break, by name: how a run ends shows only at its end."""
+    return {check.name: check for check in checks_in_use() if not check.examine.__module__.endswith(".endings")}
+
+
+@cache
+def _weights() -> AutoWeights:
+    return AutoWeights.load(BUNDLED)
+
+
+class RunWatcher:
+    """Watches one run for the signs that a policy asks for.
+
+    Args:
+        rules: The policy's signs.
+        task: What the run was asked.
+
+    Raises:
+        ConfigError: if a rule names a check that there is not, or that only a whole run can break.
+    """
+
+    def __init__(self, rules: Sequence[SignRule], task: str) -> None:
+        self._checks = _choose_checks(rules)
+        self._wants_suspicion = any(rule.suspicion is not None for rule in rules)
+        self._wants_spread = any(rule.unsupported_reaches is not None for rule in rules)
+        self._task = task
+        self._ledger = LedgerReader(task)
+        self._kept: deque[tuple[int, ProposedStep]] = deque(maxlen=_MOST_KEPT)
+        self._index = 0
+        self._n_claims = 0
+        self._highest = 0.0
+        self._unsupported: dict[tuple[str, str], set[str]] = {}
+        self._texts: set[tuple[str, str]] = set()
+        self._own_texts: set[tuple[str, str, str]] = set()
+        self._examined: tuple[ProposedStep, HeldStep, float, tuple[Claim, ...]] | None = None
+        if self._wants_suspicion:
+            _weights()
+
+    def examine(self, step: ProposedStep) -> list[Sign]:
+        """Return what speaks against a step that is about to take place; the step is not taken up."""
+        if step.kind not in ("message", "tool_call"):
+            return []
+        held = self._ledger.hold(self._index, _content(step), decides=True)
+        claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
+        surprise = 0.0
+        signs: list[Sign] = []
+        if self._wants_suspicion:
+            suspicion, surprise, why = self._suspect(step, claims)
+            reason = "what the run says so far speaks against the step"
+            signs.append(Sign("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why))
+        if self._wants_spread:
+            signs += self._find_spread(step, claims)
+        if self._checks:
+            signs += self._apply_checks(step, claims)
+        self._examined = step, held, surprise, claims
+        return signs
+
+    def commit(self, step: ProposedStep) -> None:
+        """Take up a step that takes place: later ones are held against it."""
+        if step.kind not in ("message", "tool_call", "tool_result"):
+            return
+        decides = step.kind != "tool_result"
+        if self._examined is not None and self._examined[0] is step:
+            _, held, surprise, claims = self._examined
+        else:
+            held, surprise = self._ledger.hold(self._index, _content(step), decides=decides), 0.0
+            claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
+        self._examined = None
+        self._ledger.take(held)
+        self._highest = max(self._highest, surprise)
+        self._n_claims += sum(claim.mention.value.form != "opposite" for claim in claims)
+        self._note_support(step, held, claims)
+        if decides:
+            text = _SPACE.sub(" ", _content(step)).strip()
+            self._texts.add((step.kind, text))
+            self._own_texts.add((step.agent, step.kind, text))
+        self._kept.append((self._index, step))
+        self._index += 1
+
+    # --- suspicion
+
+    def _suspect(self, step: ProposedStep, claims: Sequence[Claim]) -> tuple[float, float, str]:
+        """Return how likely a step is wrong, its surprise, and the words for its agent.
+
+        It is judged as the tracer `auto` judges the evidence in a step, alone beside "nothing is wrong":
+        on the scale on which the tracer's alarm lies at a half. What only the end of a run shows is left out.
+        """
+        table, pointer, alarm = _weights().table, _weights().pointer, _weights().alarm
+        text = _SPACE.sub(" ", _content(step)).strip()
+        repeat = find_repeat(step.agent, step.kind, text, self._texts, self._own_texts)
+        observations = [item for claim in claims for item in observe_claim(self._index, claim)]
+        if repeat:
+            observations.append(Observation(self._index, f"repeats, {repeat}", "steps", 1.0))
+        ranked = sorted(((table.surprise(item), item) for item in observations), key=lambda pair: -pair[0])
+        features = np.zeros((1, len(EVIDENCE_FEATURES)), np.float32)
+        top = [surprise for surprise, _ in ranked[:3]]
+        features[0, : len(top)] = np.array(top, np.float32) / _NATS
+        highest = float(features[0, 0])
+        n_claims = math.log1p(self._n_claims + sum(claim.mention.value.form != "opposite" for claim in claims))
+        features[0, 3] = np.clip(highest - self._highest / _NATS, -1.5, 1.5)
+        features[0, 4] = max(0.0, highest * _NATS - n_claims) / 3.0
+        features[0, 5], features[0, 6] = repeat == 2, repeat >= 1
+        features[0, 9] = max(0.0, highest - 1.2)
+        scores, nothing = pointer.score(features, np.float32(n_claims), np.ones(1, np.bool_))  # type: ignore[arg-type]
+        probability = 1.0 / (1.0 + math.exp(min(nothing - float(scores[0]), 700.0)))
+        suspicion = float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+        return suspicion, top[0] if top else 0.0, _explain(ranked[0][1]) if ranked else ""
+
+    # --- spread
+
+    def _find_spread(self, step: ProposedStep, claims: Sequence[Claim]) -> Iterator[Sign]:
+        best: tuple[int, str] = (0, "")
+        for claim in claims:
+            agents = self._unsupported.get(_key(claim))
+            if agents is None and _is_unsupported(claim):
+                agents = set()
+            if agents is not None:
+                best = max(best, (len(agents | {step.agent}), claim.mention.value.text))
+        count, text = best
+        if count:
+            reason = f"a claim that nothing in the run supports reaches agent number {count}"
+            yield Sign("spread", "spread", float(count), reason, f"nothing in the run supports {text[:80]!r}")
+
+    def _note_support(self, step: ProposedStep, held: HeldStep, claims: Sequence[Claim]) -> None:
+        if step.kind == "tool_result":  # what a tool says is a source
+            for mention in held.mentions:
+                self._unsupported.pop((mention.value.form, mention.value.key), None)
+            return
+        for claim in claims:
+            key = _key(claim)
+            if key in self._unsupported:
+                self._unsupported[key].add(step.agent)
+            elif _is_unsupported(claim):
+                self._unsupported[key] = {step.agent}
+
+    # --- checks
+
+    def _apply_checks(self, step: ProposedStep, claims: Sequence[Claim]) -> Iterator[Sign]:
+        run = ExaminedRun(self._make_window(step, claims))
+        last = len(run.trace.steps) - 1
+        for check in self._checks:
+            for result in check.apply(run):
+                if result.outcome == "fail" and result.step == last:
+                    why = f"{check.title} {result.reason}".strip()
+                    advice = f"{why}: {result.quote!r}" if result.quote else why
+                    yield Sign("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
+
+    def _with_calls(self, wanted: set[int], first: int) -> list[tuple[int, ProposedStep]]:
+        """List the steps from *first* on and those that are wanted; a result comes with its call."""
+        calls: dict[str, tuple[int, ProposedStep]] = {}
+        chosen: dict[int, ProposedStep] = {}
+        for index, step in self._kept:
+            if step.kind == "tool_call":
+                calls[step.tool] = index, step
+            if index < first and index not in wanted:
+                continue
+            if step.kind == "tool_result":
+                if step.tool not in calls:
+                    continue  # without its call it is nobody's
+                chosen.setdefault(*calls[step.tool])
+            chosen[index] = step
+        return sorted(chosen.items(), key=lambda item: item[0])
+
+    def _make_window(self, step: ProposedStep, claims: Sequence[Claim]) -> MessageActionTrace:
+        """Make a run of the latest steps, those that the step's claims come from, and the step."""
+        sources = {claim.support.step for claim in claims if claim.support is not None}
+        sources |= {one.source.step for claim in claims for one in claim.contradictions}
+        wanted = set(sorted(sources - {TASK}, reverse=True)[:_MOST_SOURCES])
+        first = self._index - _LATEST
+        chosen = [one for _, one in self._with_calls(wanted, first)]
+        steps: list[Step] = []
+        for index, one in enumerate([*chosen, step]):
+            inputs = (index - 1,) if one.kind == "tool_result" and index else ()
+            kind: StepKind = "tool_call" if one.kind == "tool_call" else "message"
+            kind = "tool_result" if one.kind == "tool_result" else kind
+            attributes = {"gen_ai.tool.name": one.tool} if kind == "tool_call" else {}
+            steps.append(
+                Step(index, f"{index + 1:016x}", one.agent, kind, _content(one), inputs=inputs, attributes=attributes)
+            )
+        names = dict.fromkeys(one.agent for one in steps)
+        return MessageActionTrace("1" * 32, self._task, tuple(steps), tuple(map(Agent, names)))
+
+
+def _choose_checks(rules: Sequence[SignRule]) -> tuple[Check, ...]:
+    known = checks_of_steps()
+    patterns = [rule.check for rule in rules if rule.check is not None]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            every = {check.name for check in checks_in_use()}
+            near = get_close_matches(pattern, sorted(known), n=1, cutoff=0.0)[0]
+            why = "is about how a run ends, which no step shows" if pattern in every else "is no check"
+            raise ConfigError(f"[[signs]]: check {pattern!r} {why}. Nearest known: {near!r}")
+    return tuple(check for name, check in known.items() if any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def _content(step: ProposedStep) -> str:
+    return f"{step.tool}({step.text})" if step.kind == "tool_call" else step.text
+
+
+def _key(claim: Claim) -> tuple[str, str]:
+    return claim.mention.value.form, claim.mention.value.key
+
+
+def _is_unsupported(claim: Claim) -> bool:
+    if claim.support is not None or claim.mention.value.form in _NAMES or claim.is_argument:
+        return False
+    return claim.information / (1.0 + claim.derivation) >= _LEAST_INFORMATION
+
+
+def _explain(observation: Observation) -> str:
+    """Say what stands out about a step, quoting the claim and what contradicts it."""
+    if observation.claim is None:
+        return "it repeats what was said before"
+    text = observation.claim.mention.value.text[:80]
+    if observation.source is None:
+        return f"nothing in the run supports {text!r}"
+    whose = "the task" if observation.source.step == TASK else "what was said before"
+    return f"it says {text!r} where {whose} says {observation.source.value.text[:80]!r}"
