@@ -28,6 +28,7 @@ PARTS = {
     "note_run": "blamespan_tracer.run_notes:note_run",
     "outcome_figures": "blamespan_tracer.outcome_head:read_figures",
     "retry": "blamespan_lab.feedback.retrying:retry",
+    "store_folder": "blamespan_collector.local_runs:store_folder",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",
 }
