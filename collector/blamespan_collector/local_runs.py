@@ -18,7 +18,7 @@ from blamespan.spans import Span
 from blamespan_collector.options import local_store
 from blamespan_collector.store import Retention, RunStore, RunWriter, StoreError
 
-__all__ = ["LocalRuns", "embedded_store", "local_stores", "stored_spans"]
+__all__ = ["LocalRuns", "embedded_store", "local_stores", "store_folder", "stored_spans"]
 
 _logger = logging.getLogger("blamespan")
 
@@ -45,6 +45,11 @@ def local_stores() -> list[Path]:
     """Return this user's stores that are there: of embedded programs, and of the collector on the usual ports."""
     paths = dict.fromkeys(path for path in (embedded_store(), local_store()) if path is not None)
     return [path for path in paths if path.exists()]
+
+
+def store_folder() -> Path:
+    """Return the folder of this user's store: what belongs to it (labels, schemata) lies beside it."""
+    return next(iter(local_stores()), local_store()).parent
 
 
 def stored_spans(path: Path | None, trace_id: str) -> Sequence[Span]:

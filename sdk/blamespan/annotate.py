@@ -36,6 +36,7 @@ __all__ = [
 _NO_ID_YET = "f" * 16
 _FAMILIES = (
     "blamespan.blame.",
+    "blamespan.claim.",
     "blamespan.contradiction.",
     "blamespan.error.",
     "blamespan.failure.",
@@ -51,6 +52,11 @@ _WRITTEN = frozenset(
         words.BLAME_SCORE,
         words.BLAME_SPAN_ID,
         words.BLAME_STEP,
+        words.CLAIM_COUNT,
+        words.CLAIM_LEFT_OUT,
+        words.CLAIM_SOURCES,
+        words.CLAIM_SUSPECT_SPAN_ID,
+        words.CLAIM_UNSUPPORTED,
         words.CONTRADICTION_QUOTE,
         words.CONTRADICTION_SPAN_ID,
         words.ERROR_MODE,

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict
 from blamespan.errors import BlamespanError, MalformedTrace
+from blamespan.plugins import load_part
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Attributes, Span
@@ -31,6 +32,7 @@ from blamespan.tracers import Tracer
 __all__ = [
     "AttributedRun",
     "AttributedTrace",
+    "RunNotes",
     "UnjudgedRun",
     "annotate_traces",
     "attribute_parts",
@@ -67,6 +69,21 @@ class RunInParts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RunNotes:
+    """What is said of a run beside the verdict on it, as attributes of spans.
+
+    The part `note_run` of the package that reads claims makes it; without that package there are no notes.
+
+    Attributes:
+        run: Of the run's span.
+        steps: Of the steps' spans, by index.
+    """
+
+    run: Attributes = field(default_factory=dict)
+    steps: Mapping[int, Attributes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class AttributedRun:
     """One run with its verdict.
 
@@ -76,12 +93,14 @@ class AttributedRun:
         attribution: The verdict.
         earlier: The parts before it that it was judged with, the first one first, each with what the verdict says of
             that part; empty where it is no run in parts, or they are gone.
+        notes: What is said beside the verdict; the steps of earlier parts are left out.
     """
 
     run: Run
     trace: MessageActionTrace
     attribution: Attribution
     earlier: tuple[AttributedRun, ...] = ()
+    notes: RunNotes = RunNotes()
 
     def digest(self) -> bytes:
         """Sum up the verdict, without its revision: the same where nothing changed."""
@@ -94,6 +113,18 @@ class AttributedRun:
             replace(part, attribution=replace(part.attribution, revision=revision + 1)) for part in self.earlier
         )
         return replace(self, attribution=replace(self.attribution, revision=revision), earlier=earlier)
+
+    def annotations(self) -> dict[str, Attributes]:
+        """List what the verdict and the notes add to the run's spans, by span id."""
+        by_span = verdict_attributes(self.run, self.attribution)
+        steps = self.trace.steps
+        added = [(steps[index].span_id, attributes) for index, attributes in self.notes.steps.items()]
+        if self.run.root is not None:
+            added.append((self.run.root.span_id, self.notes.run))
+        for span_id, attributes in added:
+            if attributes:
+                by_span[span_id] = {**by_span.get(span_id, {}), **attributes}
+        return by_span
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +177,7 @@ class AttributedTrace:
             return self._abstentions(spans, self.reason)
         by_span: dict[str, Attributes] = {}
         for item in self.runs:
-            by_span.update(verdict_attributes(item.run, item.attribution))
+            by_span.update(item.annotations())
             if item.earlier and item.run.root is not None:
                 root_id = item.run.root.span_id
                 by_span[root_id] = {**by_span.get(root_id, {}), **_earlier_attributes(item)}
@@ -166,7 +197,7 @@ class AttributedTrace:
         spans: list[Span] = []
         for item in self.runs:
             span = verdict_span(item.run, item.attribution)
-            attributes = {**span.attributes, **_earlier_attributes(item)} if item.earlier else span.attributes
+            attributes = {**span.attributes, **item.notes.run, **(_earlier_attributes(item) if item.earlier else {})}
             spans.append(span.with_attributes(attributes if is_complete else _mark_partial(attributes)))
         return spans
 
@@ -260,7 +291,8 @@ def attribute_runs(
             AttributedRun(part, trace, verdict)
             for part, trace, verdict in zip(item.earlier_runs, item.earlier, verdicts[:-1], strict=False)
         ]
-        attributed.append(AttributedRun(run, item.trace, verdicts[-1], tuple(parts)).at_revision(revision))
+        notes = _note(item) if verdicts[-1].abstained is None else RunNotes()
+        attributed.append(AttributedRun(run, item.trace, verdicts[-1], tuple(parts), notes).at_revision(revision))
     return attributed
 
 
@@ -328,6 +360,31 @@ def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attributi
             return [error]
         return [answer for trace in traces for answer in _ask(tracer, [trace])]
     return [_try(partial(check_verdict, verdict, trace)) for verdict, trace in zip(verdicts, traces, strict=True)]
+
+
+def _note(run: RunInParts) -> RunNotes:
+    """Return what is said of a run beside its verdict; nothing where that is not installed, or breaks."""
+    note_run = _note_taker()
+    if note_run is None:
+        return RunNotes()
+    try:
+        whole = _join(run)
+        notes = note_run(whole)
+        offset = len(whole.steps) - len(run.trace.steps)
+        steps = {index - offset: attributes for index, attributes in notes.steps.items() if index >= offset}
+        return replace(notes, steps=steps)
+    except Exception:  # what came from outside may break anything, and costs no verdict
+        _logger.warning("nothing is noted beside the verdict on trace %s", run.trace.trace_id, exc_info=True)
+        return RunNotes()
+
+
+@cache
+def _note_taker() -> Callable[[MessageActionTrace], RunNotes] | None:
+    try:
+        return cast("Callable[[MessageActionTrace], RunNotes]", load_part("note_run"))
+    except (BlamespanError, ImportError) as error:
+        _logger.info("nothing is noted beside verdicts: %s", error)
+        return None
 
 
 def _waits_for_answer(run: RunInParts) -> bool:

@@ -92,6 +92,44 @@ async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
     assert "breaks sum-holds" in said
 
 
+ANSWERED = ["The hotel has 36 rooms.", "Fine.", "36 rooms <b>for</b> 84.50 euros."]
+
+
+async def test_run_page_says_where_the_answer_comes_from(tmp_path: Path) -> None:
+    """Each value leads back through those who passed it on; without a source it says so, with one it does not."""
+    task = "How many rooms at 84.50 euros?"
+    store = stored(tmp_path / "runs.db", *annotated(talk(1, ANSWERED, task=task), talk(2, ["36 rooms."], task="36?")))
+    lacking = await got(store, f"/run/{1:032x}")
+    sourced = Document((await got(store, f"/run/{2:032x}")).text).said
+    said = Document(lacking.text).said
+
+    assert "Where the answer comes from" in said
+    assert "states 2 values; 1 without a source" in said
+    assert "First said without a source by planner at step 0" in said
+    assert "36 no source" in said
+    assert "reviewer step 2 planner step 0 nothing: no source" in said
+    assert "84.50 has a source" in said
+    assert "reviewer step 2 the task" in said
+    assert "<b>for</b>" not in lacking.text
+    assert "states 1 value, each with a source" in sourced
+    assert "no source" not in sourced
+
+
+async def test_large_run_has_its_claims_followed_when_asked(tmp_path: Path) -> None:
+    """A run of 1,100 steps opens without them, and with them by the button for contracts; what is drawn is bounded."""
+    text = " ".join(f"{index}{index}7" for index in range(1, 60))
+    store = stored(
+        tmp_path / "runs.db", *annotated(talk(1, [f"word {text if n == 1_099 else n}" for n in range(1_100)]))
+    )
+    plain, asked = [(await got(store, f"/run/{1:032x}{query}")).text for query in ("", "?contracts=1")]
+
+    assert "Where the answer comes from" not in plain
+    assert "Check contracts and follow claims" in plain
+    assert "Where the answer comes from" in asked
+    assert asked.count('<li class="unsupported">') == 40
+    assert "further values are not shown" in asked
+
+
 async def test_long_runs_come_in_parts(tmp_path: Path) -> None:
     """Of a run of more than 500 steps one part is shown at a time."""
     store = stored(tmp_path / "runs.db", *annotated(talk(1, [f"word {n}" for n in range(1_200)])))

@@ -551,6 +551,27 @@ def evaluate_on_paradigms(data: Path, *, as_json: bool) -> None:
         print_paradigms(data.name, figures)
 
 
+@evaluate.command("schemata")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate` made.")
+@_JSON
+def evaluate_on_schemata(data: Path, *, as_json: bool) -> None:
+    """Measure whether failures are known again by schemata of other runs' failures, and sound runs left alone.
+
+    Example:  blamespan evaluate schemata --data corpora/small
+    """
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.corpus.storage import read_corpus
+    from blamespan_lab.measuring.schemata import evaluate_schemata
+    from blamespan_lab.measuring.tables import print_schemata
+
+    with log_to_stderr("evaluating schemata"):
+        figures = evaluate_schemata(list(read_corpus(data, "all")))
+    if as_json:
+        click.echo(json.dumps(figures))
+    else:
+        print_schemata(data.name, figures)
+
+
 @evaluate.command("labels")
 @click.argument("results_or_traces", nargs=-1, required=True, type=_PATH)
 @click.option("--labels", "labels_file", type=_PATH, required=True, metavar="FILE", help="What people said of them.")

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from blamespan.analysis.showing.claims import last_word
 from blamespan.analysis.showing.html_pages import digest_source, load_templates
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.markdown import passages_to_html
@@ -41,7 +42,10 @@ def asset_policy() -> str:
 def _environment() -> Environment:
     environment = load_templates(_FOLDER / "templates")
     environment.filters.update(
-        html=passages_to_html, lanes=lanes_of, pairs=lambda values: [(value, value) for value in values]
+        html=passages_to_html,
+        lanes=lanes_of,
+        last_word=last_word,
+        pairs=lambda values: [(value, value) for value in values],
     )
     environment.globals["inline"] = _inline
     return environment

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blamespan import conventions as words
+from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean
 from blamespan.annotate import is_verdict
@@ -73,7 +74,7 @@ def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
 
     Args:
         spans: All there are of it; at least one.
-        checks_all: Whether rules are checked also where that takes long.
+        checks_all: Whether rules are checked and claims followed also where that takes long.
     """
     own = [span for span in spans if not is_verdict(span)]
     known = {span.span_id for span in spans}
@@ -110,6 +111,7 @@ def _view(run: Run, index: int, checks_all: bool) -> RunView:
         trace,
         verdict_of(run, trace),
         rules_of(trace, may_take_long=checks_all),
+        answer_of(trace, may_take_long=checks_all),
         prefix=f"run-{index + 1}-" if index else "",
     )
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from blamespan.analysis.showing.claims import ShownAnswer
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import Passage, clean, passages
 from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, without_idle_suspects
@@ -119,6 +120,7 @@ class RunView:
         held: How much these hold, 0..1.
         broken: Rules that it breaks or leaves open and that name no step of it.
         is_checked: Whether rules were checked at all.
+        answer: Where the claims of its answer come from; None where they were not followed.
         start_ns: When the first step began; 0 where the source has no clock.
         end_ns: When the last step ended.
     """
@@ -136,6 +138,7 @@ class RunView:
     held: float
     broken: tuple[BrokenRule, ...]
     is_checked: bool
+    answer: ShownAnswer | None
     start_ns: int
     end_ns: int
 
@@ -162,6 +165,7 @@ def view_of(
     trace: MessageActionTrace,
     verdict: Attribution | None,
     rules: Sequence[BrokenRule] | None = None,
+    answer: ShownAnswer | None = None,
     *,
     prefix: str = "",
 ) -> RunView:
@@ -171,6 +175,7 @@ def view_of(
         trace: It.
         verdict: On it, if there is one.
         rules: What rules say of it; None where none were checked.
+        answer: Where its answer comes from; None where nobody looked.
         prefix: For ids on the page.
     """
     by_step: dict[int | None, list[BrokenRule]] = defaultdict(list)
@@ -197,6 +202,7 @@ def view_of(
         held=sum(step.score for step in steps if step.is_in_set),
         broken=tuple(by_step[None]),
         is_checked=rules is not None,
+        answer=answer,
         start_ns=min((step.start_ns for step in trace.steps), default=0),
         end_ns=max((step.end_ns for step in trace.steps), default=0),
     )

@@ -17,7 +17,7 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.files import read_lines
 from blamespan.labels.people import PersonLabel
 
-__all__ = ["LABELS_FILE", "LabelsFile", "read_labels"]
+__all__ = ["LABELS_FILE", "LabelsFile", "hold_lock", "read_labels", "sync_folder"]
 
 LABELS_FILE: Final = "labels.jsonl"
 """Name of the file beside the traces, where nobody says another."""
@@ -45,7 +45,7 @@ class LabelsFile:
         try:
             is_new = not self.path.exists()
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b", buffering=0) as file, _lock(file.fileno()):
+            with self.path.open("a+b", buffering=0) as file, hold_lock(file.fileno()):
                 size = file.seek(0, os.SEEK_END)
                 if size:
                     file.seek(0)
@@ -55,7 +55,7 @@ class LabelsFile:
                 file.write(text)
                 os.fsync(file.fileno())
             if is_new:
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -132,7 +132,7 @@ def read_labels(path: Path, refused: list[UnreadableInput] | None = None) -> lis
 
 
 @contextmanager
-def _lock(descriptor: int) -> Iterator[None]:
+def hold_lock(descriptor: int) -> Iterator[None]:
     """Hold the file for one writer; where the system has no such lock, adding in one go must do."""
     try:
         import fcntl
@@ -146,7 +146,7 @@ def _lock(descriptor: int) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new file's name survive a crash, where folders can be synced."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

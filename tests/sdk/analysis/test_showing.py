@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from blamespan import conventions as words
+from blamespan.analysis.showing import claims as showing_claims
 from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
@@ -387,3 +388,77 @@ def test_decisions_of_a_guard_stand_at_their_step() -> None:
     picture.print_step(1)
 
     assert out.getvalue().count("guard: block, it is forbidden (agents.a)") == 2
+
+
+ANSWERED = ["The hotel has 36 rooms.", "12 * 3 = 36, and a night costs 84.50 euros.", "36 rooms, 84.50 euros a night."]
+
+
+def test_claims_of_the_answer_are_followed_back(tmp_path: Path) -> None:
+    """One look: the claim, through whom it went, and that there is nothing before; with a source in the task, that."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    lacking, given = talk(1, ANSWERED, agents=PAIR), talk(1, ANSWERED, agents=PAIR, task="36 rooms at 84.50 euros?")
+    files = [tmp_path / "lacking.jsonl", tmp_path / "given.jsonl"]
+    for file, one in zip(files, (lacking, given), strict=True):
+        file.write_text(otlp(one))
+
+    without, with_source = (run(file, "--claims").stdout for file in files)
+
+    assert "answer: step 2 planner, 2 claims, 2 without a source" in without
+    assert "first said without a source: step 0 planner, The hotel has 36 rooms." in without
+    assert "  step 2 planner ← step 0 planner ← nothing: no source" in without
+    assert "each with a source" in with_source
+    assert "step 2 planner ← step 0 planner ← the task" in with_source
+
+
+def test_claims_come_as_one_json_document(tmp_path: Path) -> None:
+    """`--claims --json` prints chains with the spans that they go through, and nothing else."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    (tmp_path / "run.jsonl").write_text(otlp(talk(1, ANSWERED, agents=PAIR)))
+
+    document = json.loads(run(tmp_path / "run.jsonl", "--claims", "--json").stdout)
+
+    assert document["answer"] == {"step": 2, "agent": "planner"}
+    assert [(one["claim"], one["is_unsupported"]) for one in document["claims"]] == [("36", True), ("84.50", True)]
+    assert [mention["kind"] for mention in document["claims"][0]["mentions"]] == ["agent", "unsupported"]
+    assert [mention["step"] for mention in document["suspects"]] == [0, 1]
+    assert re.fullmatch("[0-9a-f]{16}", document["suspects"][0]["span_id"])
+
+
+def test_json_needs_claims(tmp_path: Path) -> None:
+    """Without --claims there is nothing that `show` says as JSON: it names the command that does."""
+    (tmp_path / "run.jsonl").write_text(otlp(talk(1)))
+    answer = run(tmp_path / "run.jsonl", "--json")
+
+    assert isinstance(answer.exception, ConfigError)
+    assert "expected --claims beside --json" in str(answer.exception)
+
+
+def test_hostile_claims_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    """What a run says about values stays text: no control character passes, at any width."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    said = [f"{HOSTILE} 4236 rooms {HOSTILE}", f"so {HOSTILE} 4236 rooms"]
+    (tmp_path / "run.jsonl").write_text(otlp(talk(1, said, agents=(HOSTILE, "b"))))
+
+    for width in ("20", "80"):
+        answer = run(tmp_path / "run.jsonl", "--claims", COLUMNS=width)
+
+        assert answer.exit_code == 0
+        assert "4236" in answer.stdout
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", answer.stdout)
+
+
+def test_what_is_hidden_of_a_long_chain_is_counted() -> None:
+    """A claim that 500 steps passed on is shown by its ends; of 300 claims forty are shown, and the others counted."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    passed_on = talk(1, ["We keep 4236 rooms."] * 500, agents=PAIR)
+    many = talk(1, [" ".join(f"{index}{index}7" for index in range(1, 301))], agents=PAIR)
+
+    chain = showing_claims.answer_of(passed_on)
+    claims = showing_claims.answer_of(many, may_take_long=True)
+
+    assert chain is not None
+    assert claims is not None
+    assert len(chain.claims[0].mentions) == 8
+    assert chain.claims[0].n_hidden > 100
+    assert (len(claims.claims), claims.n_hidden) == (40, claims.n_claims - 40)
+    assert claims.n_claims > 250

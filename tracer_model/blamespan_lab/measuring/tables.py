@@ -15,6 +15,7 @@ from blamespan_lab.measuring.generated import GeneratedFigures
 from blamespan_lab.measuring.labels import Among, LabelFigures, Right
 from blamespan_lab.measuring.outcomes import OutcomeFiguresOfFile
 from blamespan_lab.measuring.pairs import PairFigures
+from blamespan_lab.measuring.schemata import SchemaFigures
 from blamespan_lab.measuring.who_and_when import SubsetFigures
 
 if TYPE_CHECKING:  # what compares paradigms trains, and so imports PyTorch
@@ -28,6 +29,7 @@ __all__ = [
     "print_outcomes",
     "print_pairs",
     "print_paradigms",
+    "print_schemata",
     "print_steps",
 ]
 
@@ -222,3 +224,29 @@ def _people_cells(among: Among | None) -> list[str]:
 
 def _format_coefficient(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+def print_schemata(title: str, figures: SchemaFigures) -> None:
+    """Print what schemata find of other runs' failures, and in sound runs."""
+    rows = [
+        (
+            "a schema of the mode matches at the decisive step",
+            figures["known"],
+            figures["recall"],
+            figures["recall_ci"],
+        ),
+        ("any schema matches there", figures["known"], figures["at_step"], figures["at_step_ci"]),
+        ("any schema matches in the failed run", figures["known"], figures["in_run"], figures["in_run_ci"]),
+        ("any schema matches in a sound run", figures["sound"], figures["false_matches"], figures["false_matches_ci"]),
+        (
+            *("any schema matches in the failure's sound twin", figures["twins"], figures["false_matches_twins"]),
+            figures["false_matches_twins_ci"],
+        ),
+    ]
+    print_table(
+        f"{escape(printable(title))}: {figures['schemata']} schemata, {figures['refused']} failures refused, "
+        f"{figures['known']} of {figures['failures']} failures of a known mode; a run is read in "
+        f"{figures['read_ms']:.0f} ms and matched in {figures['match_ms']:.1f} ms",
+        ["", "runs", "%", "95 %"],
+        [[name, str(count), f"{value:.1f}", f"{low:.1f} to {high:.1f}"] for name, count, value, (low, high) in rows],
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console, ConsoleDimensions
 
+from blamespan.analysis.showing.claims import answer_of, claims_as_json, print_answer
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
@@ -32,6 +34,7 @@ Examples:
   blamespan show traces.jsonl
   blamespan show traces.jsonl --run 2 --step 5
   blamespan show 4bf92f3577b34da6
+  blamespan show traces.jsonl --run 2 --claims
 """
 )
 @click.argument("trace", metavar="TRACE")
@@ -39,6 +42,8 @@ Examples:
 @click.option("--step", "index", type=click.IntRange(min=0), metavar="N", help="Show this step with all of its text.")
 @click.option("--all", "every", is_flag=True, help="Leave no step out.")
 @click.option("--suspects", is_flag=True, help="Name suspects also where there is no sign of failure.")
+@click.option("--claims", "wants_claims", is_flag=True, help="Say where each claim of the answer comes from.")
+@click.option("--json", "as_json", is_flag=True, help="With --claims: print one JSON document and nothing else.")
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
 @click.option("--tracer", "tracer_name", metavar="NAME", help=f"Ask this tracer.  [default: the verdict on the spans, "
               f"else {DEFAULT_TRACER}]")  # fmt: skip
@@ -49,6 +54,8 @@ def show(
     index: int | None,
     every: bool,
     suspects: bool,
+    wants_claims: bool,
+    as_json: bool,
     store: Path | None,
     tracer_name: str | None,
     format_name: str | None,
@@ -59,12 +66,17 @@ def show(
     `blamespan collect`: all of its hex digits, or the first few. NO_COLOR and FORCE_COLOR are honoured; what is piped
     is plain text, as wide as COLUMNS says, else 80.
     """
+    if as_json and not wants_claims:
+        raise ConfigError("expected --claims beside --json, got --json alone. For verdicts: blamespan analyze --json")
     console = _console()
     try:
         run = chosen(_readable(found_runs(trace, store, format_name)), which)
     except SeveralRuns as several:
         _list(console, several)
         raise
+    if wants_claims:
+        _show_claims(console, run, as_json=as_json)
+        return
     verdict = _verdict(run, tracer_name)
     if not suspects:
         verdict = without_idle_suspects(verdict, run.trace.outcome)
@@ -75,6 +87,24 @@ def show(
     if index >= len(run.trace.steps):
         raise ConfigError(f"expected a step from 0 to {len(run.trace.steps) - 1}, got --step {index}")
     picture.print_step(index)
+
+
+def _show_claims(console: Console, run: ShownRun, *, as_json: bool) -> None:
+    """Print where the claims of a run's answer come from.
+
+    Raises:
+        ConfigError: if they cannot be followed.
+    """
+    answer = answer_of(run.trace, may_take_long=True)
+    if answer is None:
+        raise ConfigError(
+            f"expected a run whose claims can be followed, got one of {len(run.trace.steps)} steps: "
+            "blamespan[model] is not installed, or the log says why. Install it with: pip install 'blamespan[model]'"
+        )
+    if as_json:
+        click.echo(json.dumps(claims_as_json(run.trace, answer)))
+    else:
+        print_answer(console, answer)
 
 
 def _console() -> Console:

@@ -1,0 +1,350 @@
+"""`blamespan schemata`: known failures, kept in a file, and runs held against them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from blamespan.errors import ConfigError, UnreadableInput
+
+if TYPE_CHECKING:
+    from blamespan.importing.recorded import RecordedRun
+    from blamespan.labels.people import PersonLabel
+    from blamespan.trace import MessageActionTrace
+    from blamespan_tracer.schemata.file import SchemataFile
+    from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure
+
+__all__ = ["schemata"]
+
+_PATH = click.Path(path_type=Path)
+_Command = Callable[..., None]
+_FILE = click.option(
+    "--file", "path", type=_PATH, metavar="FILE",
+    help="The schemata.  [default: BLAMESPAN_SCHEMATA, else schemata.toml beside the store]",
+)  # fmt: skip
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+
+
+@click.group()
+def schemata() -> None:
+    """Keep known failures as schemata, and find them again; nothing is trained.
+
+    Example:  blamespan schemata add traces.jsonl --run 2 --step 5
+
+    Example:  blamespan schemata match new-traces.jsonl
+    """
+
+
+@schemata.command("list")
+@_FILE
+@_JSON
+def list_schemata(path: Path | None, *, as_json: bool) -> None:
+    """List the schemata: name, error mode, threshold, how often seen, what goes wrong."""
+    known = _open(path).read()
+    if as_json:
+        click.echo(json.dumps([_as_json(schema) for schema in known]))
+        return
+    if not known:
+        click.echo("no schema is kept. Make one with: blamespan schemata add TRACES --run N --step N", err=True)
+    width = max((len(schema.name) for schema in known), default=0)
+    for schema in known:
+        seen = f"seen {len(schema.seen)}"
+        click.echo(
+            f"{schema.name:{width}}  {schema.mode or '-':14}  {schema.threshold:.2f}  {seen:8}  "
+            f"{_printable(schema.title or schema.example)[:80]}".rstrip()
+        )
+
+
+@schemata.command("show")
+@click.argument("name")
+@_FILE
+@_JSON
+def show_schema(name: str, path: Path | None, *, as_json: bool) -> None:
+    """Print one schema as it stands in the file."""
+    from blamespan_tracer.schemata.file import write_schema
+
+    schema = _open(path).find(name)
+    click.echo(json.dumps(_as_json(schema)) if as_json else write_schema(schema), nl=as_json)
+
+
+@schemata.command("add")
+@click.argument("traces", nargs=-1, required=True)
+@click.option("--run", "which", metavar="ID|N", help="Only this run: its number, from 1, or its trace id.")
+@click.option(
+    "--step", type=click.IntRange(min=0), metavar="N", help="The step that failed, with --run or a single run."
+)
+@click.option("--mode", metavar="TAXONOMY:CODE", help="Its error mode: blamespan modes lists them.")
+@click.option("--quote", default="", metavar="TEXT", help="Words of the step that show it.")
+@click.option("--title", default="", metavar="TEXT", help="What goes wrong, for people.")
+@click.option("--name", default="", metavar="NAME", help="A name of your own.")
+@click.option(
+    "--labels", type=_PATH, metavar="FILE", help="What people say.  [default: labels.jsonl beside the traces]"
+)
+@click.option("--sound", multiple=True, type=_PATH, metavar="PATH", help="Further runs that were sound; repeatable.")
+@_FILE
+def add_schemata(
+    traces: tuple[str, ...],
+    which: str | None,
+    step: int | None,
+    mode: str | None,
+    quote: str,
+    title: str,
+    name: str,
+    labels: Path | None,
+    sound: tuple[Path, ...],
+    path: Path | None,
+) -> None:
+    """Make schemata of confirmed failures in TRACES: files as `blamespan analyze` reads them.
+
+    A failure is confirmed by --step, by a label (also those that replay gave), or by an outcome that is known, and then
+    the step is the one that the tracer names. A failure that is known already is noted with the schema that it matches.
+    Every schema is held against the runs that are known to be sound, among TRACES and --sound: what sound steps show as
+    well is refused.
+
+    Example:  blamespan schemata add traces.jsonl --labels labels.jsonl
+    """
+    from blamespan.labels.people import by_run
+    from blamespan.taxonomy import mode as find_mode
+    from blamespan_tracer.schemata.making import SoundSteps
+
+    file = _open(path)
+    file.read()
+    if mode is not None:
+        mode = str(find_mode(mode))
+    runs = _choose(list(_read_runs(traces)), which)
+    if step is not None and len(runs) != 1:
+        raise ConfigError(f"expected one run beside --step, got {len(runs)}. Choose one with --run NUMBER")
+    known_labels = by_run(_read_labels(labels, traces))
+    confirmed: list[tuple[MessageActionTrace, int, str, str]] = []
+    sound_runs = [run.trace for run in _read_runs(tuple(map(str, sound)))] if sound else []
+    for run in runs:
+        found = _confirm(run.trace, step, mode, known_labels.get(run.trace.trace_id, ()))
+        if found is None:
+            if run.trace.outcome == "succeeded":
+                sound_runs.append(run.trace)
+        else:
+            confirmed.append((run.trace, *found))
+    if not confirmed:
+        raise ConfigError(
+            f"expected a confirmed failure in {', '.join(traces)}, got {len(runs)} runs without one. Name the step by "
+            "--run and --step, label it with blamespan annotate, or record the outcome"
+        )
+    sound_steps = SoundSteps(sound_runs)
+    counts = [_add_one(file, *one, quote=quote, title=title, name=name, sound=sound_steps) for one in confirmed]
+    click.echo(
+        f"blamespan: {counts.count('made')} made, {counts.count('known')} known already, {counts.count('refused')} "
+        f"refused; held against {len(sound_runs)} sound runs; {file.path}",
+        err=True,
+    )
+    if "made" not in counts and "known" not in counts:
+        sys.exit(1)
+
+
+def _add_one(
+    file: SchemataFile, trace: MessageActionTrace, step: int, mode: str, by: str, *, quote: str, title: str, name: str,
+    sound: Any,
+) -> str:  # fmt: skip
+    """Keep a confirmed failure; say whether a schema was made, one was known, or it was refused."""
+    from blamespan_tracer.schemata.making import make_schema
+    from blamespan_tracer.schemata.matching import match_schemata
+
+    known = file.read()
+    seen = _seen(trace, step, by)
+    match = next((match for match in match_schemata(trace, known) if match.step == step), None)
+    if match is not None and not name:
+        file.add_seen(match.schema.name, seen)
+        click.echo(
+            f"{match.schema.name}  known already, {match.score:.2f}: run {trace.trace_id[:8]} step {step} is noted"
+        )
+        return "known"
+    try:
+        schema = make_schema(
+            trace, step, mode=mode, quote=quote, title=title, name=name, taken={one.name for one in known}, seen=seen,
+            sound=sound,
+        )  # fmt: skip
+        file.add(schema)
+    except ConfigError as error:
+        click.echo(f"blamespan: run {trace.trace_id[:8]}: {_printable(str(error))}", err=True)
+        return "refused"
+    click.echo(f"{schema.name}  made of run {trace.trace_id[:8]} step {step}, threshold {schema.threshold:.2f}")
+    return "made"
+
+
+@schemata.command("edit")
+@click.argument("name")
+@click.option("--rename", metavar="NAME", help="Another name.")
+@click.option("--title", metavar="TEXT", help="What goes wrong, for people.")
+@click.option("--mode", metavar="TAXONOMY:CODE", help="The error mode; empty for none.")
+@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Score from which on a step matches.")
+@_FILE
+def edit_schema(
+    name: str, rename: str | None, title: str | None, mode: str | None, threshold: float | None, path: Path | None
+) -> None:
+    """Change one schema; without an option, in an editor (VISUAL or EDITOR).
+
+    Example:  blamespan schemata edit planner-mast-fm-2-6 --threshold 0.8
+    """
+    from blamespan_tracer.schemata.file import read_block, write_schema
+
+    file = _open(path)
+    changes = {"name": rename, "title": title, "mode": mode, "threshold": threshold}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if not changes:
+        before = write_schema(file.find(name))
+        text = click.edit(before, extension=".toml")
+        if text is None or text == before:
+            click.echo("blamespan: nothing was changed", err=True)
+            return
+        made = read_block(text)
+        file.change(name, lambda _: made)
+    else:
+        file.change(name, lambda schema: read_block(write_schema(replace(schema, **changes))))  # type: ignore[arg-type]  # checked when it is read
+    click.echo(f"blamespan: {name} is changed in {file.path}", err=True)
+
+
+@schemata.command("drop")
+@click.argument("names", nargs=-1, required=True)
+@_FILE
+def drop_schemata(names: tuple[str, ...], path: Path | None) -> None:
+    """Take schemata out of the file."""
+    file = _open(path)
+    for name in names:
+        file.find(name)
+    for name in names:
+        file.drop(name)
+    click.echo(f"blamespan: {len(names)} dropped from {file.path}", err=True)
+
+
+@schemata.command("match")
+@click.argument("traces", nargs=-1)
+@_FILE
+@_JSON
+def match_runs(traces: tuple[str, ...], path: Path | None, *, as_json: bool) -> None:
+    """Say which runs in TRACES fail as a known failure did, at which step, and how often that came.
+
+    Without TRACES: the runs in the local store. With --json one object per run, each on a line.
+    """
+    from blamespan_tracer.schemata.matching import match_schemata
+    from blamespan_tracer.schemata.recurrences import Recurrences, began_at
+
+    file = _open(path)
+    known = file.read()
+    if not known:
+        raise ConfigError(f"expected schemata in {str(file.path)!r}, got none. Make one with: blamespan schemata add")
+    found = [(run, match_schemata(run.trace, known)) for run in _read_runs(traces)]
+    recurrences = Recurrences(known)
+    for run, matches in found:
+        for match in matches:
+            recurrences.add(match.schema.name, run.trace.trace_id, began_at(run.trace))
+    n_matched = 0
+    for run, matches in found:
+        trace = run.trace
+        n_matched += bool(matches)
+        told = [(match, recurrences.describe(match.schema.name, trace.trace_id, began_at(trace))) for match in matches]
+        if as_json:
+            click.echo(json.dumps({"source": run.source, "trace_id": trace.trace_id, "matches": [
+                {"schema": match.schema.name, "mode": match.schema.mode or None, "step": match.step,
+                 "span_id": match.span_id, "score": match.score, "recurrence": said} for match, said in told
+            ]}))  # fmt: skip
+            continue
+        for match, said in told:
+            agent = _printable(trace.steps[match.step].agent)
+            click.echo(
+                f"{_printable(run.source)}  step {match.step} {agent}  {match.schema.name}  {match.score:.2f}  {said}"
+            )
+    click.echo(f"blamespan: {n_matched} of {len(found)} runs show a known failure", err=True)
+
+
+def _open(path: Path | None) -> SchemataFile:
+    from blamespan_tracer.schemata.file import SCHEMATA_VARIABLE, SchemataFile, schemata_file
+
+    found = path or schemata_file()
+    if found is None:
+        raise ConfigError(f"expected a file of schemata, got none. Name one with --file FILE or {SCHEMATA_VARIABLE}")
+    return SchemataFile(found)
+
+
+def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
+    """Yield the runs of files, or without any those of the store; what cannot be read is named on stderr."""
+    from blamespan.analysis.sources import runs_in
+    from blamespan.plugins import load_part
+
+    if not traces:
+        _, stored = load_part("stored_runs")(None)
+        yield from (run for run, _ in stored)
+        return
+    for item in runs_in(list(traces)):
+        if isinstance(item, UnreadableInput):
+            click.echo(f"blamespan: {_printable(str(item))}", err=True)
+        else:
+            yield item
+
+
+def _choose(runs: Sequence[RecordedRun], which: str | None) -> Sequence[RecordedRun]:
+    from blamespan.importing.selection import is_named
+
+    if which is None:
+        return runs
+    chosen = [run for number, run in enumerate(runs, 1) if is_named(which, number, run.trace)]
+    if len(chosen) != 1:
+        raise ConfigError(f"expected a number from 1 to {len(runs)}, or a trace id, got --run {which!r}")
+    return chosen
+
+
+def _read_labels(labels: Path | None, traces: Sequence[str]) -> list[PersonLabel]:
+    from blamespan.labels.file import LABELS_FILE, read_labels
+
+    first = Path(traces[0])
+    beside = (first if first.is_dir() else first.parent) / LABELS_FILE
+    path = labels or (beside if beside.is_file() else None)
+    return [] if path is None else read_labels(path, [])
+
+
+def _confirm(
+    trace: MessageActionTrace, step: int | None, mode: str | None, labels: Sequence[PersonLabel]
+) -> tuple[int, str, str] | None:
+    """Return which step of a run is known to have failed, with which mode, and who says so; None where nobody does."""
+    from blamespan.labels.people import step_of
+    from blamespan.tracers import DEFAULT_TRACER, load_tracer
+
+    if step is not None:
+        return step, mode or "", "user"
+    for label in reversed([label for label in labels if label.concerns(trace)]):
+        named = step_of(label, trace)
+        if named is not None and label.decisive is not None:
+            return named.index, mode or next(iter(label.decisive.modes), ""), f"label {label.by}"
+        if label.answer in ("no_failure", "no_agent"):
+            return None
+    if trace.outcome != "failed":
+        return None
+    [verdict] = load_tracer(DEFAULT_TRACER).attribute([trace])
+    if verdict.decisive_step is None:
+        return None
+    blame = verdict.mode_of(verdict.steps[verdict.decisive_step].agent)
+    return verdict.decisive_step, mode or ("" if blame is None else str(blame.mode)), "outcome"
+
+
+def _seen(trace: MessageActionTrace, step: int, by: str) -> SeenFailure:
+    from blamespan_tracer.schemata.recurrences import began_at
+    from blamespan_tracer.schemata.schema import SeenFailure
+
+    at = began_at(trace)
+    return SeenFailure(trace.trace_id, step, "" if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ"), by[:100])
+
+
+def _as_json(schema: ErrorSchema) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(schema)
+
+
+def _printable(text: str) -> str:
+    from blamespan.analysis.showing.legible import printable
+
+    return printable(text)

@@ -1,0 +1,163 @@
+"""Make a schema of a confirmed failure, and hold it against runs that were sound."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from blamespan.analysis.showing.legible import printable
+from blamespan.errors import ConfigError
+from blamespan.taxonomy import mode as find_mode
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.schemata.matching import match_signs
+from blamespan_tracer.schemata.schema import DEFAULT_THRESHOLD, ErrorSchema, SeenFailure, Signature
+from blamespan_tracer.schemata.signs import StepSigns, abstract_words, pairs_of, read_signs
+from blamespan_tracer.tokens import sentences_of
+
+__all__ = ["SoundSteps", "make_schema"]
+
+_MAX_SIGNS: Final = 5
+"""The rarest signs of a step that a signature asks for."""
+_MAX_SENTENCES: Final = 40
+_MAX_WORDS: Final = 40
+_MARGIN: Final = 0.05
+"""By how much a threshold lies above the best score of a sound step."""
+_HIGHEST_THRESHOLD: Final = 0.95
+_EXAMPLE_CHARS: Final = 300
+_UNNAMEABLE = re.compile(r"[^a-z0-9]+")
+
+
+class SoundSteps:
+    """Steps of sound runs, read once for all schemata that are held against them."""
+
+    def __init__(self, traces: Sequence[MessageActionTrace] = ()) -> None:
+        self._runs = [(trace, read_signs(trace)) for trace in traces]
+        self._seen: Counter[str] = Counter()
+        for trace, steps in self._runs:
+            agents = [agent.name for agent in trace.agents]
+            for step in steps:
+                self._seen.update(pairs_of(abstract_words(step.step.content, agents)))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def count(self, pair: str) -> int:
+        """Count the sound steps that have a pair of words."""
+        return self._seen[pair]
+
+    def best_score(self, schema: ErrorSchema) -> float:
+        """Return the highest score that a sound step has, 0..1."""
+        lowest = [replace(schema, threshold=1e-6)]
+        matches = [match for trace, steps in self._runs for match in match_signs(steps, lowest, trace)]
+        return max((match.score for match in matches), default=0.0)
+
+
+def make_schema(
+    trace: MessageActionTrace,
+    step: int,
+    *,
+    mode: str = "",
+    quote: str = "",
+    title: str = "",
+    name: str = "",
+    taken: Collection[str] = (),
+    seen: SeenFailure | None = None,
+    sound: SoundSteps | None = None,
+) -> ErrorSchema:
+    """Make a schema of a confirmed failure.
+
+    Args:
+        trace: The run.
+        step: Index of the step that failed; it must be one that an agent can be blamed for.
+        mode: The error mode, as `taxonomy:code`.
+        quote: Words of the step that show it; where empty, those that the signs show, else what it says that no other
+            step says.
+        title: What goes wrong.
+        name: Unique name; made of the agent, the mode and a number where empty.
+        taken: Names that there are.
+        seen: Where it was confirmed.
+        sound: Runs that were sound: the threshold lies above what they score.
+
+    Raises:
+        ConfigError: if the step cannot be blamed, shows nothing to know it by, or looks like sound ones.
+    """
+    steps = read_signs(trace)
+    own = next((one for one in steps if one.step.index == step), None)
+    if own is None:
+        raise ConfigError(
+            f"expected a step that an agent can be blamed for, got step {step} of {len(trace.steps)}. "
+            "What tools answer and users say is not an agent's decision"
+        )
+    sound = sound or SoundSteps()
+    ranked = sorted(own.signs, key=lambda sign: (-own.signs[sign], sign))
+    words = _choose_words(trace, own, steps, quote, sound)
+    signature = Signature(
+        kind=own.step.kind,
+        tool=own.tool,
+        agent=own.agent,
+        error=own.step.error or "",
+        signs=tuple(ranked[:_MAX_SIGNS]),
+        wording=" ".join(words),
+        before=own.before,
+        after=own.after,
+    )
+    if not (signature.signs or signature.wording or signature.error):
+        raise ConfigError(
+            f"expected step {step} to say or show something to know it by, got an empty one. Name another"
+        )
+    example = quote or (own.quotes[0] if own.quotes else own.step.content[:_EXAMPLE_CHARS])
+    schema = ErrorSchema(
+        name or _make_name(own, mode, taken),
+        signature,
+        printable(title),
+        mode,
+        example=printable(example)[:_EXAMPLE_CHARS],
+        seen=() if seen is None else (seen,),
+    )
+    best = sound.best_score(schema)
+    threshold = max(DEFAULT_THRESHOLD, round(best + _MARGIN, 3))
+    if threshold > _HIGHEST_THRESHOLD:
+        raise ConfigError(
+            f"expected step {step} to show what sound runs do not, got a sound step with {best:.2f} of its signature. "
+            "Quote the words that are wrong with --quote, or name another step"
+        )
+    return replace(schema, threshold=threshold)
+
+
+def _choose_words(
+    trace: MessageActionTrace, own: StepSigns, steps: Sequence[StepSigns], quote: str, sound: SoundSteps
+) -> list[str]:
+    """Return the abstracted words of what is wrong: the quote, or the sentence that other steps say least of."""
+    agents = [agent.name for agent in trace.agents]
+    if quote:
+        return abstract_words(quote, agents)[:_MAX_WORDS]
+    said: Counter[str] = Counter()
+    for other in steps:
+        if other.step.index < own.step.index:
+            said.update(pairs_of(abstract_words(other.step.content, agents)))
+    said.update(pairs_of(abstract_words(trace.task, agents)))
+    best: list[str] = []
+    rank = (-1.0, 0)
+    for sentence in sentences_of(own.step.content, _MAX_SENTENCES):
+        words = abstract_words(sentence, agents)[:_MAX_WORDS]
+        pairs = pairs_of(words)
+        if len(words) < 3:
+            continue
+        is_quoted = any(part.strip() and part.strip() in sentence for part in own.quotes)
+        new = sum(1.0 / (1.0 + said[pair] + sound.count(pair)) for pair in pairs) / len(pairs)
+        own_rank = (new + is_quoted, len(words))
+        if own_rank > rank:
+            best, rank = words, own_rank
+    return best
+
+
+def _make_name(own: StepSigns, mode: str, taken: Collection[str]) -> str:
+    parts = [own.agent or own.step.kind, find_mode(mode).name if mode else own.step.kind]
+    stem = "-".join(_UNNAMEABLE.sub("-", part.casefold()).strip("-") for part in parts)[:60].strip("-") or "failure"
+    number = 1
+    while (name := stem if number == 1 else f"{stem}-{number}") in taken:
+        number += 1
+    return name

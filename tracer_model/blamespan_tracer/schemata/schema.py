@@ -1,0 +1,175 @@
+"""What an error schema is, and how a table of TOML becomes one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, Final, get_args
+
+from blamespan.errors import ConfigError
+from blamespan.taxonomy import mode as find_mode
+from blamespan.trace import StepKind
+
+__all__ = ["DEFAULT_THRESHOLD", "MAX_TEXT_CHARS", "ErrorSchema", "SeenFailure", "Signature", "read_schema"]
+
+DEFAULT_THRESHOLD: Final = 0.7
+"""Score from which on a step matches, where no sound run asks for more."""
+
+MAX_TEXT_CHARS: Final = 2_000
+_MAX_SIGNS: Final = 20
+_MAX_SEEN: Final = 1_000
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """By what a step is known that fails as another did. What is empty is not asked for.
+
+    Attributes:
+        kind: Of the step; a step of another kind does not match.
+        tool: That it calls; a call of another tool does not match.
+        agent: Who takes it, as `fold_agent` writes names.
+        error: Class of the error that it ended with.
+        signs: What stands out about it: broken checks, claims that contradict a source, repetition.
+        wording: What it says, numbers, names and the like abstracted to their form.
+        before: The step before it, and
+        after: the step after it, as `describe_neighbour` writes them.
+    """
+
+    kind: str = ""
+    tool: str = ""
+    agent: str = ""
+    error: str = ""
+    signs: tuple[str, ...] = ()
+    wording: str = ""
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFailure:
+    """A confirmed failure that a schema was made of, or that was found to be the same.
+
+    Attributes:
+        trace_id: Of the run.
+        step: Index of the step.
+        at: When it was confirmed, UTC, as `2026-11-21T08:00:00Z`; empty where nobody knows.
+        by: What confirmed it: `label ann`, `outcome`, `replay`.
+    """
+
+    trace_id: str
+    step: int
+    at: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSchema:
+    """A failure that is known, and how to detect it.
+
+    Attributes:
+        name: Unique in its file.
+        signature: How to detect it.
+        title: What goes wrong, for people.
+        mode: The error mode, as `taxonomy:code`, or empty.
+        threshold: Score from which on a step matches, above 0 and up to 1.
+        example: What it looked like: words of the step.
+        seen: Where it was seen, the first failure first.
+    """
+
+    name: str
+    signature: Signature
+    title: str = ""
+    mode: str = ""
+    threshold: float = DEFAULT_THRESHOLD
+    example: str = ""
+    seen: tuple[SeenFailure, ...] = ()
+
+
+def read_schema(table: object, where: str) -> ErrorSchema:
+    """Read one `[[schema]]` of a file.
+
+    Raises:
+        ConfigError: if it has an unknown key (the nearest one is named), or a value that does not fit.
+    """
+    found = _as_table(table, where)
+    _check_keys(found, ErrorSchema, where)
+    name = _text(found, "name", where)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{where}: expected a name of small letters, digits, `.`, `_` and `-`, got {name[:90]!r}. "
+            "Write it like name = 'planner-invents-number'"
+        )
+    where = f"{where} ({name!r})"
+    mode = _text(found, "mode", where)
+    if mode:
+        mode = str(find_mode(mode))
+    threshold = found.get("threshold", DEFAULT_THRESHOLD)
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
+        raise ConfigError(f"{where}: expected a threshold above 0 and up to 1, got {threshold!r}. Leave it out for "
+                          f"{DEFAULT_THRESHOLD}")  # fmt: skip
+    seen = found.get("seen", [])
+    if not isinstance(seen, list) or len(seen) > _MAX_SEEN:
+        raise ConfigError(f"{where}: expected up to {_MAX_SEEN} tables [[schema.seen]], got {str(seen)[:60]!r}")
+    return ErrorSchema(
+        name,
+        _read_signature(found.get("signature"), where),
+        _text(found, "title", where),
+        mode,
+        float(threshold),
+        _text(found, "example", where),
+        tuple(_read_seen(one, f"{where}: seen") for one in seen),
+    )
+
+
+def _read_signature(value: object, where: str) -> Signature:
+    where = f"{where}: signature"
+    table = _as_table(value, where)
+    _check_keys(table, Signature, where)
+    signs = table.get("signs", [])
+    if not isinstance(signs, list) or len(signs) > _MAX_SIGNS or not all(isinstance(sign, str) for sign in signs):
+        raise ConfigError(f"{where}: expected signs as a list of up to {_MAX_SIGNS} texts, got {str(signs)[:60]!r}")
+    texts = {field.name: _text(table, field.name, where) for field in fields(Signature) if field.name != "signs"}
+    signature = Signature(**texts, signs=tuple(dict.fromkeys(signs)))
+    if signature.kind and signature.kind not in get_args(StepKind):
+        raise ConfigError(f"{where}: expected kind as one of {get_args(StepKind)}, got {signature.kind!r}")
+    if not (signature.signs or signature.wording or signature.error):
+        raise ConfigError(
+            f"{where}: expected signs, a wording or an error to know a failure by, got none of them. "
+            "What else there is, sound steps have as well"
+        )
+    return signature
+
+
+def _read_seen(value: object, where: str) -> SeenFailure:
+    table = _as_table(value, where)
+    _check_keys(table, SeenFailure, where)
+    trace_id, step = _text(table, "trace_id", where), table.get("step")
+    if not _TRACE_ID.fullmatch(trace_id) or isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        raise ConfigError(f"{where}: expected a trace_id of 32 hex digits and a step from 0, got {str(table)[:90]!r}")
+    return SeenFailure(trace_id, step, _text(table, "at", where), _text(table, "by", where))
+
+
+def _as_table(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: expected a table, got {str(value)[:60]!r}. docs/schemata.md has an example")
+    return value
+
+
+def _check_keys(table: Mapping[str, Any], kind: type[Any], where: str) -> None:
+    known: Sequence[str] = [field.name for field in fields(kind)]
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ConfigError(f"{where}: unknown key {key[:60]!r}. Did you mean {near!r}?")
+
+
+def _text(table: Mapping[str, Any], key: str, where: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
+        raise ConfigError(f"{where}: expected {key} as a text of up to {MAX_TEXT_CHARS} characters, got "
+                          f"{str(value)[:60]!r}")  # fmt: skip
+    return value

@@ -1,0 +1,165 @@
+"""What a step shows that a schema can ask for: signs of failure, its wording in the abstract, its neighbours."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Final
+
+from blamespan.conventions import TOOL_NAME
+from blamespan.trace import MessageActionTrace, Step
+from blamespan_tracer.auto.observations import Observation, SurpriseTable, observe
+from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.checks.in_use import apply_checks_in_use
+from blamespan_tracer.ledger import Ledger, find_values
+from blamespan_tracer.tokens import text_ends
+
+__all__ = ["LEAST_SURPRISE", "StepSigns", "abstract_words", "fold_agent", "pairs_of", "read_signs"]
+
+LEAST_SURPRISE: Final = 2.0
+"""In nats: what more than one sound step in seven shows is no sign of failure."""
+
+_MAX_CHARS: Final = 6_000
+"""Of a longer text the first and last half of this many characters are read for its wording."""
+_MAX_WORDS: Final = 1_500
+_MAX_NAMES: Final = 100
+_WORD = re.compile(r"<[a-z]{1,20}>|[^\W\d_]{1,40}|\d{1,40}|[=+*/%$]")
+_TRAILING = re.compile(r"[\W_\d]+$")
+_BETWEEN = re.compile(r"[\W_]+")
+_TOOL = re.compile(r"[\w.:-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class StepSigns:
+    """What a step shows.
+
+    Attributes:
+        step: It.
+        agent: Who takes it, folded.
+        tool: What it calls, or empty.
+        signs: What stands out about it, each with how rarely sound runs show it, in nats.
+        quotes: Words that show the signs.
+        before: The step before it.
+        after: The step after it; empty at the end.
+    """
+
+    step: Step
+    agent: str
+    tool: str
+    signs: Mapping[str, float]
+    quotes: tuple[str, ...]
+    before: str
+    after: str
+
+
+def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[StepSigns]:
+    """Read what each step shows that an agent can be blamed for, in order.
+
+    Args:
+        trace: A run, or a prefix of one.
+        ledger: Its claims, where they are read already.
+    """
+    results = apply_checks_in_use(trace)
+    signs: dict[int, dict[str, float]] = defaultdict(dict)
+    quotes: dict[int, list[tuple[float, str]]] = defaultdict(list)
+    table = _surprise_table()
+    for observation in observe(trace, results, ledger).observations:
+        surprise = table.surprise(observation)
+        if surprise < LEAST_SURPRISE:
+            continue
+        sign = _name_sign(observation)
+        signs[observation.step][sign] = max(surprise, signs[observation.step].get(sign, 0.0))
+        if observation.claim is not None:
+            value = observation.claim.mention.value
+            content = trace.steps[observation.step].content
+            quotes[observation.step].append((-surprise, content[max(0, value.start - 60) : value.stop + 60]))
+    for result in results:
+        if result.step is not None and result.outcome == "fail" and result.quote:
+            quotes[result.step].append((-LEAST_SURPRISE, result.quote))
+    decisions = [step for step in trace.steps if trace.can_be_blamed(step)]
+    return [
+        StepSigns(
+            step=step,
+            agent=fold_agent(step.agent),
+            tool=tool_of(step),
+            signs=signs.get(step.index, {}),
+            quotes=tuple(quote for _, quote in sorted(quotes.get(step.index, ()))[:3]),
+            before=_describe_neighbour(trace, step, step.index - 1),
+            after=_describe_neighbour(trace, step, step.index + 1),
+        )
+        for step in decisions
+    ]
+
+
+def fold_agent(name: str) -> str:
+    """Return an agent's name as schemata compare it: `Web_Surfer2` is `web-surfer`."""
+    return _BETWEEN.sub("-", _TRAILING.sub("", name[:200]).casefold()).strip("-")
+
+
+def tool_of(step: Step) -> str:
+    """Return the name of the tool that a step calls, or empty."""
+    if step.kind != "tool_call":
+        return ""
+    name = step.attributes.get(TOOL_NAME)
+    if isinstance(name, str):
+        return name[:100]
+    match = _TOOL.match(step.content.lstrip())
+    return match.group() if match else ""
+
+
+def abstract_words(text: str, agents: Iterable[str] = ()) -> list[str]:
+    """Return the words of a text in small letters, with its values abstracted to their form: `<number>`, `<name>`.
+
+    Args:
+        text: Any text; of a long one its ends are read.
+        agents: Names that become `<agent>`.
+    """
+    text = " ".join(text_ends(text)) if len(text) > _MAX_CHARS else text
+    text = text[: _MAX_CHARS // 2] + " " + text[-_MAX_CHARS // 2 :] if len(text) > _MAX_CHARS else text
+    names = sorted({name for name in agents if len(name) > 2}, key=len, reverse=True)[:_MAX_NAMES]
+    for name in names:
+        if name in text:
+            text = text.replace(name, " <agent> ")
+    pieces: list[str] = []
+    done = 0
+    values = (value for value in find_values(text) if value.form not in ("opposite", "quotation"))
+    for value in sorted(values, key=lambda value: value.start):
+        if value.start >= done:
+            pieces += [text[done : value.start], f" <{value.form}> "]
+            done = value.stop
+    pieces.append(text[done:])
+    words = _WORD.findall("".join(pieces).casefold())[:_MAX_WORDS]
+    return ["<number>" if word.isdigit() else word for word in words]
+
+
+def pairs_of(words: Sequence[str]) -> frozenset[str]:
+    """Return the pairs of neighbours among words; of fewer than four the words themselves."""
+    if len(words) < 4:
+        return frozenset(words)
+    return frozenset(f"{first} {second}" for first, second in pairwise(words))
+
+
+def _name_sign(observation: Observation) -> str:
+    return observation.kind if observation.form == "steps" else f"{observation.kind}: {observation.form}"
+
+
+def _describe_neighbour(trace: MessageActionTrace, step: Step, index: int) -> str:
+    """Describe a step beside another: its kind, its tool, and whether the same agent takes it."""
+    if not 0 <= index < len(trace.steps):
+        return "" if index > 0 else "task"
+    other = trace.steps[index]
+    tool = tool_of(other)
+    whose = "same agent" if other.agent == step.agent else "another"
+    error = ", error" if other.status == "error" or other.error else ""
+    return f"{other.kind}{f' {tool}' if tool else ''} by {whose}{error}"
+
+
+@cache
+def _surprise_table() -> SurpriseTable:
+    from blamespan_tracer.auto.tracer import BUNDLED
+
+    return AutoWeights.load(BUNDLED).table
