@@ -154,6 +154,18 @@ REVISION: Final = "blamespan.revision"
 ABSTAINED: Final = "blamespan.abstained"
 """str: why the tracer gave no verdict. Absent when it gave one."""
 
+VERIFIED: Final = "blamespan.verified"
+"""`confirmed`, `refuted` or `undecided`, on the span of a suspect: whether the run ended otherwise with its step
+put right. On a span that stands for a later verdict, that of the decisive step."""
+VERIFICATION_REPEATS: Final = "blamespan.verification.repeats"
+"""int, beside `VERIFIED`: how often the run was gone on with, the step put right."""
+VERIFICATION_SUCCEEDED: Final = "blamespan.verification.succeeded"
+"""int, beside it: how many of them succeeded."""
+VERIFICATION_UNCHANGED_REPEATS: Final = "blamespan.verification.unchanged_repeats"
+"""int, beside it: how often the run was gone on with from the step as it was, which shows what chance does."""
+VERIFICATION_UNCHANGED_SUCCEEDED: Final = "blamespan.verification.unchanged_succeeded"
+"""int, beside it: how many of those succeeded."""
+
 PARTIAL: Final = "blamespan.partial"
 """bool, true where the verdict stands on a run whose end had not come when waiting for it ended."""
 
