@@ -17,10 +17,12 @@ from blamespan.tracers import DEFAULT_TRACER
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
     from blamespan_lab.causes.corrections import CorrectionWriter
+    from blamespan_lab.causes.shapley import ShapleyShares
     from blamespan_lab.causes.verify import VerifiedSuspect
     from blamespan_lab.replay.rerun import ReplayableRun
+    from blamespan_lab.replay.user_program import Ran
 
-__all__ = ["verify"]
+__all__ = ["blame", "verify"]
 
 BY = "verify"
 """Who says so, of labels that this command writes."""
@@ -120,17 +122,7 @@ def verify(
     asked = task if task is not None else run.script.trace.task
     count = min(processes or cores(), len(chosen))
     with ProgramTrials(program, check, run.script, asked, timeout_s, count) as trials:
-        original = trials.original()
-        if original.ran.succeeded is None:
-            raise ConfigError(
-                "expected a check that tells whether an answer is right, got none. "
-                "Name one with --check MODULE:FUNCTION, or as the factory's attribute `check`"
-            )
-        if original.ran.succeeded:
-            raise ConfigError(
-                f"expected a run that failed, got one that the check calls right ({original.ran.answer[:80]!r}): "
-                "there is nothing to verify. Name another with --run"
-            )
+        _require_failure(trials.original().ran)
         results = verify_suspects(
             chosen,
             run.script,
@@ -333,3 +325,232 @@ def _as_json(
 
 def _share_json(share: Any) -> dict[str, object]:
     return {"succeeded": share.count, "repeats": share.total, "interval": list(share.interval)}
+
+
+@click.command(
+    epilog="""\b
+With MODULE:FACTORY coalitions of agents are put right, and the run is gone on with: each agent at its most blamed
+step, by --correction or else as `blamespan verify` does. Without it the tracer says how sound it finds the run with
+what they are blamed for masked, which is its word and no experiment.
+
+\b
+Examples:
+  blamespan blame traces.jsonl my_team.app:make --check my_team.app:is_right --correction "3=The total is 48."
+  blamespan blame traces.jsonl --tracer network --json
+"""
+)
+@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("program", metavar="[MODULE:FACTORY]", required=False)
+@click.option("--method", type=click.Choice(["shapley"]), default="shapley", show_default=True)
+@click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
+@click.option("--correction", "given", metavar="STEP=TEXT", multiple=True, help="What a step says instead; repeatable.")
+@click.option(
+    "--corrections", "file", metavar="FILE", type=click.Path(path_type=Path), help='Lines of {"step", "text"}.'
+)
+@click.option("--by", type=click.Choice(["judge", "feedback"]), help="Who corrects steps that you do not.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 100), default=1, show_default=True, metavar="N", help="Of each coalition."
+)
+@click.option("--budget", type=click.IntRange(1), default=400, show_default=True, metavar="N", help="Of model calls.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(2),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Most pairs of orders that are drawn.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of the orders.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="For one run, in seconds.",
+)
+@click.option(
+    "--processes", type=click.IntRange(1), metavar="N", help="Coalitions tried at once; all cores by default."
+)
+@click.option("--task", help="What the program is asked; the recorded task if not given.")
+@click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
+@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
+@click.option(
+    "--tracer", "tracer_name", metavar="NAME", help="Whose suspects.  [default: the verdict in TRACE, or auto]"
+)
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
+def blame(
+    path: Path,
+    program: str | None,
+    method: str,
+    check: str | None,
+    given: tuple[str, ...],
+    file: Path | None,
+    by: str | None,
+    repeats: int,
+    budget: int,
+    pairs: int,
+    seed: int,
+    timeout_s: float,
+    processes: int | None,
+    task: str | None,
+    which: str | None,
+    format_name: str | None,
+    tracer_name: str | None,
+    wants_json: bool,
+) -> None:
+    """Share the failure in TRACE out among the agents, so that the shares add up.
+
+    An agent's Shapley share is what putting it right brings, in the mean over all orders in which agents can be put
+    right. All coalitions of up to six agents are tried; beyond, or where the budget does not do, orders are drawn, each
+    with its reverse, and the standard error is told.
+    """
+    from blamespan_lab.causes.corrections import read_corrections
+    from blamespan_lab.causes.shapley import NoShares
+    from blamespan_lab.replay.rerun import read_replayable
+
+    texts = read_corrections(given, file)
+    run = read_replayable(path, which, format_name=format_name)
+    run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
+    verdict = _verdict_on(run, tracer_name)
+    if verdict.decisive_step is None and not texts:
+        raise ConfigError(
+            f"expected somebody to share the failure among, got nobody: {verdict.abstained or 'nobody is blamed'}. "
+            'Name a step with --correction "STEP=TEXT", or another --tracer'
+        )
+    lacking: dict[str, str] = {}
+    spent: int | None = None
+    try:
+        if program is None:
+            if texts or check:
+                raise ConfigError("expected MODULE:FACTORY with --correction or --check, got none. Name it after TRACE")
+            shares = _masked_shares(run, verdict, tracer_name, pairs, seed)
+        else:
+            asked = task if task is not None else run.script.trace.task
+            shares, lacking, spent = _replayed_shares(
+                run, verdict, program, check, texts, by, asked, repeats, budget, pairs, seed, timeout_s, processes
+            )
+    except NoShares as error:
+        raise ConfigError(f"expected a failure that can be shared out, got none: {error}") from error
+    if wants_json:
+        click.echo(json.dumps(_shares_as_json(run, shares, lacking, method, spent)))
+    else:
+        _print_shares(shares, lacking, spent, budget, is_replayed=program is not None)
+
+
+def _masked_shares(
+    run: ReplayableRun, verdict: Attribution, tracer_name: str | None, pairs: int, seed: int
+) -> ShapleyShares:
+    from blamespan.tracers import load_tracer
+    from blamespan_lab.causes.blame import MaskedWorth
+    from blamespan_lab.causes.shapley import shapley
+
+    members = [item.agent for item in verdict.agents]
+    worth = MaskedWorth(run.script.trace, verdict, load_tracer(tracer_name or DEFAULT_TRACER))
+    return shapley(members, worth, pairs=pairs, seed=seed)
+
+
+def _replayed_shares(
+    run: ReplayableRun,
+    verdict: Attribution,
+    program: str,
+    check: str | None,
+    texts: dict[int, str],
+    by: str | None,
+    task: str,
+    repeats: int,
+    budget: int,
+    pairs: int,
+    seed: int,
+    timeout_s: float,
+    processes: int | None,
+) -> tuple[ShapleyShares, dict[str, str], int]:
+    from blamespan.cores import cores
+    from blamespan_lab.causes.blame import ReplayedWorth, correct_agents
+    from blamespan_lab.causes.corrections import UserCorrections
+    from blamespan_lab.causes.shapley import MOST_EXACT, NoShares, shapley
+    from blamespan_lab.causes.trials import ProgramTrials
+    from blamespan_lab.causes.verify import CallBudget, list_suspects
+
+    list_suspects(run.script, verdict, 0, texts)  # refuses corrections of nobody's steps
+    spending = CallBudget(budget)
+    writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
+    corrections, lacking = correct_agents(run.script.trace, verdict, texts, writers, spending)
+    if not corrections:
+        raise NoShares(f"no agent can be put right: {next(iter(lacking.values()), 'nobody is blamed')}")
+    count = processes or cores()
+    with ProgramTrials(program, check, run.script, task, timeout_s, count) as trials:
+        _require_failure(trials.original().ran)
+        worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count)
+        is_exact = len(corrections) <= MOST_EXACT and worth.estimate_all() <= budget
+        shares = shapley(list(corrections), worth, is_exact=is_exact, pairs=pairs, seed=seed)
+    return shares, lacking, budget - spending.left
+
+
+def _require_failure(ran: Ran) -> None:
+    """Make sure that the recorded run is known to have failed.
+
+    Raises:
+        ConfigError: if it succeeded, or nobody can tell.
+    """
+    if ran.succeeded is None:
+        raise ConfigError(
+            "expected a check that tells whether an answer is right, got none. "
+            "Name one with --check MODULE:FUNCTION, or as the factory's attribute `check`"
+        )
+    if ran.succeeded:
+        raise ConfigError(
+            f"expected a run that failed, got one that the check calls right ({ran.answer[:80]!r}): "
+            "nothing went wrong in it. Name another with --run"
+        )
+
+
+def _print_shares(
+    shares: ShapleyShares, lacking: dict[str, str], spent: int | None, budget: int, *, is_replayed: bool
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from blamespan.analysis.showing.legible import printable
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("share", justify="right")
+    if not shares.is_exact:
+        table.add_column("+-", justify="right")
+    table.add_column("agent")
+    for agent, share in sorted(shares.shares.items(), key=lambda item: -item[1]):
+        error = [] if shares.is_exact else [f"{100 * shares.errors[agent]:.1f}"]
+        table.add_row(f"{100 * share:.1f} %", *error, printable(agent))
+    Console().print(table)
+    for agent, reason in lacking.items():
+        click.echo(f"not put right: {printable(agent)}: {printable(reason)}", err=True)
+    how = (
+        f"all {shares.coalitions} coalitions tried"
+        if shares.is_exact
+        else f"{shares.pairs} orders and their reverses: {shares.coalitions} coalitions; +- is one standard error"
+    )
+    click.echo(f"{how}; nobody put right {shares.nobody:.2f}, everybody {shares.everybody:.2f}", err=True)
+    if is_replayed:
+        click.echo(f"models were asked {spent} times, of {budget}", err=True)
+    else:
+        click.echo("by the tracer's word, not by running anything: name MODULE:FACTORY to try it", err=True)
+
+
+def _shares_as_json(
+    run: ReplayableRun, shares: ShapleyShares, lacking: dict[str, str], method: str, spent: int | None
+) -> dict[str, object]:
+    ranked = sorted(shares.shares.items(), key=lambda item: -item[1])
+    return {
+        "trace_id": run.recorded.trace.trace_id,
+        "method": method,
+        "by": "tracer" if spent is None else "replay",
+        "agents": [{"agent": agent, "share": share, "error": shares.errors[agent]} for agent, share in ranked],
+        "not_put_right": lacking,
+        "exact": shares.is_exact,
+        "pairs": shares.pairs,
+        "coalitions": shares.coalitions,
+        "nobody": shares.nobody,
+        "everybody": shares.everybody,
+        "models_asked": spent,
+    }

@@ -102,6 +102,11 @@ class CallBudget:
             self._left -= calls
             return True
 
+    def spend(self, calls: int) -> None:
+        """Take *calls* that were made, whether so many were left or not."""
+        with self._lock:
+            self._left -= calls
+
     def settle(self, reserved: int, used: int) -> None:
         """Give back what was put aside and not used."""
         with self._lock:

@@ -41,7 +41,9 @@ class Member(BaseChatModel):
         if self.role == "counter":
             return "I see 40 birds, and 2 more."
         if self.role == "adder":
-            return "It makes 42." if any(BEGIN in message.text for message in messages) else "It makes 52."
+            return (
+                "It makes 42." if any(BEGIN in message.text for message in messages) else "As 40 + 2 = 52, it makes 52."
+            )
         mood = os.environ.get(MOOD, "")
         if mood == "slow":
             time.sleep(60)
@@ -51,7 +53,8 @@ class Member(BaseChatModel):
 
 
 def _figure(messages: list[BaseMessage]) -> str:
-    words = [word.strip(".") for message in messages for word in message.text.split()]
+    heard = [message.text for message in messages if BEGIN not in message.text]
+    words = [word.strip(".") for text in heard for word in text.split()]
     return [word for word in words if word.isdigit()][-1]
 
 
