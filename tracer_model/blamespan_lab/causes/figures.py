@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from blamespan.analysis.summary.statistics import Share
@@ -11,9 +11,8 @@ from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan_lab.causes.blame import MaskedWorth
 from blamespan_lab.causes.shapley import MOST_EXACT, Coalition, NoShares, shapley
-from blamespan_lab.causes.simulated import SimulatedFailure, SimulatedTrials, TwinCorrections, simulated_failures
+from blamespan_lab.causes.simulated import SimulatedFailure, SimulatedTrials, TwinCorrections
 from blamespan_lab.causes.verify import CallBudget, list_suspects, verified_verdict, verify
-from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.replay.recording import Recording
 from blamespan_lab.replay.script import script_of
 
@@ -49,47 +48,38 @@ class VerifyFigures:
 
 
 def measure_verify(
-    recipe: CorpusRecipe, families: Sequence[str], count: int, tracer: Tracer, *, most: int = 5
+    failures: Iterable[SimulatedFailure], tracer: Tracer, recording: Recording, *, most: int = 5
 ) -> VerifyFigures:
-    """Verify the verdicts of *tracer* on *count* failures, *most* suspects each, with what the sound twin says.
-
-    Args:
-        recipe: Which teams, words and faults.
-        families: Of tasks.
-        count: How many failures.
-        tracer: Whose suspects.
-        most: Most suspects of one run that are tried.
-    """
+    """Verify the verdicts of *tracer*, *most* suspects of each failure, with what the sound twin says."""
     before, after, worse, missed = [], [], [], []
     confirmed, exactly, wrongly = [], [], []
-    with Recording() as recording:
-        for failure in simulated_failures(recipe, families, count, recording):
-            assert failure.label.decisive is not None  # it was made with one
-            decisive, carrying = failure.label.decisive.step, failure.label.carried_by
-            trace = replace(failure.trace, outcome="failed")
-            script = script_of(trace)
-            [verdict] = tracer.attribute([trace])
-            results = verify(
-                list_suspects(script, verdict, most),
-                script,
-                [TwinCorrections(failure)],
-                SimulatedTrials(failure, recording),
-                repeats=1,
-                budget=CallBudget(_ANY),
-            )
-            later = verified_verdict(trace, verdict, results)
-            before.append(verdict.decisive_step == decisive)
-            after.append(later.decisive_step == decisive)
-            worse.append(before[-1] and not after[-1])
-            for result in results:
-                is_it, carries = result.suspect.step == decisive, result.suspect.step in carrying
-                if result.outcome == "confirmed":
-                    confirmed.append(is_it or carries)
-                    exactly.append(is_it)
-                if is_it:
-                    missed.append(result.outcome != "confirmed")
-                elif not carries:
-                    wrongly.append(result.outcome == "confirmed")
+    for failure in failures:
+        assert failure.label.decisive is not None  # it was made with one
+        decisive, carrying = failure.label.decisive.step, failure.label.carried_by
+        trace = replace(failure.trace, outcome="failed")
+        script = script_of(trace)
+        [verdict] = tracer.attribute([trace])
+        results = verify(
+            list_suspects(script, verdict, most),
+            script,
+            [TwinCorrections(failure)],
+            SimulatedTrials(failure, recording),
+            repeats=1,
+            budget=CallBudget(_ANY),
+        )
+        later = verified_verdict(trace, verdict, results)
+        before.append(verdict.decisive_step == decisive)
+        after.append(later.decisive_step == decisive)
+        worse.append(before[-1] and not after[-1])
+        for result in results:
+            is_it, carries = result.suspect.step == decisive, result.suspect.step in carrying
+            if result.outcome == "confirmed":
+                confirmed.append(is_it or carries)
+                exactly.append(is_it)
+            if is_it:
+                missed.append(result.outcome != "confirmed")
+            elif not carries:
+                wrongly.append(result.outcome == "confirmed")
     return VerifyFigures(
         *(Share(sum(hits), len(hits)) for hits in (before, after, worse, confirmed, exactly, missed, wrongly))
     )
@@ -121,35 +111,34 @@ class ShapleyFigures:
 
 
 def measure_shapley(
-    recipe: CorpusRecipe, families: Sequence[str], count: int, tracer: Tracer, *, pairs: int = 10
+    failures: Iterable[SimulatedFailure], tracer: Tracer, recording: Recording, *, pairs: int = 10
 ) -> ShapleyFigures:
-    """Share out *count* failures: by running coalitions of corrected agents, and by the word of *tracer*."""
+    """Share failures out: by running coalitions of corrected agents, and by the word of *tracer*."""
     culprit, alone, adds_up, exact, within = [], [], [], [], []
     by_tracer, by_verdict, unshared = [], [], []
-    with Recording() as recording:
-        for failure in simulated_failures(recipe, families, count, recording):
-            assert failure.label.decisive is not None  # it was made with one
-            name = failure.label.decisive.agent
-            worth = _RememberedWorth(failure, recording)
-            members = [agent.name for agent in failure.trace.agents if agent.role == "agent"]
-            shares = shapley(members, worth, pairs=pairs)
-            others = [share for agent, share in shares.shares.items() if agent != name]
-            culprit.append(all(shares.shares[name] >= share - _SAME for share in others))
-            alone.append(all(shares.shares[name] > share + _SAME for share in others))
-            adds_up.append(abs(sum(shares.shares.values()) - 1) <= 0.01)
-            exact.append(len(members) <= MOST_EXACT)
-            if exact[-1]:
-                drawn = shapley(members, worth, is_exact=False, pairs=pairs, seed=count)
-                within += [
-                    abs(drawn.shares[agent] - share) <= 2 * drawn.errors[agent] + _SAME
-                    for agent, share in shares.shares.items()
-                ]
-            trace = replace(failure.trace, outcome="failed")
-            [verdict] = tracer.attribute([trace])
-            by_verdict.append(bool(verdict.agents) and verdict.agents[0].agent == name)
-            masked = _mask_shares(trace, verdict, tracer)
-            unshared.append(masked is None)
-            by_tracer.append(masked is not None and max(masked, key=masked.__getitem__) == name)
+    for failure in failures:
+        assert failure.label.decisive is not None  # it was made with one
+        name = failure.label.decisive.agent
+        worth = _RememberedWorth(failure, recording)
+        members = [agent.name for agent in failure.trace.agents if agent.role == "agent"]
+        shares = shapley(members, worth, pairs=pairs)
+        others = [share for agent, share in shares.shares.items() if agent != name]
+        culprit.append(all(shares.shares[name] >= share - _SAME for share in others))
+        alone.append(all(shares.shares[name] > share + _SAME for share in others))
+        adds_up.append(abs(sum(shares.shares.values()) - 1) <= 0.01)
+        exact.append(len(members) <= MOST_EXACT)
+        if exact[-1]:
+            drawn = shapley(members, worth, is_exact=False, pairs=pairs, seed=len(exact))
+            within += [
+                abs(drawn.shares[agent] - share) <= 2 * drawn.errors[agent] + _SAME
+                for agent, share in shares.shares.items()
+            ]
+        trace = replace(failure.trace, outcome="failed")
+        [verdict] = tracer.attribute([trace])
+        by_verdict.append(bool(verdict.agents) and verdict.agents[0].agent == name)
+        masked = _mask_shares(trace, verdict, tracer)
+        unshared.append(masked is None)
+        by_tracer.append(masked is not None and max(masked, key=masked.__getitem__) == name)
     hits = (culprit, alone, adds_up, exact, within, by_tracer, by_verdict, unshared)
     return ShapleyFigures(*(Share(sum(each), len(each)) for each in hits))
 
