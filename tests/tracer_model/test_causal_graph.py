@@ -11,12 +11,8 @@ from blamespan_tracer.causal_graph import CausalGraphTracer, find_phases
 from tests.tracer_model.representation.teams import team
 
 _TASK = "A box holds 12 red cups and 30 blue cups. How many cups does it hold?"
+_TASK_OF_WORDS = "A box holds red cups and blue cups. Which cups does it hold?"
 _TRACER = CausalGraphTracer()
-
-
-def _decisive(*said: str) -> int | None:
-    run = team(*[("ABC"[place % 3], text) for place, text in enumerate(said)], task=_TASK)
-    return _TRACER.attribute([run])[0].decisive_step
 
 
 def test_wrong_sum_is_blamed_and_who_carries_it_on_is_not() -> None:
@@ -34,17 +30,22 @@ def test_wrong_sum_is_blamed_and_who_carries_it_on_is_not() -> None:
 
 def test_step_that_leaves_what_the_others_speak_of_is_blamed_where_nothing_is_odd() -> None:
     """Nothing contradicts; one step says what nobody spoke of."""
-    said = (
+    astray = "Weather permitting, gardens bloom behind old stations everywhere."
+    said = [
         "The box holds red cups and blue cups.",
-        "The red cups in the box are 12 cups.",
-        "Weather permitting, gardens bloom behind old stations everywhere.",
-        "The blue cups in the box are 30 cups.",
-        "The box holds red cups and blue cups, 12 cups and 30 cups.",
+        "The red cups in the box are cups.",
+        "{}",
+        "The blue cups in the box are cups.",
+        "The box holds red cups and blue cups, both in the box.",
+    ]
+    strayed, kept = (
+        team(*[("ABC"[place % 3], text.format(words)) for place, text in enumerate(said)], task=_TASK_OF_WORDS)
+        for words in (astray, "The blue cups in the box are cups, too.")
     )
-    swapped = (*said[:2], "The blue cups in the box are 30 cups, then.", *said[3:])
+    of_strayed, of_kept = _TRACER.attribute([strayed, kept])
 
-    assert _decisive(*said) == 2
-    assert _decisive(*swapped) != 2
+    assert of_strayed.decisive_step == 2
+    assert of_strayed.steps[2].score > 0.9 > 0.5 > of_kept.steps[2].score
 
 
 def test_known_failure_scores_one_and_its_own_word_is_kept_beside() -> None:

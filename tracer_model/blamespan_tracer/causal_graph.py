@@ -28,12 +28,17 @@ from blamespan._version import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerIdentity
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
-from blamespan_tracer.checks import CONTRACTS, CheckResult, ExaminedRun
+from blamespan_tracer.checks import CHECKS, CONTRACTS, CheckResult, ExaminedRun
 from blamespan_tracer.network.quotes import quote_steps
 from blamespan_tracer.network.step_features import step_features
 
 __all__ = ["CausalGraphTracer", "find_phases"]
 
+_ALSO_ODD: Final = (
+    *("text-whole", "breaks off", "task-kept", "a wrong sum stands", "lacks what the task gives"),
+    "contradicts and stands",
+)
+"""Checks that show a step to be odd beside those that networks know for that."""
 _ODD, _BEGINS = "is odd", "begins the last answer"
 _PROFILE: Final = ("claims from task", "claims from results", "claims from others", "claims from itself", "new claims")
 """Where what a step says comes from: shares."""
@@ -125,6 +130,10 @@ def _share_blame(run: ExaminedRun) -> list[float]:
     analysis = run.analysis
     table = step_features(run, _FEATURES).astype(np.float64)
     column = {name: table[:, number] for number, name in enumerate(_FEATURES)}
+    odd = column[_ODD] > 0
+    for check in CHECKS:
+        if check.name in _ALSO_ODD:
+            odd |= (check.strengths(run) > 0) & analysis.decides
     decisions = np.flatnonzero(analysis.decides)
     change = np.zeros(len(analysis.steps))
     profiles = np.stack([column[name][decisions] for name in _PROFILE], axis=1)
@@ -135,7 +144,7 @@ def _share_blame(run: ExaminedRun) -> list[float]:
             rows = decisions[first:end]
             change[rows] += sign * _standardise(column[name][rows])
     scores = (
-        _ODD_WEIGHT * column[_ODD]
+        _ODD_WEIGHT * odd
         + _BEGINS_WEIGHT * column[_BEGINS]
         + _CHANGE_WEIGHT * change
         - _LATER_WEIGHT * np.arange(len(change))
