@@ -22,6 +22,7 @@ from blamespan_lab.replay.rerun import read_script, recording_quietly
 from blamespan_lab.replay.user_program import load_program
 from tests.tracer_model.lab.causes import programs
 from tests.tracer_model.lab.causes.programs import MOOD, TASK
+from tests.tracer_model.llm_judge.serving import served
 
 _HERE = "tests.tracer_model.lab.causes.programs"
 _CHECK = ("--check", f"{_HERE}:is_42", "--tracer", "lexical", "--processes", "1")
@@ -172,3 +173,20 @@ def test_graph_with_a_checkpoint_goes_on_from_it(tmp_path: Path) -> None:
     assert from_checkpoint.said == from_start.said
     assert not from_start.is_from_checkpoint
     assert list(programs.remembering().get_state_history(config)) == before
+
+
+def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words are said at the step; where it gives none, the suspect is undecided, and its reason is told."""
+    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
+    arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--processes", 1)
+    with served({"say": {"reasoning": "", "message": "It makes 42."}}) as server:
+        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+        judged = _outcomes(*arguments, "--repeats", 2)[1]
+    with served({"say": {"reasoning": "", "message": ""}}) as server:
+        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+        unanswered = _outcomes(*arguments, "--repeats", 2)[1]
+
+    assert (judged["verified"], judged["by"], judged["says"]) == ("confirmed", "judge", "It makes 42.")
+    assert unanswered["verified"] == "undecided"
+    assert "the judge gave no correction" in unanswered["reason"]
