@@ -9,9 +9,18 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import cast, get_args
 
 from blamespan import conventions as words
-from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import (
+    Attribution,
+    Contradicted,
+    Evidence,
+    ModeBlame,
+    TracerIdentity,
+    Verification,
+    VerificationOutcome,
+)
 from blamespan.errors import ConfigError
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run
@@ -41,6 +50,7 @@ _FAMILIES = (
     "blamespan.error.",
     "blamespan.failure.",
     "blamespan.tracer.",
+    "blamespan.verification.",
 )
 """What all keys under them say belongs to a verdict."""
 _WRITTEN = frozenset(
@@ -71,6 +81,11 @@ _WRITTEN = frozenset(
         words.TRACER_NAME,
         words.TRACER_VERSION,
         words.TRACER_WEIGHTS,
+        words.VERIFICATION_REPEATS,
+        words.VERIFICATION_SUCCEEDED,
+        words.VERIFICATION_UNCHANGED_REPEATS,
+        words.VERIFICATION_UNCHANGED_SUCCEEDED,
+        words.VERIFIED,
     }
 )
 """What a verdict says on the spans of its run, but for the numbers of steps, which may be the source's."""
@@ -81,7 +96,8 @@ def annotate(run: Run, attribution: Attribution) -> list[Span]:
     """Copy the run's spans with the verdict on them.
 
     Every step's span gets its score and its index; the suspects (the steps of `step_set` and the
-    decisive one) their rank, error mode and evidence; the run's span the summary. Where a run has no
+    decisive one) their rank, error mode and evidence; those put to the test what came of it; the run's span the
+    summary. Where a run has no
     span of its own, the summary stands on the decisive step's. After an abstention only the run's
     span says so. A tool span stands for its call: a result is nobody's decision.
 
@@ -216,6 +232,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         revision=revision,
         step_set=tuple(sorted(step.index for step in suspects)),
         unaided_score=_number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None,
+        verified=tuple(item for step, span in decisions if (item := _read_verification(step.index, span)) is not None),
     )
 
 
@@ -245,6 +262,8 @@ def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> di
             attributes[words.BLAME_DECISIVE] = step.index == attribution.decisive_step
             attributes |= {**_error(attribution.mode_of(step.agent)), **_evidence(attribution, step.index)}
         by_span[step.span_id] = attributes
+    for item in attribution.verified:
+        by_span[attribution.steps[item.index].span_id] |= _verification(item)
     return by_span
 
 
@@ -293,6 +312,29 @@ def _error(blame: ModeBlame | None) -> Mapping[str, AttributeValue]:
         words.ERROR_TAXONOMY: blame.mode.taxonomy,
         words.ERROR_SCORE: _round_score(blame.score),
     }
+
+
+def _verification(item: Verification) -> Mapping[str, AttributeValue]:
+    return {
+        words.VERIFIED: item.outcome,
+        words.VERIFICATION_REPEATS: item.repeats,
+        words.VERIFICATION_SUCCEEDED: item.succeeded,
+        words.VERIFICATION_UNCHANGED_REPEATS: item.unchanged_repeats,
+        words.VERIFICATION_UNCHANGED_SUCCEEDED: item.unchanged_succeeded,
+    }
+
+
+def _read_verification(index: int, span: Span) -> Verification | None:
+    outcome = span.text(words.VERIFIED)
+    if outcome not in get_args(VerificationOutcome):
+        return None
+    counts = (
+        words.VERIFICATION_REPEATS,
+        words.VERIFICATION_SUCCEEDED,
+        words.VERIFICATION_UNCHANGED_REPEATS,
+        words.VERIFICATION_UNCHANGED_SUCCEEDED,
+    )
+    return Verification(index, cast(VerificationOutcome, outcome), *(span.integer(key) or 0 for key in counts))
 
 
 def _evidence(attribution: Attribution, index: int) -> Mapping[str, AttributeValue]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from blamespan.errors import MalformedVerdict
 from blamespan.taxonomy import ErrorMode
@@ -20,6 +20,8 @@ __all__ = [
     "ModeBlame",
     "StepBlame",
     "TracerIdentity",
+    "Verification",
+    "VerificationOutcome",
     "check_verdict",
 ]
 
@@ -87,6 +89,31 @@ class Evidence:
     contradicts: Contradicted | None = None
 
 
+VerificationOutcome: TypeAlias = Literal["confirmed", "refuted", "undecided"]
+"""The run ends otherwise with the step put right; it does not; or nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What came of putting a suspected step right and going on with the run from there.
+
+    Attributes:
+        index: Of the step.
+        outcome: What that says of the suspicion.
+        repeats: How often the run was gone on with, the step put right.
+        succeeded: How many of them succeeded.
+        unchanged_repeats: How often it was gone on with from the step as it was, which shows what chance does.
+        unchanged_succeeded: How many of those succeeded.
+    """
+
+    index: int
+    outcome: VerificationOutcome
+    repeats: int = 0
+    succeeded: int = 0
+    unchanged_repeats: int = 0
+    unchanged_succeeded: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TracerIdentity:
     """Which tracer spoke: enough to reproduce the verdict."""
@@ -116,6 +143,7 @@ class Attribution:
         tracer: Who says so.
         revision: 0 at first, +1 each time late spans changed the run.
         abstained: Why there is no verdict, or None.
+        verified: The suspects that were put to the test by `blamespan verify`, in step order.
     """
 
     trace_id: str
@@ -131,6 +159,7 @@ class Attribution:
     revision: int = 0
     abstained: str | None = None
     unaided_score: float | None = None
+    verified: tuple[Verification, ...] = ()
 
     @classmethod
     def of(
@@ -234,6 +263,7 @@ def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[
     else:
         yield from _list_problems_of_steps(verdict, trace)
         yield from _list_problems_of_scores(verdict)
+        yield from _list_problems_of_verifications(verdict)
         yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.agents])
         yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.modes])
         yield from _list_other_than_texts("codes of modes", [blame.mode.code for blame in verdict.modes])
@@ -263,6 +293,21 @@ def _list_problems_of_scores(verdict: Attribution) -> Iterator[str]:
     yield from _list_other_than_shares("scores of steps", [blame.score for blame in verdict.steps])
     yield from _list_other_than_shares("scores of agents", [blame.score for blame in verdict.agents])
     yield from _list_other_than_shares("scores of modes", [blame.score for blame in verdict.modes])
+
+
+def _list_problems_of_verifications(verdict: Attribution) -> Iterator[str]:
+    known = get_args(VerificationOutcome)
+    for item in verdict.verified:
+        if not 0 <= item.index < len(verdict.steps):
+            yield f"expected indices below {len(verdict.steps)}, the number of steps, got {item.index}"
+        if item.outcome not in known:
+            yield f"expected a verification as one of {known}, got {item.outcome!r:.100}"
+        for count, total in (
+            (item.succeeded, item.repeats),
+            (item.unchanged_succeeded, item.unchanged_repeats),
+        ):
+            if not 0 <= count <= total:
+                yield f"expected at most {total!r:.100} repeats that succeeded, got {count!r:.100}"
 
 
 def _list_other_than_shares(what: str, values: Iterable[object]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import Tracer
+from blamespan_tracer.causal_graph import CausalGraphTracer
 from blamespan_tracer.checks import CONTRACTS, ContractsTracer
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.tracer import NetworkTracer
@@ -20,7 +21,7 @@ from blamespan_tracer.network.weights import FORMAT
 from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
-TRACERS = ("lexical", "contracts", "network", "bundled network")
+TRACERS = ("lexical", "contracts", "causal-graph", "network", "bundled network")
 MANY = 5_000
 
 
@@ -30,6 +31,8 @@ def tracer(name: str) -> Tracer:
         return LexicalTracer.bundled()
     if name == "contracts":
         return ContractsTracer(CONTRACTS)
+    if name == "causal-graph":
+        return CausalGraphTracer()
     return tracer_with() if name == "network" else NetworkTracer.bundled()
 
 

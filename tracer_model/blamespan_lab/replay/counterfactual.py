@@ -25,7 +25,7 @@ from blamespan_lab.replay.steps import DecisionSteps, blamed_step, changed_steps
 from blamespan_lab.simulation.agents.policy import Reply
 from blamespan_lab.simulation.program import Outcome, PolicyDecision, Program, Repairs
 
-__all__ = ["CounterfactualResult", "Recorded", "examine"]
+__all__ = ["CounterfactualResult", "Recorded", "RecordedFaults", "examine"]
 
 _Key = tuple[str, int]
 """A decision: the agent, and the number of the decision among its own."""
@@ -134,7 +134,7 @@ class _PlayedRun:
         return [span_from_sdk(span) for span in self.spans]
 
 
-class _RecordedFaults(Injection):
+class RecordedFaults(Injection):
     """Faults put in, some of which are spared: they count as written and leave things as they are.
 
     Attributes:
@@ -205,7 +205,7 @@ class _Examined:
 
     def with_faults(self) -> CounterfactualResult:
         """Keep the run with its twin, if the twin succeeds."""
-        with _RecordedFaults(self.faults, self.seed) as injection:
+        with RecordedFaults(self.faults, self.seed) as injection:
             outcome, spans = self.recording.record(self.name, self.program.run)
         if not injection.written:
             raise _Dropped("not-written")
@@ -306,7 +306,7 @@ class _Examined:
         def run() -> Outcome:
             if not self.faults:
                 return self.program.run(repairs=repairs)
-            with _RecordedFaults(self.faults, self.seed, spared):
+            with RecordedFaults(self.faults, self.seed, spared):
                 return self.program.run(overrides=overrides, repairs=repairs)
 
         outcome = self.recording.unrecorded(run)

@@ -1,12 +1,17 @@
-"""Runs a program again: up to a step every model and tool is answered from a recording, from there on it runs live."""
+"""Runs a program again: up to a step every model and tool is answered from a recording, from there on it runs live.
+
+The step is put right by a text, or by asking its model again, told what is wrong. Further steps may be put right in the
+live part: what was the agent's third answer in the recording is its third there, too.
+"""
 
 from __future__ import annotations
 
 import builtins
 import json
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -16,7 +21,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
 from blamespan.injecting.injection import Injection
-from blamespan.intercepting.boundaries import Answer, ContentT, Opportunity, Said, Where
+from blamespan.intercepting.boundaries import Answer, ContentT, Line, Opportunity, Said, Where
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.replay.script import (
     RecordedAnswer,
@@ -27,10 +32,25 @@ from blamespan_lab.replay.script import (
     read_arguments,
 )
 
-__all__ = ["Playback", "ProgramChanged", "PromptWatcher"]
+__all__ = ["Correction", "Playback", "ProgramChanged", "PromptWatcher"]
 
 _MOST_SHOWN = 160
 """Characters of each side of a difference that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """How one step is put right.
+
+    Attributes:
+        step: Its index.
+        text: What it says instead.
+        told: What its model is told, behind what it was sent, and asked again; then *text* is not used.
+    """
+
+    step: int
+    text: str = ""
+    told: str = ""
 
 
 class ProgramChanged(Exception):
@@ -62,37 +82,71 @@ class Playback(Injection):
         models: Hears what models are told; spans must be recorded for it.
         step: The step that is put right; None to play back everything.
         text: What it says instead.
+        told: What its model is told instead of that, and asked again.
+        later: Further steps to put right, each after *step*.
+        most_asked: Most times that models may be asked; then the program is stopped.
+        starts_live: Whether the program goes on from the step by itself, so that nothing is answered from here.
 
     Attributes:
         answered: How many answers of models came from the recording.
         asked: How many models were asked since.
         is_reached: Whether the step came.
+        said: What agents said from the step on, each with its agent; calls as `name(arguments)`.
         trouble: What the program did otherwise than recorded; empty if nothing.
+        is_overspent: Whether it was stopped because models were asked too often.
 
     Raises:
         ConfigError: if *text* cannot stand in place of the step.
     """
 
-    def __init__(self, script: Script, models: PromptWatcher, step: int | None = None, text: str = "") -> None:
+    def __init__(
+        self,
+        script: Script,
+        models: PromptWatcher,
+        step: int | None = None,
+        text: str = "",
+        *,
+        told: str = "",
+        later: Sequence[Correction] = (),
+        most_asked: float = float("inf"),
+        starts_live: bool = False,
+    ) -> None:
         super().__init__((), everywhere=True)
         self._end: float = len(script.trace.steps) if step is None else step
         self._text = text
         self._models = models
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
-        for answer in script.answers:
+        for answer in () if starts_live else script.answers:
             self._answers[answer.agent].append(answer)
-        self._results = list(script.results)
-        self._unasked = _without_model(script)
+        self._results = [] if starts_live else list(script.results)
+        self._unasked = {} if starts_live else _without_model(script)
         self._target = _target(script, step)
         self._instead = (
             correct_answer(self._target, script.trace.steps[step], text)
-            if isinstance(self._target, RecordedAnswer) and step is not None
+            if isinstance(self._target, RecordedAnswer) and step is not None and not told
             else None
         )
+        self._told: dict[tuple[str, int], str] = {}
+        if told:
+            self._told[_turn_of(script, self._target, step)] = told
+        self._later: dict[tuple[str, int], Said] = {}
+        for correction in later:
+            self._put_right_later(script, correction)
+        self._turns: Counter[str] = Counter()
+        self._most_asked = most_asked
         self._turn = threading.Lock()
         self.answered = self.asked = 0
-        self.is_reached = False
+        self.is_reached, self.is_overspent = starts_live, False
+        self.said: list[tuple[str, str]] = []
         self.trouble = ""
+
+    def _put_right_later(self, script: Script, correction: Correction) -> None:
+        target = _target(script, correction.step)
+        turn = _turn_of(script, target, correction.step)
+        if correction.told:
+            self._told[turn] = correction.told
+        elif isinstance(target, RecordedAnswer):
+            self._later[turn] = correct_answer(target, script.trace.steps[correction.step], correction.text).said
 
     def foretell(self, at: Opportunity) -> Said | None:
         """Answer in place of a model, as long as the recording goes; what a guard asks again was not recorded."""
@@ -102,21 +156,28 @@ class Playback(Injection):
         with self._turn:
             self._go_on()
             agent = _current_agent() or at.agent
-            waiting = self._answers[agent if agent in self._answers else at.agent]
+            agent = agent if agent in self._answers else at.agent
+            turn = agent, self._turns[agent]
+            self._turns[agent] += 1
+            waiting = self._answers[agent]
             following = waiting[0] if waiting else None
             is_live = self.is_reached and (following is None or following.step >= self._end)
             if is_live:
-                self.asked += 1
-                return None
+                if turn not in self._later:
+                    self._count_asked()
+                return self._later.get(turn)
             if following is None:
                 raise self._differs(f"{agent!r} asks its model once more than it was recorded to")
             self._compare(following)
             waiting.popleft()
-            self.answered += 1
             if following is self._target:
                 self.is_reached = True
-                assert self._instead is not None  # made with the target
+                if self._instead is None:  # its model is asked again
+                    self._count_asked()
+                    return None
+                self.answered += 1
                 return self._instead.said
+            self.answered += 1
             return following.said
 
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> Any:
@@ -129,10 +190,29 @@ class Playback(Injection):
             with self._turn:
                 self._go_on()
                 return self._answer_of(at, content)
+        if at.mechanism == "prompt" and isinstance(content, tuple) and self._told:
+            with self._turn:
+                return self._tell(at, content)
         if isinstance(content, Said) and at.agent in self._unasked:
             with self._turn:
-                return self._said_by(at.agent, content)
+                content = self._said_by(at.agent, content)
+        if isinstance(content, Said) and self.is_reached:
+            self.said.append((at.agent, _text_of(content)))
         return content
+
+    def _count_asked(self) -> None:
+        """Count a model that is asked, if it may be."""
+        if self.asked >= self._most_asked:
+            self.is_overspent = True
+            raise self._differs(f"models were asked {self.asked} times, which is all that was allowed")
+        self.asked += 1
+
+    def _tell(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        """Put what is wrong behind what the model is sent that is asked again."""
+        agent = _current_agent() or at.agent
+        agent = agent if agent in self._answers else at.agent
+        told = self._told.get((agent, self._turns[agent]))
+        return lines if told is None else (*lines, Line("user", told))
 
     def _said_by(self, agent: str, content: Said) -> Any:  # what it says, which the caller's type says
         """Look at what an agent says that asks no model: the program's own code, which runs again."""
@@ -204,6 +284,26 @@ def _target(script: Script, step: int | None) -> RecordedAnswer | RecordedResult
         )
     speaking = [answer for answer in shown if answer.said.text.strip()] or shown
     return speaking[-1] if speaking else None
+
+
+def _turn_of(script: Script, target: RecordedAnswer | RecordedResult | None, step: int | None) -> tuple[str, int]:
+    """Say whose answer shows in *step*, and which of its answers that is, from 0.
+
+    Raises:
+        ConfigError: if no model said it.
+    """
+    if not isinstance(target, RecordedAnswer):
+        raise ConfigError(
+            f"step {step} was not said by a model, so that nobody can be asked again, nor put right there after "
+            "another step. Give it a text and put it right alone"
+        )
+    own = [answer for answer in script.answers if answer.agent == target.agent]
+    return target.agent, next(number for number, answer in enumerate(own) if answer is target)
+
+
+def _text_of(said: Said) -> str:
+    calls = [f"{call.name}({call.arguments})" for call in said.calls]
+    return "\n".join([*([said.text] if said.text else []), *calls])
 
 
 def _without_model(script: Script) -> dict[str, deque[Step]]:

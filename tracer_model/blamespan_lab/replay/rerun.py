@@ -13,17 +13,27 @@ import blamespan
 from blamespan.analysis.sources import pieces
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.files import read_lines
+from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
 from blamespan.otlp.json import request_from_json
 from blamespan.otlp.proto import spans_from_proto
-from blamespan.rebuilding.runs import split_runs
+from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.replay.playback import Playback, PromptWatcher
 from blamespan_lab.replay.script import Script, script_of
 from blamespan_lab.replay.user_program import Ran, UserProgram
 
-__all__ = ["Rerun", "read_script", "recording_quietly", "rerun"]
+__all__ = [
+    "ReplayableRun",
+    "Rerun",
+    "check_step",
+    "original_run",
+    "read_replayable",
+    "read_script",
+    "recording_quietly",
+    "rerun",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,22 @@ class Rerun:
         return self.original.answer.strip() != self.replay.answer.strip()
 
 
-def read_script(path: Path, which: str | None = None, *, format_name: str | None = None) -> Script:
+@dataclass(frozen=True, slots=True)
+class ReplayableRun:
+    """A run read from a file, to be run again.
+
+    Attributes:
+        recorded: As its importer gave it.
+        script: Its answers.
+        spans: Its spans as they stand in the file; None where it holds no spans of ours in OTLP-JSON.
+    """
+
+    recorded: RecordedRun
+    script: Script
+    spans: Run | None
+
+
+def read_replayable(path: Path, which: str | None = None, *, format_name: str | None = None) -> ReplayableRun:
     """Read the run to replay from a file that `blamespan analyze` reads.
 
     Args:
@@ -76,22 +101,30 @@ def read_script(path: Path, which: str | None = None, *, format_name: str | None
                 continue
             number += 1
             if which is None or is_named(which, number, run.trace):
-                runs.append((Path(piece.name), run.trace))
+                runs.append((Path(piece.name), run))
     if not runs and errors:
         raise errors[0]
     if len(runs) != 1:
-        names = ", ".join(trace.trace_id for _, trace in runs[:5]) or "none"
+        names = ", ".join(run.trace.trace_id for _, run in runs[:5]) or "none"
         more = ", ..." if len(runs) > 5 else ""
         raise ConfigError(
             f"{path}: expected one run that can be replayed, got {len(runs)} ({names}{more}). "
             "Name one with --run, by its number or the start of its id"
         )
-    [(file, trace)] = runs
-    return script_of(trace, _spans_of(file, trace))
+    [(file, recorded)] = runs
+    spans = _spans_of(file, recorded.trace)
+    return ReplayableRun(
+        recorded, script_of(recorded.trace, list(spans.meanings or spans.spans) if spans is not None else ()), spans
+    )
 
 
-def _spans_of(path: Path, trace: MessageActionTrace) -> list[Span]:
-    """Read the run's spans, in our own words; none where the file holds no OTLP-JSON, or the spans are not ours."""
+def read_script(path: Path, which: str | None = None, *, format_name: str | None = None) -> Script:
+    """Read what `read_replayable` reads, and return its answers."""
+    return read_replayable(path, which, format_name=format_name).script
+
+
+def _spans_of(path: Path, trace: MessageActionTrace) -> Run | None:
+    """Read the run's spans; None where the file holds no OTLP-JSON, or the spans are not ours."""
     spans: list[Span] = []
     try:
         for _, line in read_lines(path):
@@ -101,8 +134,8 @@ def _spans_of(path: Path, trace: MessageActionTrace) -> list[Span]:
         ids = {step.span_id for step in trace.steps}
         runs = [run for run in split_runs(mine) if ids & {span.span_id for span in run.spans}]
     except BlamespanError:  # the importer could read it, so it is another format
-        return []
-    return list(runs[0].meanings or runs[0].spans) if len(runs) == 1 else []
+        return None
+    return runs[0] if len(runs) == 1 else None
 
 
 @contextmanager
@@ -138,9 +171,9 @@ def rerun(program: UserProgram, script: Script, step: int, text: str, task: str,
         ConfigError: if the step cannot be replaced, what came before it is not all there, or the program has changed
             since it was recorded.
     """
-    _check_step(script, step)
+    check_step(script, step)
     script.check(step)
-    original = _original(program, script, task, models)
+    original = original_run(program, script, task, models)
     with Playback(script, models, step, text) as playback:
         ran = program.run(task)
     if playback.trouble:
@@ -156,7 +189,12 @@ def rerun(program: UserProgram, script: Script, step: int, text: str, task: str,
     return Rerun(original, ran, playback.answered, playback.asked)
 
 
-def _check_step(script: Script, step: int) -> None:
+def check_step(script: Script, step: int) -> None:
+    """Make sure that *step* is one that can be put right.
+
+    Raises:
+        ConfigError: if it is none of the run's, or nobody's who decides.
+    """
     steps = script.trace.steps
     if not 0 <= step < len(steps):
         raise ConfigError(
@@ -169,7 +207,7 @@ def _check_step(script: Script, step: int) -> None:
         )
 
 
-def _original(program: UserProgram, script: Script, task: str, models: PromptWatcher) -> Ran:
+def original_run(program: UserProgram, script: Script, task: str, models: PromptWatcher) -> Ran:
     """Play back all of the recording; where that fails behind the step, take what the trace says last."""
     if not script.is_cut:
         with Playback(script, models) as playback:

@@ -83,6 +83,10 @@ class UserProgram:
             raise _broken(self.name, error) from error
         return _runnable(program, self.name)
 
+    def give_back(self, program: Any) -> None:
+        """Keep a program that was made and not run, for the next run."""
+        self._made.append(program)
+
     def _run(self, task: str) -> Any:
         if not inspect.iscoroutinefunction(self.factory):
             result = start_program(self.make(), task)

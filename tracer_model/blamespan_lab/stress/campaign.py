@@ -8,12 +8,13 @@ from random import Random
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan_lab.simulation.random_stream import stable_seed
+from blamespan_lab.stress.byzantine import ByzantineStudy, ByzantineTrial, plan_byzantine, summarise_byzantine
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import SubjectSpec
 from blamespan_lab.stress.trial import Clean, FaultTrial, Planned
 from blamespan_lab.stress.workers import Order, Result, SubjectWorkers
 
-__all__ = ["Campaign", "campaign", "planned"]
+__all__ = ["Campaign", "byzantine_study", "campaign", "planned"]
 
 Tracked = Callable[[Iterator[tuple[Order, Result]], str, int], Iterator[tuple[Order, Result]]]
 """Passes results on, and may show how many there are of how many."""
@@ -67,6 +68,33 @@ def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tr
     is_verified = all(planned_run.run.succeeded is not None for planned_run in clean.values())
     trials = tuple(trial_of[planned_run] for planned_run in affordable)
     return Campaign(spec.name, recipe, spec.tasks, failing, is_verified, trials, len(plan) - len(affordable))
+
+
+def byzantine_study(
+    spec: SubjectSpec, recipe: StressRecipe, most: int, tracer: str, *, count: int, tracked: Tracked
+) -> ByzantineStudy:
+    """Turn 1 to *most* agents of *spec*, in *count* processes, and say what the team withstands and who is blamed.
+
+    Raises:
+        ConfigError: if the subject cannot be opened.
+        BlamespanError: if not one task succeeds as it is, or nobody could be turned.
+    """
+    with SubjectWorkers(spec, recipe, count) as workers:
+        clean, failing = _clean(workers, spec, tracked)
+        verified = {task: result.run for task, result in clean.items() if result.run.succeeded}
+        if not verified:
+            reasons = "; ".join(dict.fromkeys(failing.values())) or "nobody can tell, as there is no check"
+            raise BlamespanError(
+                f"expected {spec.name!r} to succeed as it is on at least one of {spec.tasks} task(s), got: {reasons}. "
+                "Give a check, and tasks that it can do"
+            )
+        plan: list[Order] = list(plan_byzantine(verified, most, recipe.runs, recipe.seed, tracer))
+        Random(stable_seed("byzantine order", recipe.seed)).shuffle(plan)  # noqa: S311 - a budget prefers nobody
+        orders = plan[: recipe.budget]
+        done = tracked(workers.results(orders), f"{spec.name}: with agents turned", len(orders))
+        trials = [result for _, result in done if isinstance(result, ByzantineTrial)]
+    study = summarise_byzantine(spec.name, len(verified), trials)
+    return replace(study, left_out=len(plan) - len(orders))
 
 
 def planned(recipe: StressRecipe, clean: Mapping[int, Clean]) -> list[Planned]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from blamespan.errors import ConfigError
+from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
     from blamespan_lab.simulation.topologies import Framework
@@ -28,6 +29,7 @@ Examples:
   blamespan stress my_team.app:make --task "What is 12 times 12?" --check my_team.app:is_right
   blamespan stress --bundled round_robin --out report.html
   blamespan stress --bundled all --json > report.json
+  blamespan stress --bundled all --byzantine 2
 """
 )
 @click.argument("program", required=False)
@@ -41,6 +43,15 @@ Examples:
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="Most runs with a fault, in all.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Same seed, same faults.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Runs at once; all cores by default.")
+@click.option("--byzantine", type=click.IntRange(1, 9), metavar="K", help="Turn up to K agents instead: they lie.")
+@click.option(
+    "--tracer",
+    "tracer_name",
+    default=DEFAULT_TRACER,
+    show_default=True,
+    metavar="NAME",
+    help="With --byzantine: who says who is to blame.",
+)
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with drawings (HTML).")
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
@@ -56,6 +67,8 @@ def stress(
     budget: int | None,
     seed: int | None,
     processes: int | None,
+    byzantine: int | None,
+    tracer_name: str,
     wants_json: bool,
     out: Path | None,
     every: bool,
@@ -64,6 +77,9 @@ def stress(
 
     PROGRAM is module:factory: a function without arguments that gives an AutoGen team, a compiled LangGraph graph or a
     function of the task. Each run is made anew, recorded, and held against the same run without a fault.
+
+    With --byzantine some agents are turned: they lie, collude, accuse others or repeat noise. It says how many the team
+    withstands, and whether blame finds them.
     """
     from blamespan_lab.stress.recipe import find_recipe
 
@@ -75,6 +91,11 @@ def stress(
         seed=recipe.seed if seed is None else seed,
     )
     specs = _specs(program, bundled, framework, _texts(tasks, tasks_file), check, recipe)
+    if byzantine is not None:
+        if out is not None:
+            raise ConfigError("--byzantine writes no page, got --out. Leave it out, or take --json")
+        _run_byzantine(specs, recipe, byzantine, tracer_name, processes, wants_json)
+        return
     if out is not None:
         _make_sure_of(out)
     done = [_run_campaign(spec, recipe, processes) for spec in specs]
@@ -161,6 +182,37 @@ def _run_campaign(spec: SubjectSpec, recipe: StressRecipe, processes: int | None
         return show_progress(results, title, total=total)
 
     return campaign(spec, recipe, count=processes or cores(), tracked=shown)
+
+
+def _run_byzantine(
+    specs: list[SubjectSpec], recipe: StressRecipe, most: int, tracer: str, processes: int | None, wants_json: bool
+) -> None:
+    from blamespan.cores import cores
+    from blamespan.tracers import load_tracer
+    from blamespan_lab.console import show_progress
+    from blamespan_lab.stress.byzantine import SHAPES
+    from blamespan_lab.stress.campaign import byzantine_study
+    from blamespan_lab.stress.subjects import Bundled
+
+    load_tracer(tracer)  # a wrong name is told before anything runs
+    studied = [spec for spec in specs if not isinstance(spec, Bundled) or len(specs) == 1 or spec.topology in SHAPES]
+
+    def shown(results: Iterator[tuple[Order, Result]], title: str, total: int) -> Iterator[tuple[Order, Result]]:
+        return show_progress(results, title, total=total)
+
+    studies = [
+        byzantine_study(spec, recipe, most, tracer, count=processes or cores(), tracked=shown) for spec in studied
+    ]
+    if wants_json:
+        from blamespan_lab.stress.figures import byzantine_as_json
+
+        click.echo(json.dumps([byzantine_as_json(study) for study in studies]))
+        return
+    from rich.console import Console
+
+    from blamespan_lab.stress.table import print_byzantine
+
+    print_byzantine(Console(), studies)
 
 
 def _make_sure_of(out: Path) -> None:

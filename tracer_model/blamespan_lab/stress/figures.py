@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from blamespan.analysis.summary.statistics import wilson
+from blamespan.analysis.summary.statistics import Share, wilson
+from blamespan_lab.stress.byzantine import CONDUCTS, ByzantineStudy
 from blamespan_lab.stress.campaign import Campaign
 from blamespan_lab.stress.containment import CATCHES
 from blamespan_lab.stress.trial import FaultTrial
 
-__all__ = ["Rate", "TrialSummary", "as_json", "cell", "cells_by", "count_neutralised"]
+__all__ = ["Rate", "TrialSummary", "as_json", "byzantine_as_json", "cell", "cells_by", "count_neutralised"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +151,28 @@ def _rate(rate: Rate) -> dict[str, Any]:
         "share": round(rate.share, 6),
         "interval": [round(x, 6) for x in rate.interval],
     }
+
+
+def byzantine_as_json(study: ByzantineStudy) -> dict[str, Any]:
+    """Lay out what a team withstands as plain values."""
+    return {
+        "subject": study.subject,
+        "tasks": study.tasks,
+        "missed": study.missed,
+        "left_out": study.left_out,
+        "largest_withstood": {conduct: study.largest_withstood(conduct) for conduct in CONDUCTS},
+        "cells": [
+            {
+                "conduct": cell.conduct,
+                "k": cell.k,
+                "withstood": _share_as_json(cell.withstood),
+                "blamed": _share_as_json(cell.blamed),
+                "chance": round(cell.chance, 6),
+            }
+            for cell in study.cells
+        ],
+    }
+
+
+def _share_as_json(share: Share) -> dict[str, Any]:
+    return {"count": share.count, "n": share.total, "share": share.value, "interval": list(share.interval)}

@@ -25,6 +25,11 @@ _SIZES, _PACES = (3, 4, 5, 6, 8, 10), (1, 2, 3, 4)
 class Subject(Protocol):
     """A program that can be run on numbered tasks."""
 
+    @property
+    def recorder(self) -> SpanRecorder:
+        """What was recorded of the last run."""
+        ...
+
     def roles(self, task: int, run: WatchedRun) -> Mapping[str, Sequence[str]]:
         """Name the agents on *task*, by what results are told by; *run* is one without a fault."""
         ...

@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.summary.statistics import Share
+from blamespan_lab.stress.byzantine import ByzantineStudy
 from blamespan_lab.stress.campaign import Campaign
 from blamespan_lab.stress.figures import Rate, TrialSummary, cell, cells_by, count_neutralised
 
-__all__ = ["print_campaign", "print_comparison", "rate_text"]
+__all__ = ["print_byzantine", "print_campaign", "print_comparison", "rate_text"]
 
 _MOST_ROWS = 40
 _NARROWEST = 120
@@ -136,3 +138,38 @@ def _steps(summary: TrialSummary) -> str:
 def _ends(whole: TrialSummary) -> str:
     others = {name: count for name, count in whole.ends.items() if name != "by itself"}
     return f"({_format_counts(others)})" if others else ""
+
+
+def print_byzantine(console: Console, studies: Sequence[ByzantineStudy]) -> None:
+    """Print what each team withstands, a line for each conduct and number of turned agents."""
+    if not console.is_terminal:
+        console.width = max(console.width, _NARROWEST)
+    table = _table(
+        "team", "conduct", "k", "n", "withstood %", "turned among the k most blamed %", "chance %", "largest k"
+    )
+    for study in studies:
+        for row in study.cells:
+            if not row.withstood.total:
+                continue
+            table.add_row(
+                Text(printable(study.subject)),
+                row.conduct,
+                str(row.k),
+                str(row.withstood.total),
+                _share_text(row.withstood),
+                _share_text(row.blamed),
+                f"{100 * row.chance:.0f}" if row.blamed.total else "",
+                str(study.largest_withstood(row.conduct)) if row.k == 1 else "",
+            )
+    console.print(table)
+    for study in studies:
+        if study.missed or study.left_out:
+            told = f"{study.subject}: {study.missed} runs say nothing, {study.left_out} are beyond the budget"
+            console.print(Text(printable(told)), soft_wrap=True)
+
+
+def _share_text(share: Share) -> str:
+    if not share.total:
+        return ""
+    low, high = share.interval
+    return f"{100 * share.value:.0f} ({100 * low:.0f} to {100 * high:.0f})"

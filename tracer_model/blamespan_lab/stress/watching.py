@@ -13,7 +13,7 @@ from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["End", "SeenStep", "WatchedRun", "seen_in"]
+__all__ = ["End", "SeenStep", "WatchedRun", "longest_trace", "seen_in"]
 
 End: TypeAlias = Literal["by itself", "at a limit", "broke", "timed out"]
 """How a run ended: by its own rule, by a limit that its fault-free twin did not reach, by an exception, or not at all
@@ -94,7 +94,7 @@ def seen_in(
     limits = {re.sub(r"\d+", "#", limit) for limit in limits if _LIMITS.search(limit)}
     limits |= {"rounds"} if ran_out else set()
     limits |= {"recursion limit"} if _LIMIT_ERRORS.search(error) else set()
-    trace = _longest(spans)
+    trace = longest_trace(spans)
     if trace is None:
         return WatchedRun(answer, succeeded, error, limits=tuple(sorted(limits)))
     steps = tuple(
@@ -105,7 +105,8 @@ def seen_in(
     return WatchedRun(answer, succeeded, error, agents, steps, tuple(sorted(limits)), trace_id=trace.trace_id)
 
 
-def _longest(spans: list[Span]) -> MessageActionTrace | None:
+def longest_trace(spans: Iterable[Span]) -> MessageActionTrace | None:
+    """Rebuild what was recorded; of several runs return the one with the most steps, None where nobody did anything."""
     by_trace: dict[str, list[Span]] = {}
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)

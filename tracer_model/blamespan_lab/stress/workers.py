@@ -9,21 +9,24 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal, TypeAlias
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.injecting.injection import PLAN_VARIABLE
+from blamespan.tracers import Tracer, load_tracer
 from blamespan.worker_processes import Channel, WorkerProcess
 from blamespan_lab.simulation.agents.endpoint import policy_from_environment
+from blamespan_lab.stress.byzantine import ByzantineOrder, ByzantineTrial, try_byzantine
 from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import SubjectSpec
 from blamespan_lab.stress.trial import Clean, FaultTrial, Planned, try_fault
 
 __all__ = ["Order", "Result", "SubjectWorkers", "serve"]
 
-Order: TypeAlias = int | tuple[Planned, Clean]
-"""A task to run without a fault, or a run with one."""
-Result: TypeAlias = Clean | FaultTrial | str
+Order: TypeAlias = int | tuple[Planned, Clean] | ByzantineOrder
+"""A task to run without a fault, a run with one, or a run with agents that are turned."""
+Result: TypeAlias = Clean | FaultTrial | ByzantineTrial | str
 """What became of it; for a run without a fault that did not come to an end: why."""
 
 _START_S = 120.0
@@ -122,6 +125,8 @@ class SubjectWorkers:
 def _result_without_answer(order: Order, end: Literal["timed out", "broke"]) -> Result:
     if isinstance(order, int):
         return "it timed out" if end == "timed out" else "its process ended"
+    if isinstance(order, ByzantineOrder):
+        return ByzantineTrial(order, succeeded=False)
     error = "" if end == "timed out" else "process ended"
     return FaultTrial(order[0], "unknown", succeeded=False, is_changed=True, end=end, error=error)
 
@@ -144,7 +149,22 @@ def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
             if isinstance(order, int):
                 run = subject.run(order)
                 channel.send(Clean(run, {role: tuple(names) for role, names in subject.roles(order, run).items()}))
+            elif isinstance(order, ByzantineOrder):
+                channel.send(try_byzantine(subject, order, _tracer(order.tracer)))
             else:
                 channel.send(try_fault(subject, order[0], order[1], recipe))
         except ConfigError as error:
-            channel.send(str(error) if isinstance(order, int) else FaultTrial(order[0], missed=str(error)))
+            channel.send(_refuse(order, str(error)))
+
+
+def _refuse(order: Order, reason: str) -> Result:
+    if isinstance(order, int):
+        return reason
+    if isinstance(order, ByzantineOrder):
+        return ByzantineTrial(order, succeeded=False, missed=reason)
+    return FaultTrial(order[0], missed=reason)
+
+
+@cache
+def _tracer(name: str) -> Tracer:
+    return load_tracer(name)

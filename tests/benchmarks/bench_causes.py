@@ -1,0 +1,151 @@
+"""How well causes are found, by putting steps right and without.
+
+    scripts/bench causes [--quick] [--failures N] [--corpus FOLDER] [--json]
+
+Failures of simulated teams, on tasks of a family and in words that no bundled tracer learnt from, are verified and
+shared out. With a corpus of `blamespan generate heldout`, the tracer `causal-graph` is held against `auto` on it. Exit
+code 1 where a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from tests.benchmarks.machine import describe, versions
+
+from blamespan.analysis.summary.statistics import Share
+from blamespan.tracers import Tracer, load_tracer
+from blamespan_lab.causes.figures import ShapleyFigures, VerifyFigures, measure_shapley, measure_verify
+from blamespan_lab.causes.simulated import simulated_failures
+from blamespan_lab.corpus.recipe import find_recipe
+from blamespan_lab.corpus.storage import read_corpus
+from blamespan_lab.replay.recording import Recording
+
+FAMILIES = ("tables",)
+"""What `default.toml` holds out."""
+TRACERS = ("causal-graph", "auto")
+BARS = {"gain": 10.0, "confirmed": 95.0, "largest share": 90.0, "step": 50.0, "agent": 65.0}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure.
+
+    Attributes:
+        what: What is counted.
+        share: How often it is so.
+        bar: What it must reach, in words; empty where it is only stated.
+        is_met: Whether it does.
+    """
+
+    what: str
+    share: Share
+    bar: str = ""
+    is_met: bool = True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("scripts/bench causes", description="How well causes are found.")
+    parser.add_argument("--quick", action="store_true", help="few failures: a minute or two, rough")
+    parser.add_argument("--failures", type=int, metavar="N", help="to verify and to share out (150; quick: 18)")
+    parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="of `blamespan generate heldout`, or like it")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    arguments = parser.parse_args()
+    count = arguments.failures or (18 if arguments.quick else 150)
+    auto = load_tracer("auto")
+    with Recording() as recording:
+        failures = list(simulated_failures(find_recipe("heldout"), FAMILIES, count, recording))
+        verified = measure_verify(failures, auto, recording)
+        shared = measure_shapley(failures, auto, recording)
+    rows = [
+        *_verify_rows(verified),
+        *_shapley_rows(shared),
+        *(_corpus_rows(arguments.corpus) if arguments.corpus is not None else ()),
+    ]
+    machine = {**describe(), **versions(("langgraph", "autogen-agentchat"))}
+    if arguments.json:
+        click.echo(json.dumps({"machine": machine, "rows": [_as_json(row) for row in rows]}))
+    else:
+        _print(rows)
+        click.echo(f"measured on {machine}", err=True)
+    sys.exit(0 if all(row.is_met for row in rows) else 1)
+
+
+def _verify_rows(figures: VerifyFigures) -> Iterator[Row]:
+    gain = 100 * (figures.after.value - figures.before.value)
+    worse, confirmed = figures.worse, figures.confirmed
+    yield Row("top-1 step before verifying", figures.before)
+    yield Row("top-1 step after 5 interventions", figures.after, "+10 points", gain >= BARS["gain"])
+    yield Row("right before, wrong after", worse, "never", worse.count == 0)
+    is_met = 100 * confirmed.value >= BARS["confirmed"]
+    yield Row("confirmed suspects that are the step or carry it", confirmed, ">= 95 %", is_met)
+    yield Row("confirmed suspects that are the step", figures.confirmed_exactly)
+    yield Row("the step, tried and not confirmed", figures.missed)
+    yield Row("other suspects that were confirmed", figures.chance)
+
+
+def _shapley_rows(figures: ShapleyFigures) -> Iterator[Row]:
+    culprit, adds_up = figures.culprit, figures.adds_up
+    yield Row("culprit has the largest share", culprit, ">= 90 %", 100 * culprit.value >= BARS["largest share"])
+    yield Row("... and nobody as large a one", figures.culprit_alone)
+    yield Row("shares add up to 1 +- 0.01", adds_up, "always", adds_up.count == adds_up.total)
+    yield Row(
+        "drawn shares within 2 standard errors of exact ones", figures.within, ">= 95 %", figures.within.value >= 0.95
+    )
+    yield Row("largest share, by the tracer's word", figures.by_tracer)
+    yield Row("... nothing to share out", figures.unshared)
+    yield Row("most blamed agent, by its verdict", figures.by_verdict)
+
+
+def _corpus_rows(folder: Path) -> Iterator[Row]:
+    for name in TRACERS:
+        step, agent = _measure_tracer(load_tracer(name), folder)
+        is_bar = name == TRACERS[0]
+        for what, share in (("step", step), ("agent", agent)):
+            bar = f">= {BARS[what]:.0f} %" if is_bar else ""
+            yield Row(f"{what}, tracer {name}", share, bar, not bar or 100 * share.value >= BARS[what])
+
+
+def _measure_tracer(tracer: Tracer, folder: Path) -> tuple[Share, Share]:
+    steps, agents = [], []
+    for run in read_corpus(folder, "all"):
+        if run.origin is None or run.origin.decisive is None:
+            continue
+        [verdict] = tracer.attribute([replace(run.trace, outcome="failed")])
+        decisive = run.origin.decisive
+        steps.append(verdict.decisive_step == decisive)
+        agents.append(bool(verdict.agents) and verdict.agents[0].agent == run.trace.steps[decisive].agent)
+    return Share(sum(steps), len(steps)), Share(sum(agents), len(agents))
+
+
+def _as_json(row: Row) -> dict[str, object]:
+    low, high = row.share.interval
+    return {
+        "what": row.what,
+        "count": row.share.count,
+        "n": row.share.total,
+        "percent": 100 * row.share.value,
+        "interval": [100 * low, 100 * high],
+        "bar": row.bar,
+        "met": row.is_met,
+    }
+
+
+def _print(rows: Sequence[Row]) -> None:
+    width = max(len(row.what) for row in rows)
+    click.echo(f"{'':{width}}      %  95 % interval      n  bar")
+    for row in rows:
+        low, high = row.share.interval
+        bar = f"{row.bar}{'' if row.is_met else ': MISSED'}"
+        shown = f"{100 * row.share.value:5.1f}  {100 * low:5.1f} to {100 * high:5.1f}  {row.share.total:5d}"
+        click.echo(f"{row.what:{width}}  {shown}  {bar}".rstrip())
+
+
+if __name__ == "__main__":
+    main()
