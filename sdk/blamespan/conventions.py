@@ -165,20 +165,6 @@ REVISION: Final = "blamespan.revision"
 """int, 0 for the first attribution of a run, +1 each time late spans changed it."""
 ABSTAINED: Final = "blamespan.abstained"
 """str: why the tracer gave no verdict. Absent when it gave one."""
-
-# --- what the guard did ------------------------------------------------------------------------------
-
-GUARD_EVENT: Final = "blamespan.guard"
-"""Name of the span event that stands for a decision of the guard: on the step's span, one for each decision."""
-GUARD_ACTION: Final = "blamespan.guard.action"
-"""`observe`, `warn`, `rewrite`, `ask` or `block`: what the guard did. On a span the strictest of its decisions."""
-GUARD_RULE: Final = "blamespan.guard.rule"
-"""str: name of the policy's rule that the decision follows."""
-GUARD_KIND: Final = "blamespan.guard.kind"
-"""What the rule is about: `tool`, `argument`, `recipient`, `text`, `budget`, `check`, `suspicion`, `spread`, `schema`,
-`own` for a rule in Python, `failure` where the guard itself failed."""
-GUARD_REASON: Final = "blamespan.guard.reason"
-"""str: what is wrong with the step, in the words of the policy; it quotes nothing of the step."""
 VERIFIED: Final = "blamespan.verified"
 """`confirmed`, `refuted` or `undecided`, on the span of a suspect: whether the run ended otherwise with its step
 put right. On a span that stands for a later verdict, that of the decisive step."""
@@ -197,6 +183,20 @@ PARTIAL: Final = "blamespan.partial"
 RECEIVED: Final = "blamespan.received."
 """Prefix under which the collector keeps what senders say in the words of a verdict: `blamespan.received.blame.score`
 was sent as `blamespan.blame.score`. Without the prefix stands only what this collector says itself."""
+
+# --- what the guard did ------------------------------------------------------------------------------
+
+GUARD_EVENT: Final = "blamespan.guard"
+"""Name of the span event that stands for a decision of the guard: on the step's span, one for each decision."""
+GUARD_ACTION: Final = "blamespan.guard.action"
+"""`observe`, `warn`, `rewrite`, `ask` or `block`: what the guard did. On a span the strictest of its decisions."""
+GUARD_RULE: Final = "blamespan.guard.rule"
+"""str: name of the policy's rule that the decision follows."""
+GUARD_KIND: Final = "blamespan.guard.kind"
+"""What the rule is about: `tool`, `argument`, `recipient`, `text`, `budget`, `check`, `suspicion`, `spread`, `schema`,
+`own` for a rule in Python, `failure` where the guard itself failed."""
+GUARD_REASON: Final = "blamespan.guard.reason"
+"""str: what is wrong with the step, in the words of the policy; it quotes nothing of the step."""
 
 MAX_ATTRIBUTION_BYTES: Final = 2_047
 """Longest value blamespan writes after attribution: Tempo cuts attribute values at 2,048 bytes."""
