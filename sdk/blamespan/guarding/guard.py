@@ -406,7 +406,11 @@ class _Guards:
 
     def _warn(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         sentences = self._warnings.pop(at.run, [])
-        return (*lines, *(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences)))
+        return (
+            lines
+            if not sentences
+            else (*lines, *(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences)))
+        )
 
     def _judge_answer(self, at: Opportunity, said: Said, where: Callable[[], Where | None]) -> Said:
         self._settle_usage(at, said)
