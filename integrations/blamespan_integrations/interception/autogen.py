@@ -83,7 +83,7 @@ class AutoGenHooks(SplicedHooks):
         own_tools = frozenset({StaticWorkbench, StaticStreamWorkbench})  # their tools are asked themselves
         cover(BaseTool, {"run_json": _run_json}, leave_out=frozenset({BaseTool}))  # which asks `run`
         put(BaseTool, "__init__", _note_tool)
-        known_tools.find(BaseTool)
+        known_tools.watch(BaseTool)
         cover(Workbench, {"call_tool": _call_tool}, leave_out=own_tools)
         cover(CodeExecutor, {"execute_code_blocks": _execute_code})
         cover(

@@ -78,7 +78,7 @@ class LangGraphHooks(SplicedHooks):
         cover(BaseTool, {"_run": _run, "_arun": _arun})
         put(BaseTool, "__init__", _note_tool)
         cover(BaseTool, {"run": _note_call_id, "arun": _anote_call_id})
-        known_tools.find(BaseTool)
+        known_tools.watch(BaseTool)
         cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
         put(RunnableCallable, "invoke", wrap_invoke)
         put(RunnableCallable, "ainvoke", wrap_ainvoke)
