@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from blamespan import conventions as words
 from blamespan.guarding.decisions import ACTIONS, Action
@@ -40,7 +39,7 @@ def read_guard_mark(step: Step) -> GuardMark | None:
         return None
     rule, kind, reason = (step.attributes.get(key) for key in (words.GUARD_RULE, words.GUARD_KIND, words.GUARD_REASON))
     texts = [value if isinstance(value, str) else "" for value in (rule, kind, reason)]
-    return GuardMark(step.index, step.agent, cast(Action, action), *texts)
+    return GuardMark(step.index, step.agent, action, *texts)
 
 
 def read_guard_marks(trace: MessageActionTrace) -> list[GuardMark]:
