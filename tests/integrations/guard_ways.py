@@ -19,7 +19,7 @@ from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, CodeExecutor
 from autogen_agentchat.base import Response
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.messages import TextMessage
-from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
+from autogen_agentchat.teams import MagenticOneGroupChat, RoundRobinGroupChat, Swarm
 from autogen_agentchat.tools import AgentTool, TeamTool
 from autogen_core import CancellationToken, SingleThreadedAgentRuntime
 from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
@@ -36,6 +36,7 @@ from langgraph.types import Command, Send, interrupt
 
 from tests.integrations.autogen_runs import INFO, calls
 from tests.integrations.langgraph_programs import ScriptedModel, asks_for, model
+from tests.integrations.test_autogen_constructs_teams import ledger
 
 __all__ = ["AUTOGEN_WAYS", "FORBIDDEN", "LANGGRAPH_WAYS", "Way"]
 
@@ -340,6 +341,16 @@ def own_kind_of_tool(seed: int, sent: Sent) -> None:
     _run(_team(_clerk(calls((FORBIDDEN, _amount(seed))), tools=tools)))
 
 
+def magentic_one(seed: int, sent: Sent) -> None:
+    """Call it as an orchestrator says."""
+    tools = [FunctionTool(_function(sent), "Send money.", name=FORBIDDEN)]
+    said = ["facts", "plan", ledger("clerk", "Pay."), ledger("clerk", "", done=True), "all done"]
+    team = MagenticOneGroupChat(
+        [_clerk(calls((FORBIDDEN, _amount(seed))), tools=tools)], ReplayChatCompletionClient(said, model_info=INFO)
+    )
+    _run(team)
+
+
 AUTOGEN_WAYS: tuple[Way, ...] = (
     plain,
     renamed,
@@ -356,6 +367,7 @@ AUTOGEN_WAYS: tuple[Way, ...] = (
     thread_of_a_tool,
     team_in_an_agent,
     own_kind_of_tool,
+    magentic_one,
 )
 
 

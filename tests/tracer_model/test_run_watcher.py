@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from blamespan.errors import ConfigError
 from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import parse_policy
 from blamespan.guarding.watching import Sign
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.run_watcher import RunWatcher, checks_of_steps
 
 TASK = "Order 48213 has 37 boxes. How many are in two such orders?"
@@ -121,3 +125,21 @@ def test_time_of_a_step_does_not_grow_with_the_run() -> None:
         times.append(time.process_time() - began)
 
     assert sum(times[-100:]) < 3 * sum(times[20:120]) + 0.05
+
+
+def test_known_failure_is_a_sign_at_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema that the policy names is looked for in the step that is about to be taken; an unknown one is refused."""
+    schema = SimpleNamespace(name="late-refund")
+
+    def match(trace: MessageActionTrace, schemata: list[Any], *, first: int) -> list[Any]:
+        shows = "refund" in trace.steps[first].content
+        return [SimpleNamespace(schema=one, score=0.9, step=first) for one in schemata if shows]
+
+    module = SimpleNamespace(schemata_in_use=lambda: (schema,), match_schemata=match)
+    monkeypatch.setitem(sys.modules, "blamespan_tracer.schemata", module)
+    watching = watcher({"schema": "late-*"})
+
+    assert [sign.name for sign in say(watching, "a", "I refund it later.")] == ["late-refund"]
+    assert say(watching, "a", "It is done.") == []
+    with pytest.raises(ConfigError, match="schema 'early' is no known failure"):
+        watcher({"schema": "early"})

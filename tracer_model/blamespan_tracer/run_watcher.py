@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +74,7 @@ class RunWatcher:
         self._checks = _choose_checks(rules)
         self._wants_suspicion = any(rule.suspicion is not None for rule in rules)
         self._wants_spread = any(rule.unsupported_reaches is not None for rule in rules)
+        self._match_schemata = _choose_schemata(rules)
         self._task = task
         self._ledger = LedgerReader(task)
         self._kept: deque[tuple[int, ProposedStep]] = deque(maxlen=_MOST_KEPT)
@@ -99,8 +102,9 @@ class RunWatcher:
             signs.append(Sign("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why))
         if self._wants_spread:
             signs += self._find_spread(step, claims)
-        if self._checks:
-            signs += self._apply_checks(step, claims)
+        if self._checks or self._match_schemata is not None:
+            window = self._make_window(step, claims)
+            signs += [*self._apply_checks(window), *self._find_schemata(window)]
         self._examined = step, held, surprise, claims
         return signs
 
@@ -184,8 +188,8 @@ class RunWatcher:
 
     # --- checks
 
-    def _apply_checks(self, step: ProposedStep, claims: Sequence[Claim]) -> Iterator[Sign]:
-        run = ExaminedRun(self._make_window(step, claims))
+    def _apply_checks(self, window: MessageActionTrace) -> Iterator[Sign]:
+        run = ExaminedRun(window)
         last = len(run.trace.steps) - 1
         for check in self._checks:
             for result in check.apply(run):
@@ -193,6 +197,14 @@ class RunWatcher:
                     why = f"{check.title} {result.reason}".strip()
                     advice = f"{why}: {result.quote!r}" if result.quote else why
                     yield Sign("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
+
+    def _find_schemata(self, window: MessageActionTrace) -> Iterator[Sign]:
+        """Yield the known failures that the last step of a window shows."""
+        if self._match_schemata is None:
+            return
+        for match in self._match_schemata(window, len(window.steps) - 1):
+            reason = f"the step fails as {match.schema.name!r} did"
+            yield Sign("schema", match.schema.name, match.score, reason)
 
     def _with_calls(self, wanted: set[int], first: int) -> list[tuple[int, ProposedStep]]:
         """List the steps from *first* on and those that are wanted; a result comes with its call."""
@@ -240,6 +252,30 @@ def _choose_checks(rules: Sequence[SignRule]) -> tuple[Check, ...]:
             why = "is about how a run ends, which no step shows" if pattern in every else "is no check"
             raise ConfigError(f"[[signs]]: check {pattern!r} {why}. Nearest known: {near!r}")
     return tuple(check for name, check in known.items() if any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def _choose_schemata(rules: Sequence[SignRule]) -> Callable[[MessageActionTrace, int], Sequence[Any]] | None:
+    """Return what finds the known failures that rules name in the steps of a run from one on; None where none does.
+
+    Raises:
+        ConfigError: if a rule names a schema that there is not.
+    """
+    patterns = [rule.schema for rule in rules if rule.schema is not None]
+    if not patterns:
+        return None
+    try:
+        schemata = import_module("blamespan_tracer.schemata")
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"[[signs]]: schema {patterns[0]!r} needs known failures, got none: none are kept") from error
+    known = schemata.schemata_in_use()
+    for pattern in patterns:
+        if "*" not in pattern and not any(fnmatchcase(schema.name, pattern) for schema in known):
+            names = [schema.name for schema in known]
+            near = get_close_matches(pattern, names, n=1, cutoff=0.0)
+            nearest = f"Nearest known: {near[0]!r}" if near else "None is known: add one with `blamespan schemata add`"
+            raise ConfigError(f"[[signs]]: schema {pattern!r} is no known failure. {nearest}")
+    chosen = [schema for schema in known if any(fnmatchcase(schema.name, pattern) for pattern in patterns)]
+    return lambda trace, first: schemata.match_schemata(trace, chosen, first=first)
 
 
 def _content(step: ProposedStep) -> str:

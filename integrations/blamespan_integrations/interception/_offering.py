@@ -164,6 +164,8 @@ class OfferedModelCall:
             for line in lines
         )
         self._what_is_wrong = ""
+        self._read_lines: tuple[Line, ...] | None = None
+        self._read: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), "")
 
     @property
     def is_slow(self) -> bool:
@@ -180,20 +182,24 @@ class OfferedModelCall:
         """Return whether the last answer does not stand: the model is to be asked with `prompt_again`."""
         return bool(self._what_is_wrong)
 
-    def alter_prompt(self) -> tuple[Line, ...]:
-        """Return what it is sent instead; what this agent was told otherwise before, or has lost, stays so."""
+    def alter_prompt(self) -> tuple[Line, ...] | None:
+        """Return what it is sent instead, None for what it was to be sent anyway.
+
+        What this agent was told otherwise before, or has lost, stays so.
+        """
         altered = self._run.altered.setdefault(self._agent, {})
         original = self._lines
-        self._lines = tuple(
-            altered_line for line in original if (altered_line := _apply_alteration(line, altered)) is not None
-        )
+        if altered:
+            self._lines = tuple(
+                altered_line for line in original if (altered_line := _apply_alteration(line, altered)) is not None
+            )
         before = self._lines
         self._lines = self._offer("memory", self._lines)
         self._lines = self._offer("prompt", self._lines)
-        if self._lines != before:
+        if self._lines is not before and self._lines != before:
             now = {line.place: line for line in self._lines}
             altered.update({_anywhere(line): now.get(line.place) for line in original if now.get(line.place) != line})
-        return self._lines
+        return None if self._lines is original else self._lines
 
     def prompt_again(self) -> tuple[Line, ...]:
         """Return what it is sent after an answer that does not stand: the same, and what is wrong."""
@@ -252,12 +258,9 @@ class OfferedModelCall:
         return content
 
     def _at(self, mechanism: Mechanism) -> Opportunity:
-        own: list[str] = []
-        from_others: list[str] = []
-        for line in self._lines:
-            if line.role != "system" and line.text.strip():
-                (own if self._is_own(line) else from_others).append(line.text)
-        task = next((line.text for line in self._lines if line.role == "user"), "")
+        if self._lines is not self._read_lines:  # a long history is read once, not at each boundary
+            self._read_lines, self._read = self._lines, self._read_history()
+        from_others, own, task = self._read
         return Opportunity(
             mechanism,
             self._run,
@@ -266,8 +269,8 @@ class OfferedModelCall:
             self._own,
             alias=self._alias,
             task=task,
-            heard=tuple(from_others),
-            said=tuple(own),
+            heard=from_others,
+            said=own,
             others=tuple(name for name in self._run.agents if name not in (self._agent, self._alias)),
             tools=self._tools,
             on_behalf_of=acts_for(),
@@ -276,6 +279,16 @@ class OfferedModelCall:
             where=agent_where,
             ask=self._ask,
         )
+
+    def _read_history(self) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+        """Return what others told the agent, what it said itself, and the task."""
+        own: list[str] = []
+        from_others: list[str] = []
+        for line in self._lines:
+            if line.role != "system" and line.text.strip():
+                (own if self._is_own(line) else from_others).append(line.text)
+        task = next((line.text for line in self._lines if line.role == "user"), "")
+        return tuple(from_others), tuple(own), task
 
     def _is_own(self, line: Line) -> bool:
         if line.role != "assistant":

@@ -83,7 +83,7 @@ class AutoGenHooks(SplicedHooks):
         own_tools = frozenset({StaticWorkbench, StaticStreamWorkbench})  # their tools are asked themselves
         cover(BaseTool, {"run_json": _run_json}, leave_out=frozenset({BaseTool}))  # which asks `run`
         put(BaseTool, "__init__", _note_tool)
-        known_tools.find(BaseTool)
+        known_tools.watch(BaseTool)
         cover(Workbench, {"call_tool": _call_tool}, leave_out=own_tools)
         cover(CodeExecutor, {"execute_code_blocks": _execute_code})
         cover(
@@ -129,7 +129,8 @@ def _create(original: Function) -> Function:
         call = _begin_model_call(messages, kwargs)
         if call is None:
             return await original(self, messages, *args, **kwargs)
-        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        lines = await off_the_loop(call.is_slow, call.alter_prompt)
+        sent = messages if lines is None else as_messages(messages, lines)
         while True:
             if (answer := await call.foretell_answer_async()) is not None:
                 result = await _alter_result(call, answer_unasked(answer), self)
@@ -154,7 +155,8 @@ def _create_stream(original: Function) -> Function:
             async for item in iterate_within(nullcontext, aiter(original(self, messages, *args, **kwargs))):
                 yield item
             return
-        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        lines = await off_the_loop(call.is_slow, call.alter_prompt)
+        sent = messages if lines is None else as_messages(messages, lines)
         while True:
             if (answer := await call.foretell_answer_async()) is not None:
                 items: list[Any] = [await _alter_result(call, answer_unasked(answer), self)]

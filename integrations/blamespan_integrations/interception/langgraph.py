@@ -78,7 +78,7 @@ class LangGraphHooks(SplicedHooks):
         cover(BaseTool, {"_run": _run, "_arun": _arun})
         put(BaseTool, "__init__", _note_tool)
         cover(BaseTool, {"run": _note_call_id, "arun": _anote_call_id})
-        known_tools.find(BaseTool)
+        known_tools.watch(BaseTool)
         cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
         put(RunnableCallable, "invoke", wrap_invoke)
         put(RunnableCallable, "ainvoke", wrap_ainvoke)
@@ -97,7 +97,8 @@ def _generate(original: Function) -> Function:
         call = _begin_model_call(messages, kwargs)
         if call is None:
             return original(self, messages, *args, **kwargs)
-        sent = as_messages(messages, call.alter_prompt())
+        lines = call.alter_prompt()
+        sent = messages if lines is None else as_messages(messages, lines)
         while True:
             if (answer := call.foretell_answer()) is not None:
                 result = _alter_result(call, answer_unasked(answer))
@@ -120,7 +121,8 @@ def _agenerate(original: Function) -> Function:
         call = _begin_model_call(messages, kwargs)
         if call is None:
             return await original(self, messages, *args, **kwargs)
-        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        lines = await off_the_loop(call.is_slow, call.alter_prompt)
+        sent = messages if lines is None else as_messages(messages, lines)
         while True:
             if (answer := await call.foretell_answer_async()) is not None:
                 result = await off_the_loop(call.is_slow, _alter_result, call, answer_unasked(answer))
@@ -144,7 +146,8 @@ def _stream(original: Function) -> Function:
         if call is None:
             yield from original(self, messages, *args, **kwargs)
             return
-        sent = as_messages(messages, call.alter_prompt())
+        lines = call.alter_prompt()
+        sent = messages if lines is None else as_messages(messages, lines)
         while True:
             if (answer := call.foretell_answer()) is not None:
                 shown = _alter_chunks(call, [chunk_unasked(answer)])
@@ -181,7 +184,8 @@ def _astream(original: Function) -> Function:
             async for chunk in original(self, messages, *args, **kwargs):
                 yield chunk
             return
-        sent = as_messages(messages, await off_the_loop(call.is_slow, call.alter_prompt))
+        lines = await off_the_loop(call.is_slow, call.alter_prompt)
+        sent = messages if lines is None else as_messages(messages, lines)
         while True:
             if (answer := await call.foretell_answer_async()) is not None:
                 shown = await off_the_loop(call.is_slow, _alter_chunks, call, [chunk_unasked(answer)])

@@ -27,6 +27,7 @@ from blamespan.guarding.policy import Policy, read_policy
 from blamespan.guarding.rules import judge_step, means_agent, read_arguments
 from blamespan.guarding.watching import Sign, Watcher, judge_signs, make_watcher
 from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.intercepting.boundaries import (
     Answer,
     ContentT,
@@ -40,7 +41,7 @@ from blamespan.intercepting.boundaries import (
     current_run,
 )
 from blamespan.intercepting.listeners import listen, stop_listening
-from blamespan.intercepting.tool_objects import names_behind
+from blamespan.intercepting.tool_objects import known_tools, names_behind
 from blamespan.trace import Usage
 
 __all__ = ["Guard", "GuardStopped", "GuardedStep", "guard"]
@@ -210,6 +211,8 @@ class Guard:
             self._is_open = True
             try:
                 _guards.add(self)
+                if self.needs_names:
+                    known_tools.find()
             except BaseException:
                 self._is_open = False
                 raise
@@ -355,33 +358,44 @@ class _Guards:
 
     def foretell(self, at: Opportunity) -> Said | None:
         """Refuse a model whose budget is used up; reserve what it may cost otherwise."""
-        verdicts, reserved = [], []
-        step = _step(at, "message")
-        names = (at.agent, at.alias)
-        chars = sum(map(len, (*at.heard, *at.said)))
+        if not any(one.books for one in self._guards):
+            return None
+        verdicts: list[_Verdict] = []
+        is_let_through = False
         try:
             for one in self._guards:
-                for policy, books in one.books:
-                    book, key = one.book(at), (f"{id(policy)} {at.agent}", at.decision)
-                    since = book.waiting_since_s.setdefault(key, books.now_s())
-                    outcome = books.reserve("model", names, at.run, chars, lambda name: means_agent(name, step), since)
-                    book.waiting_since_s.pop(key, None)
-                    if isinstance(outcome, Overrun):
-                        verdicts.append(_overrun_verdict(one, outcome, at))
-                    else:
-                        book.reservations[key] = outcome
-                        reserved.append((books, book, key))
+                verdicts += self._reserve(one, at)
+            verdict = self._settle_verdicts(at, verdicts, at.where or _where_here)
+            is_let_through = verdict is None or not self._is_refused(at, verdict)
+            if verdict is None or is_let_through:
+                return None
+            self._count_refusal(at, verdict)
+            return Said(f"[No model was asked: {verdict.decision.reason}.]")
+        except _StoppedToAsk as stopped:
+            raise stopped.reason from stopped.reason.__cause__
+        finally:
+            if not is_let_through:
+                self.end_call(at)
+
+    def _reserve(self, one: Guard, at: Opportunity) -> list[_Verdict]:
+        step, chars = _step(at, "message"), sum(map(len, (*at.heard, *at.said)))
+        verdicts = []
+        try:
+            for policy, books in one.books:
+                book, key = one.book(at), (f"{id(policy)} {at.agent}", at.decision)
+                since = book.waiting_since_s.setdefault(key, books.now_s())
+                names = (at.agent, at.alias)
+                outcome = books.reserve("model", names, at.run, chars, lambda name: means_agent(name, step), since)
+                book.waiting_since_s.pop(key, None)
+                if isinstance(outcome, Overrun):
+                    verdicts.append(_overrun_verdict(one, outcome, at))
+                else:
+                    book.reservations[key] = outcome
         except MustWait:
-            for books, book, key in reserved:
-                books.release(book.reservations.pop(key))
             raise
         except Exception as error:
-            verdicts += [_verdict(one, decision, at) for one in self._guards for decision in one.failed(step, error)]
-        verdict = self._settle_verdicts(at, verdicts, at.where or _where_here)
-        if verdict is None or not self._is_refused(at, verdict):
-            return None
-        self._count_refusal(at, verdict)
-        return Said(f"[No model was asked: {verdict.decision.reason}.]")
+            verdicts += [_verdict(one, decision, at) for decision in one.failed(step, error)]
+        return verdicts
 
     def end_call(self, at: Opportunity) -> None:
         """Release what was reserved for a model."""
@@ -394,19 +408,40 @@ class _Guards:
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
         """Return what stands in place of *content*."""
         changed: Any = content  # it stays of the type of *content*
-        if isinstance(content, Said):
-            changed = self._judge_answer(at, content, where)
-        elif isinstance(content, Mail):
-            changed = self._judge_mail(at, content, where)
-        elif isinstance(content, Answer):
-            changed = self._judge_call(at, content, where) if content.is_due else self._hear_result(at, content)
-        elif at.mechanism == "prompt":
-            changed = self._warn(at, content)
+        try:
+            if isinstance(content, Said):
+                changed = self._judge_answer(at, content, where)
+            elif isinstance(content, Mail):
+                changed = self._judge_mail(at, content, where)
+            elif isinstance(content, Answer):
+                changed = self._judge_call(at, content, where) if content.is_due else self._hear_result(at, content)
+            elif at.mechanism == "prompt":
+                changed = self._warn(at, content)
+        except _StoppedToAsk as stopped:
+            raise stopped.reason from stopped.reason.__cause__
+        except Exception as error:
+            changed = self._fail(at, content, error)
         return cast(ContentT, changed)
+
+    def _fail(self, at: Opportunity, content: Any, error: Exception) -> Any:  # as `change`
+        """Let a step pass on which the guard fails, or stop it where a guard fails closed."""
+        step = _step(at, "message", tool=at.tool)
+        decisions = [decision for one in self._guards for decision in one.failed(step, error)]
+        if not decisions:
+            return content
+        if isinstance(content, Said):
+            return Said(f"[A message of {at.agent!r} was not passed on: {decisions[0].reason}.]")
+        if isinstance(content, Answer) and content.is_due:
+            return Answer(f"Error: {at.tool!r} was not called: {decisions[0].reason}.")
+        return content
 
     def _warn(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         sentences = self._warnings.pop(at.run, [])
-        return (*lines, *(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences)))
+        return (
+            lines
+            if not sentences
+            else (*lines, *(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences)))
+        )
 
     def _judge_answer(self, at: Opportunity, said: Said, where: Callable[[], Where | None]) -> Said:
         self._settle_usage(at, said)
@@ -531,9 +566,12 @@ class _Guards:
         """Record every decision, pass warnings on, and return the strictest."""
         if not verdicts:
             return None
-        place = where()
+        place = None
+        with shield_host("guard: find the step of a decision"):
+            place = where()
         for verdict in verdicts:
-            _record(verdict, at, place)
+            with shield_host("guard: record a decision"):
+                _record(verdict, at, place)
             if verdict.action == "warn":
                 sentence = f"The guard says of {at.agent!r}: {verdict.decision.advice or verdict.decision.reason}."
                 self._warnings.setdefault(at.run, []).append(sentence)
@@ -547,13 +585,24 @@ class _Guards:
             return False
         what = f": {quote[:_MOST_QUOTED]}" if quote else ""
         question = f"May {at.agent!r} go on{what}? {verdict.decision.reason} ({verdict.decision.rule}). yes or no"
-        ask = verdict.guard.ask or at.ask
-        is_allowed = ask(question) if ask is not None else None
+        is_allowed = self._ask(at, verdict, question)
         if is_allowed and verdict.overrun is not None:
             for policy, books in verdict.guard.books:
                 if verdict.overrun.budget in policy.budgets:
                     books.grant(verdict.overrun, (at.agent, at.alias), at.run)
         return not is_allowed
+
+    def _ask(self, at: Opportunity, verdict: _Verdict, question: str) -> bool:
+        """Ask a person; where the asking fails nobody has allowed it."""
+        if verdict.guard.ask is None and at.ask is None:
+            return False
+        try:
+            return bool((verdict.guard.ask or at.ask)(question))  # type: ignore[misc]  # one of them is there
+        except Exception as error:
+            if verdict.guard.ask is None:
+                raise _StoppedToAsk(error) from error  # the framework stops by it until somebody has answered
+            verdict.guard.failed(_step(at, "message"), error)
+            return False
 
     def _count_refusal(self, at: Opportunity, verdict: _Verdict) -> None:
         book = verdict.guard.book(at)
@@ -563,6 +612,18 @@ class _Guards:
                 f"the run goes on after the guard has refused it {_MOST_REFUSALS} times: {verdict.decision.reason}. "
                 "End the run where an agent says that no model was asked, or raise the limit in the policy"
             )
+
+
+class _StoppedToAsk(Exception):
+    """Carries what stops the framework until a person has answered past what catches our own errors.
+
+    Attributes:
+        reason: What stops it.
+    """
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 _guards = _Guards()

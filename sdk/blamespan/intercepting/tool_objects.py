@@ -33,6 +33,7 @@ class KnownTools:
 
     def __init__(self) -> None:
         self._tools: dict[int, weakref.ref[Any]] = {}
+        self._kinds: set[type] = set()
         self._renew()
         renewed_after_fork(self, KnownTools._renew)
 
@@ -49,10 +50,14 @@ class KnownTools:
         with self._lock:
             self._tools[key] = reference
 
-    def find(self, *kinds: type) -> None:
-        """Remember the tools of these classes that the program made before anybody listened."""
+    def watch(self, kind: type) -> None:
+        """Remember which class tools are of: hooks call `add` for every one that is made from now on."""
+        self._kinds.add(kind)
+
+    def find(self) -> None:
+        """Remember the tools that the program made before anybody listened."""
         for item in gc.get_objects():
-            if issubclass(type(item), kinds):
+            if not self._kinds.isdisjoint(type(item).__mro__):
                 self.add(item)
 
     def names_sharing(self, functions: frozenset[_Key]) -> Iterator[str]:
