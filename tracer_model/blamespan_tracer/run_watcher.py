@@ -223,7 +223,10 @@ class RunWatcher:
         return sorted(chosen.items(), key=lambda item: item[0])
 
     def _make_window(self, step: ProposedStep, claims: Sequence[Claim]) -> MessageActionTrace:
-        """Make a run of the latest steps, those that the step's claims come from, and the step."""
+        """Make a run of the latest steps, those that the step's claims come from, and the step.
+
+        Whoever watches hears all that agents are given: each decision was given the task.
+        """
         sources = {claim.support.step for claim in claims if claim.support is not None}
         sources |= {one.source.step for claim in claims for one in claim.contradictions}
         wanted = set(sorted(sources - {TASK}, reverse=True)[:_MOST_SOURCES])
@@ -236,7 +239,16 @@ class RunWatcher:
             kind = "tool_result" if one.kind == "tool_result" else kind
             attributes = {"gen_ai.tool.name": one.tool} if kind == "tool_call" else {}
             steps.append(
-                Step(index, f"{index + 1:016x}", one.agent, kind, _content(one), inputs=inputs, attributes=attributes)
+                Step(
+                    index,
+                    f"{index + 1:016x}",
+                    one.agent,
+                    kind,
+                    _content(one),
+                    inputs=inputs,
+                    attributes=attributes,
+                    input_text="" if kind == "tool_result" else self._task,
+                )
             )
         names = dict.fromkeys(one.agent for one in steps)
         return MessageActionTrace("1" * 32, self._task, tuple(steps), tuple(map(Agent, names)))

@@ -26,7 +26,8 @@ __all__ = ["blame", "verify"]
 
 BY = "verify"
 """Who says so, of labels that this command writes."""
-_MOST_SHOWN = 80
+_NARROWEST = 140
+"""Columns of output that goes to a file."""
 
 
 @click.command(
@@ -249,7 +250,7 @@ def _print(
 
     table = Table(box=None, pad_edge=False)
     for name, justify in (("step", "right"), ("agent", "left"), ("blame", "right"), ("verdict", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # its type is not exported
+        table.add_column(name, justify=justify, no_wrap=name == "verdict")  # type: ignore[arg-type]  # its type is not exported
     table.add_column("put right", no_wrap=True)
     table.add_column("as it was", no_wrap=True)
     table.add_column("by")
@@ -266,6 +267,8 @@ def _print(
             printable(result.reason),
         )
     console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, _NARROWEST)
     console.print(table)
     if verdict.decisive_step is not None:
         now = verdict.steps[verdict.decisive_step]

@@ -190,3 +190,15 @@ def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: p
     assert (judged["verified"], judged["by"], judged["says"]) == ("confirmed", "judge", "It makes 42.")
     assert unanswered["verified"] == "undecided"
     assert "the judge gave no correction" in unanswered["reason"]
+
+
+def test_table_shows_each_suspect_with_counts_and_reason(birds: Path) -> None:
+    """People read the outcome, how often of how many with its interval, by whom, why, and what is decisive now."""
+    result = _run(birds, f"{_HERE}:team", *_CHECK, "--correction", "1=It makes 42.", "--suspects", 1, "--repeats", 2)
+
+    assert result.exception is None, result.exception
+    assert "confirmed" in result.stdout
+    assert "2 of 2 (34-100)" in result.stdout
+    assert "0 of 2 (0-66)" in result.stdout
+    assert "decisive: step 1 of adder" in result.stdout
+    assert "2 runs each" in result.stderr

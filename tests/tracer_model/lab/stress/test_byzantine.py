@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from blamespan.analysis.summary.statistics import Share
 from blamespan.errors import BlamespanError
@@ -21,6 +23,7 @@ from blamespan_lab.stress.byzantine import (
     summarise_byzantine,
 )
 from blamespan_lab.stress.command import stress
+from blamespan_lab.stress.table import print_byzantine
 from blamespan_lab.stress.watching import SeenStep, WatchedRun
 
 _HEARD = ("The owner is Ada Lovelace, not Alan Turing.", "It has 40 rooms.")
@@ -148,3 +151,19 @@ def test_page_is_not_written_of_turned_agents(tmp_path: object) -> None:
     result = CliRunner().invoke(stress, ["--bundled", "relay", "--byzantine", "1", "--out", f"{tmp_path}/x.html"])
 
     assert "--byzantine writes no page" in str(result.exception)
+
+
+def test_table_shows_counts_beside_chance_and_the_largest_k() -> None:
+    """A row for each conduct and number of agents, without markup of names; rows without a run are left out."""
+    study = summarise_byzantine(
+        "[bold]team", 1, [_trial(1, succeeded=True), _trial(1, succeeded=False, blamed=("ann",))]
+    )
+    console = Console(file=StringIO(), width=200)
+    print_byzantine(console, [replace(study, missed=2)])
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+
+    assert "50 (9 to 91)" in text
+    assert "100 (21 to 100)" in text
+    assert "[bold]team: 2 runs say nothing" in text
+    assert "collude" not in text
