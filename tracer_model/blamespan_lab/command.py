@@ -505,14 +505,16 @@ def evaluate_on_pairs(
 ) -> None:
     """Measure whether the blame follows a mistake that was put into one step, and leaves where its source agrees.
 
-    The tracer is not told how a run ended.
+    One mistake is also moved from one agent to another: `moved` is how often the blame follows to both. The tracer is
+    not told how a run ended.
 
     Example:  blamespan evaluate pairs --data ~/data/edits
     """
+    from blamespan.importing.recorded import RecordedRun
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.edits.generate import read_pairs
     from blamespan_lab.measuring.clean import hide_outcome
-    from blamespan_lab.measuring.pairs import evaluate_pairs, join_verdicts, runs_of_pairs
+    from blamespan_lab.measuring.pairs import evaluate_moves, evaluate_pairs, join_verdicts, list_moves, runs_of_pairs
     from blamespan_lab.measuring.tables import print_pairs
 
     with log_to_stderr("evaluating on pairs"):
@@ -522,6 +524,11 @@ def evaluate_on_pairs(
             pairs = [pairs[index * len(pairs) // most] for index in range(most)]
         runs = [hide_outcome(run) for run in runs_of_pairs(pairs)]
         figures = evaluate_pairs(pairs, join_verdicts(pairs, runs, _attribute(tracer, runs)))
+        moves = list_moves(pairs)
+        if moves:
+            both = [RecordedRun("moved", trace) for move in moves for trace in (move.first, move.second)]
+            verdicts = _attribute(tracer, [hide_outcome(run) for run in both])
+            figures["moved"] = evaluate_moves(moves, list(zip(verdicts[::2], verdicts[1::2], strict=True)))
     if as_json:
         click.echo(json.dumps(figures))
     else:

@@ -13,7 +13,7 @@ from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.edits.pairs import Edit, with_repeat, without_steps
 from blamespan_lab.edits.values import EditableValue, Form, Substitution, find_values, vary
 
-__all__ = ["KINDS", "EditableRun", "find_edits"]
+__all__ = ["KINDS", "EditableRun", "find_edits", "find_moves"]
 
 _MISREAD, _CALL, _MISCALCULATED = mode("blamespan:X3"), mode("blamespan:X2"), mode("mast:FM-2.6")
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
@@ -66,6 +66,8 @@ class EditableRun:
         return [step for step in self.trace.steps if self.trace.can_be_blamed(step) and step.content.strip()]
 
 
+_MOVABLE: Sequence[Form] = ("number", "date", "time", "identifier", "name", "unit", "sign", "direction")
+
 Finder = Callable[[str, EditableRun, random.Random], Iterator[Edit]]
 
 
@@ -76,6 +78,29 @@ def find_edits(run: EditableRun, kind: str, draws: random.Random) -> Iterator[Ed
         KeyError: if there is no such kind.
     """
     yield from KINDS[kind](kind, run, draws)
+
+
+def find_moves(run: EditableRun, draws: random.Random) -> Iterator[tuple[Edit, Edit]]:
+    """Yield the same mistake at two steps of two agents, in random order: each changes a value that both copied.
+
+    In the first run of a pair the earlier agent changes it and the later one follows; in the second the later one does.
+    """
+    text = run.everything()
+    decisions = [step for step in run.decisions() if step.index > 0]
+    for step, value in _candidates(run, draws, _MOVABLE, is_call=False):
+        others = [
+            other
+            for other in decisions
+            if other.index > step.index and other.agent != step.agent and _stands_in(value.text, other.content)
+        ]
+        if not others or not _stands_in(value.text, run.sources(step.index)):
+            continue
+        wrong = vary(value, draws, run.names)
+        if wrong is None or _stands_in(wrong, text) or _is_computed_with(value.text, run, step.index):
+            continue
+        change = (Substitution(value.text, wrong),)
+        first, second = (Edit("moved", _MISREAD, place.index, after=change) for place in (step, draws.choice(others)))
+        yield first, second
 
 
 def _copied(

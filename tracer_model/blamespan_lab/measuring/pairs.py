@@ -1,20 +1,37 @@
-"""Measure whether a verdict follows what was said: edited runs beside the untouched ones and their decoys."""
+"""Measure whether a verdict follows what was said: edited runs beside untouched ones, decoys, and moves."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from itertools import islice
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
+from blamespan.trace import MessageActionTrace
 from blamespan_lab.edits.generate import LabelledPair
+from blamespan_lab.edits.kinds import EditableRun, find_moves
+from blamespan_lab.edits.pairs import make_pair
 from blamespan_lab.statistics import interval, percent
 
-__all__ = ["PairFigures", "PairVerdicts", "evaluate_pairs", "join_verdicts", "runs_of_pairs"]
+__all__ = [
+    "Move",
+    "MoveFigures",
+    "PairFigures",
+    "PairVerdicts",
+    "evaluate_moves",
+    "evaluate_pairs",
+    "join_verdicts",
+    "list_moves",
+    "runs_of_pairs",
+]
+
+_MOVES_PER_RUN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +43,38 @@ class PairVerdicts:
     decoy: Attribution | None
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One mistake that two agents make in turn, words otherwise equal.
+
+    Attributes:
+        first: The run in which the earlier agent makes it.
+        first_step: Index of its step.
+        second: The run in which the later agent makes it.
+        second_step: Index of its step.
+    """
+
+    first: MessageActionTrace
+    first_step: int
+    second: MessageActionTrace
+    second_step: int
+
+
+class MoveFigures(TypedDict):
+    """What `evaluate pairs` prints of moved mistakes; percent, but for `n`.
+
+    `followed` is how often the blame lies on the mistake in both runs of a move, `step` how often in a run, `same_step`
+    how often both runs have the same step blamed. `chance` is an even guess in both runs.
+    """
+
+    n: int
+    followed: float
+    followed_ci: list[float]
+    step: float
+    same_step: float
+    chance: float
+
+
 class PairFigures(TypedDict):
     """What `evaluate pairs` prints; percent, but for `n`, `gain` and `auc`.
 
@@ -33,7 +82,8 @@ class PairFigures(TypedDict):
     often its agent is. `gain` is the edited step's share in the edited run, less its share in the untouched one.
     `same_step` is how often the untouched run's most blamed step is the same. `decoys` is how often the same words are
     blamed most where their source agrees with them, in runs called failed. `auc` is how well the failure score tells
-    edited runs from untouched ones and decoys. `chance` is an even guess among the steps that could be blamed.
+    edited runs from untouched ones and decoys. `chance` is an even guess among the steps that could be blamed. `moved`
+    is there where two agents of a run can make one mistake.
     """
 
     n: int
@@ -48,6 +98,7 @@ class PairFigures(TypedDict):
     n_decoys: int
     auc: float
     chance: float
+    moved: NotRequired[MoveFigures]
     by: dict[str, dict[str, dict[str, float]]]
 
 
@@ -116,6 +167,54 @@ def evaluate_pairs(pairs: Sequence[LabelledPair], verdicts: Sequence[PairVerdict
     }
 
 
+def list_moves(pairs: Sequence[LabelledPair], *, seed: int = 0) -> list[Move]:
+    """Make moved mistakes from the untouched runs of *pairs*, at most two of each run; the same for the same seed."""
+    runs = {pair.untouched.trace.trace_id: pair.untouched.trace for pair in pairs}
+    names = list(
+        dict.fromkeys(
+            value.text
+            for trace in runs.values()
+            for row in EditableRun(trace).values
+            for value in row
+            if value.form == "name"
+        )
+    )
+    moves = []
+    for trace_id, trace in sorted(runs.items()):
+        if len({step.agent for step in trace.steps if trace.can_be_blamed(step)}) < 2:
+            continue
+        draws = random.Random(f"{seed} {trace_id} moved")  # noqa: S311  # draws places, no secrets
+        found = islice(find_moves(EditableRun(trace, names), draws), _MOVES_PER_RUN)
+        for first, second in found:
+            one, other = make_pair(trace, first, ""), make_pair(trace, second, "")
+            if one is not None and other is not None:
+                moves.append(Move(one.edited, first.step, other.edited, second.step))
+    return moves
+
+
+def evaluate_moves(moves: Sequence[Move], verdicts: Sequence[tuple[Attribution, Attribution]]) -> MoveFigures:
+    """Score the verdicts on both runs of each of *moves*.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    if not moves:
+        raise ConfigError("expected moved mistakes to measure on, got none: no run has two agents that copy one value")
+    hits = [
+        (first.decisive_step == move.first_step, second.decisive_step == move.second_step)
+        for move, (first, second) in zip(moves, verdicts, strict=True)
+    ]
+    followed = [all(both) for both in hits]
+    return {
+        "n": len(moves),
+        "followed": percent(followed),
+        "followed_ci": list(interval(followed)),
+        "step": percent([hit for both in hits for hit in both]),
+        "same_step": percent([first.decisive_step == second.decisive_step for first, second in verdicts]),
+        "chance": 100 * float(np.mean([1 / _count_blamable(move.first) ** 2 for move in moves])),
+    }
+
+
 _PARTS: Mapping[str, Callable[[LabelledPair], str]] = {
     "kind": lambda pair: pair.kind,
     "source": lambda pair: pair.source,
@@ -154,7 +253,10 @@ def _blames_agent(pair: LabelledPair, verdict: Attribution) -> bool:
 
 
 def _count_open_steps(pair: LabelledPair) -> int:
-    trace = pair.edited.trace
+    return _count_blamable(pair.edited.trace)
+
+
+def _count_blamable(trace: MessageActionTrace) -> int:
     return max(sum(trace.can_be_blamed(step) for step in trace.steps), 1)
 
 

@@ -123,6 +123,12 @@ def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
     click.echo(f"same step blamed as in the untouched run {figures['same_step']:.1f} %")
     click.echo(f"decoys blamed there {figures['decoys']:.1f} % of {figures['n_decoys']}")
     click.echo(f"failed against sound, AUC {figures['auc']:.3f}")
+    if moved := figures.get("moved"):
+        low, high = moved["followed_ci"]
+        click.echo(
+            f"moved to another agent, {moved['n']} mistakes: followed to both {moved['followed']:.1f} % ({low:.1f} to "
+            f"{high:.1f}, even guess {moved['chance']:.1f}), same step blamed {moved['same_step']:.1f} %"
+        )
 
 
 def print_paradigms(corpus: str, figures: Mapping[Paradigm, ParadigmFigures]) -> None:

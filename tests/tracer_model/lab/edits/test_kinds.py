@@ -7,7 +7,7 @@ import random
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_lab.edits.kinds import KINDS, EditableRun, find_edits
+from blamespan_lab.edits.kinds import KINDS, EditableRun, find_edits, find_moves
 from blamespan_lab.edits.pairs import Pair, make_pair
 
 AGENTS = (Agent("planner"), Agent("clerk"), Agent("tester"))
@@ -142,3 +142,25 @@ def test_early_finish_claims_what_nobody_found() -> None:
 
     assert pair.edited.steps[-1].content == TEAM.steps[-1].content
     assert pair.edit.step == len(pair.edited.steps) - 1 < len(TEAM.steps) - 1
+
+
+def test_a_moved_mistake_is_made_by_one_agent_and_then_by_another() -> None:
+    """In the first run the earlier step is wrong and all after it follow; in the second the earlier step is right."""
+    moves = list(find_moves(EditableRun(TEAM, ["Anna Silva", "Ivan Petrov"]), random.Random(3)))
+
+    assert moves
+    for first, second in moves:
+        one, other = make_pair(TEAM, first, "test"), make_pair(TEAM, second, "test")
+        assert one is not None
+        assert other is not None
+        assert first.after == second.after
+        assert TEAM.steps[first.step].agent != TEAM.steps[second.step].agent
+        assert min(changed(TEAM, one.edited)) == first.step
+        assert min(changed(TEAM, other.edited)) == second.step > first.step
+
+
+def test_a_value_that_one_agent_alone_states_is_not_moved() -> None:
+    """A mistake that nobody else could make has nowhere to move."""
+    alone = run(("planner", "message", "We start."), ("clerk", "message", "Order #W2378156 it is."))
+
+    assert not list(find_moves(EditableRun(alone), random.Random(3)))
