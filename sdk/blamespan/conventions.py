@@ -106,7 +106,7 @@ NODE_INPUTS: Final = "blamespan.node.inputs"
 """JSON object, on a message, decision or call of a node: what each of its input variables held; long values are cut."""
 NODE_SOURCES: Final = "blamespan.node.sources"
 """JSON `{variable: {"step", "key"}}`, beside `NODE_INPUTS`: the step whose output each variable reads, null for a node
-that gave nothing in this run, and that output's key."""
+that gave nothing in this run, and the way to the value in its outputs, keys joined by dots."""
 NODE_OUTPUTS: Final = "blamespan.node.outputs"
 """JSON object, on a message or result of a node: what each of its output variables held; long values are cut."""
 NODE_CASES: Final = "blamespan.node.cases"

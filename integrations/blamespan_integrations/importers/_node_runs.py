@@ -178,7 +178,8 @@ class NodeRuns:
         if text and not execution.error and any(self._texts.get(index) == text for index in execution.after):
             return None
         facts = self._facts(execution) | _outputs(execution)
-        return self._add(execution, self._orchestrator(), "message", text or execution.error, facts)
+        said = text or execution.error or f"{execution.title}: {as_text(execution.outputs or {})}"
+        return self._add(execution, self._orchestrator(), "message", said, facts)
 
     def fail(self, error: str, after: tuple[int, ...] = ()) -> None:
         """Say that the run failed, and why, where no node has said that."""

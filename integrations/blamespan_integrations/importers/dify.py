@@ -510,7 +510,8 @@ def _variables(data: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     for variable in (*_objects(data.get("variables")), *_objects(data.get("outputs"))):
         selector = variable.get("value_selector")
         if isinstance(selector, list) and len(selector) > 1:
-            reads[as_text(variable.get("variable"))] = as_text(selector[0]), as_text(selector[1])
+            path = ".".join(as_text(part) for part in selector[1:])
+            reads[as_text(variable.get("variable"))] = as_text(selector[0]), path
     answer = _TEMPLATE.fullmatch(as_text(data.get("answer")).strip())
     if answer:
         reads["answer"] = answer[1], answer[2]
@@ -539,9 +540,7 @@ def _conditions_by_variable(inputs: Mapping[str, Any], process: Mapping[str, Any
     for number_of, condition in enumerate(_objects(inputs.get("conditions"))):
         selector = conditions[number_of].get("variable_selector") if number_of < len(conditions) else None
         is_known = isinstance(selector, list) and len(selector) > 1
-        name = (
-            ".".join(as_text(part) for part in selector[:2]) if is_known and selector else f"condition {number_of + 1}"
-        )
+        name = ".".join(as_text(part) for part in selector) if is_known and selector else f"condition {number_of + 1}"
         yield name, condition.get("actual_value")
 
 

@@ -408,6 +408,7 @@ class _Execution:
                 answers = below.items()
                 error = _error(below.record.get("error"))
                 arguments = [_without_call_id(item) for item in below.items(override=True)]
+                start_ns, end_ns = _times(below.record)
                 call = NodeExecution(
                     "",
                     below.name,
@@ -415,7 +416,8 @@ class _Execution:
                     after,
                     outputs=answers[0] if len(answers) == 1 else {},
                     error=error,
-                    **_times(below.record),
+                    start_ns=start_ns,
+                    end_ns=end_ns,
                 )
                 text = _text(answers) if answers else None
                 written_arguments = (
@@ -463,6 +465,7 @@ class _Execution:
             if source is not None:
                 inputs[name], sources[name] = value, source
         is_ended = "data" in node_run.record
+        start_ns, end_ns = _times(node_run.record)
         return NodeExecution(
             node=as_text(node.get("id")) or node_run.name,
             title=node_run.name,
@@ -472,7 +475,8 @@ class _Execution:
             outputs=(items[0] if len(items) == 1 else {"items": len(items)}) if is_ended else None,
             sources=sources,
             error=_error(node_run.record.get("error")),
-            **_times(node_run.record),
+            start_ns=start_ns,
+            end_ns=end_ns,
         )
 
     def _value(self, text: object, node_run: _NodeRun) -> tuple[object, tuple[int, str] | None]:
@@ -496,7 +500,7 @@ class _Execution:
         value: Any = items[0]
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
-        return value, (last[-1], keys[0])
+        return value, (last[-1], ".".join(keys))
 
     def _resolved(self, parameters: object, node_run: _NodeRun, depth: int = 0) -> object:
         """Write parameters with what their expressions came to, as far as that can be told."""
@@ -557,10 +561,10 @@ def _first_source(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return as_object(sources[0]) if isinstance(sources, list) and sources else {}
 
 
-def _times(record: Mapping[str, Any]) -> dict[str, int]:
+def _times(record: Mapping[str, Any]) -> tuple[int, int]:
     start_ns = (number(record.get("startTime")) or 0) * 1_000_000
     end_ns = start_ns + (number(record.get("executionTime")) or 0) * 1_000_000
-    return {"start_ns": start_ns, "end_ns": end_ns} if end_ns < 2**63 else {"start_ns": 0, "end_ns": 0}
+    return (start_ns, end_ns) if end_ns < 2**63 else (0, 0)
 
 
 def _error(error: object) -> str:
@@ -600,7 +604,7 @@ def _expressions(parameters: object) -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             if as_text(as_object(value.get("operator")).get("operation")) in _ASKS_WHETHER_THERE:
                 continue
-            waiting += [(f"{name}.{key}" if name else str(key), each) for key, each in reversed(value.items())]
+            waiting += [(f"{name}.{key}" if name else str(key), each) for key, each in reversed(list(value.items()))]
         elif isinstance(value, list):
             waiting += [(f"{name}[{place}]", each) for place, each in reversed(list(enumerate(value)))]
         elif isinstance(value, str) and value.startswith("="):

@@ -6,6 +6,7 @@ Dify: `workflow_run_fields.py`, `task_entities.py` and the results of its nodes.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 __all__ = ["dify_detail", "dify_executions", "dify_node", "dify_stream", "flatted", "n8n_execution", "n8n_run"]
@@ -41,7 +42,7 @@ def dify_node(node: str, kind: str, after: str | None, index: int, **fields: Any
 def dify_executions() -> list[dict[str, Any]]:
     """Write the executions of a run that looks an order up, takes the branch of refunds, and answers."""
     return [
-        dify_node("start", "start", None, 1, title="Start", inputs=_START, outputs=_START),
+        dify_node("start", "start", None, 1, title="Start", inputs=dict(_START), outputs=dict(_START)),
         dify_node(
             "http", "http-request", "start", 2, title="Look up",
             process_data={"request": "GET /orders/7731"}, outputs={"status_code": 200, "body": "paid 60 of 80"},
@@ -58,7 +59,7 @@ def dify_executions() -> list[dict[str, Any]]:
         ),
         dify_node(
             "llm", "llm", "ask", 4, title="Writer", inputs={"#http.body#": "paid 60 of 80"},
-            process_data={"model_mode": "chat", "prompts": _PROMPTS,
+            process_data={"model_mode": "chat", "prompts": deepcopy(_PROMPTS),
                           "usage": {"prompt_tokens": 20, "completion_tokens": 5}},
             outputs={"text": "You get 60 back.", "usage": {"prompt_tokens": 20, "completion_tokens": 5},
                      "finish_reason": "stop"},

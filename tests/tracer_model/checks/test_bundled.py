@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from blamespan.trace import MessageActionTrace
+from blamespan import conventions as words
+from blamespan.trace import AttributeValue, MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, apply_checks
 from tests.tracer_model.representation.teams import Said, team
 
@@ -25,6 +26,36 @@ def call(agent: str, tool: str, answer: str, **arguments: str) -> tuple[Said, Sa
 def with_inputs(run: MessageActionTrace) -> MessageActionTrace:
     """Tell of a run what its agents were given."""
     return replace(run, steps=tuple(replace(step, input_text="You count boxes.") for step in run.steps))
+
+
+def with_facts(run: MessageActionTrace, *facts: dict[str, AttributeValue]) -> MessageActionTrace:
+    """Tell of each step of a run what a workflow platform says of its node."""
+    steps = [
+        replace(step, attributes={words.NODE_TYPE: "node", **own}) for step, own in zip(run.steps, facts, strict=True)
+    ]
+    return replace(run, steps=tuple(steps))
+
+
+def reading(key: str, **outputs: str) -> MessageActionTrace:
+    """A run of two nodes: what the first gave, and the second, which reads it under a name and has nothing."""
+    return with_facts(
+        team(("a", "48"), ("b", "The price is .")),
+        {words.NODE_OUTPUTS: json.dumps(outputs)},
+        {
+            words.NODE_INPUTS: '{"price": ""}',
+            words.NODE_SOURCES: json.dumps({"price": {"step": 0, "key": key}}),
+        },
+    )
+
+
+def failing(error: str) -> MessageActionTrace:
+    """A run of a node that called a tool, which failed."""
+    call, result = with_facts(team(*call_of_a("ask", error)), {}, {}).steps
+    return replace(team(*call_of_a("ask", error)), steps=(call, replace(result, status="error", error="node_error")))
+
+
+def call_of_a(tool: str, answer: str) -> tuple[Said, Said]:
+    return call("a", tool, answer, item="kettle")
 
 
 BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
@@ -100,6 +131,32 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         1,
         "The second part is still open.",
     ),
+    "branch-holds": (
+        with_facts(
+            team(("a", "ok"), ("flow", "Dear? takes else")),
+            {},
+            {
+                words.NODE_CASES: json.dumps(
+                    {
+                        "cases": [
+                            {
+                                "name": "true",
+                                "logic": "and",
+                                "conditions": [{"actual": 48, "operator": ">", "expected": "40"}],
+                            }
+                        ],
+                        "taken": "else",
+                    }
+                )
+            },
+        ),
+        1,
+        "Dear? takes else",
+    ),
+    "variable-filled": (reading("text", text="48"), 1, "The price is ."),
+    "output-mapped": (reading("txt", text="48"), 1, "The price is ."),
+    "service-answers": (failing("connect ETIMEDOUT"), 0, 'ask({"item": "kettle"})'),
+    "limit-kept": (failing("maximum context length is 8192 tokens"), 0, 'ask({"item": "kettle"})'),
     "answer-given": (
         team(("a", "It is 48."), ("b", "Sorry, we cannot say.")),
         1,

@@ -22,6 +22,8 @@ from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, obser
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks import CheckResult
+from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
+from blamespan_tracer.checks.tracer import attribute_results
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
@@ -73,6 +75,9 @@ class AutoTracer:
     `lexical`. In all other runs, which language models wrote, each step has a score: what the network says, or for
     teams like those of which people labelled failures what these taught of place and speaker; and on top of it what the
     run says against the step: claims that contradict their sources, broken checks, repetition.
+
+    What a workflow's run contradicts by its own record (a branch, a variable, an output) is blamed by rule: no model
+    was trained on runs of workflow platforms.
 
     Args:
         weights: What it was trained to.
@@ -180,6 +185,9 @@ class AutoTracer:
     def _judge(
         self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult], kinds: NDArray[np.float32]
     ) -> Attribution:
+        if broken := find_broken_orchestration(trace):
+            verdict = attribute_results(trace, broken, self._identity)
+            return replace(verdict, failure_score=1.0) if trace.outcome == "failed" else verdict
         by_prose = float(kinds[_LABELLED_TEAM] + kinds[_PROSE])
         if kinds[_INJECTED] > max(float(kinds[_SIMULATED]), by_prose):
             verdict = self._lexical.attribute([trace])[0]
