@@ -19,6 +19,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import parse_json
 from blamespan.trace import Usage
 from blamespan_integrations.dialects._values import as_text, number, parse_structure
+from blamespan_integrations.importers._conversation import MAX_STEPS
 from blamespan_integrations.importers._node_runs import (
     ELSE,
     BranchCase,
@@ -156,7 +157,8 @@ class _Reader:
             if self._listed is None or not self._is_loose or run != self._listed_run:
                 yield from self._flush(keep_detail=True)
                 self._listed, self._is_loose, self._listed_run = ([], location), True, run
-            self._listed[0].append(record)
+            if len(self._listed[0]) <= MAX_STEPS:  # of more the run is refused, and no more need be held
+                self._listed[0].append(record)
         elif "status" in record and record.keys() & {"graph", "inputs", "total_steps"}:
             if self._detail is not None:
                 yield from self._flush()
@@ -250,6 +252,7 @@ class _DifyRun:
         self._begun: dict[str, Mapping[str, Any]] = {}
         self._kinds: dict[str, str] = {}
         self._waits = False
+        self._n_logs = 0
         self._ended: set[str] = set()
         self._silent: set[str] = set()
 
@@ -275,12 +278,15 @@ class _DifyRun:
             self.end({"node_type": name.partition("_")[0], **data, "outputs": {}})
         elif name in ("iteration_completed", "loop_completed"):
             self._end_rounds(data)
-        elif name == "node_started":
+        elif self._nodes.conversation.is_full:
+            return
+        elif name == "node_started" and len(self._begun) <= MAX_STEPS:
             self._begun[key] = data
         elif name in ("node_finished", "node_retry"):
             self._begun.pop(key, None)
             self.end(data)
-        elif name == "agent_log":
+        elif name == "agent_log" and self._n_logs < MAX_STEPS:
+            self._n_logs += 1
             self._logs[as_text(data.get("node_execution_id"))][key] = data
         elif name == "workflow_finished":
             self.close(data)
@@ -293,6 +299,8 @@ class _DifyRun:
         Raises:
             UnreadableInput: if it names no node, or a time that is none.
         """
+        if self._nodes.conversation.is_full:
+            return
         execution = self._execution(record)
         round_of, container = _round(record)
         index = self._add(execution, record)

@@ -158,7 +158,16 @@ class _Unflattener:
         self._left = MAX_LINE_BYTES
         self._open: set[int] = set()
 
-    def value(self, place: int = 0, depth: int = 0) -> Any:
+    def fields(self, *names: str) -> dict[str, Any]:
+        """Return some fields of the whole: what waited to be run, and the rest, holds most of it once more.
+
+        Raises:
+            UnreadableInput: as `value` does.
+        """
+        root = as_object(self._places[0]) if self._places else {}
+        return {name: self._inner(root[name], 0) for name in names if name in root}
+
+    def value(self, place: int, depth: int) -> Any:
         """Return the value at *place*; what holds itself is None where it comes again.
 
         Raises:
@@ -270,7 +279,7 @@ class _Execution:
     def _data(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         data = record if "resultData" in record else _structure(record.get("data"))
         if isinstance(data, list):
-            data = _Unflattener(data, self._location).value()
+            data = _Unflattener(data, self._location).fields("version", "resultData")
         data = as_object(data)
         if "resultData" not in data:
             got = "a workflow, which has not run" if "connections" in record else f"{as_text(record)[:60]!r}"

@@ -252,3 +252,38 @@ def test_run_without_end_is_refused(tmp_path: Path) -> None:
     write(path, *nodes)
 
     assert ["at most 20000 steps" in error for error in errors_in(path)] == [True]
+
+
+@pytest.mark.parametrize(
+    "damage", ['{"a": ', "[" * 200_000, '{"event": 5, "data": []}', "null", '{"event": "\\ud83d"}']
+)
+@pytest.mark.parametrize("form", ["lines", "events", "server-sent"])
+def test_bad_value_at_the_end_costs_no_run(tmp_path: Path, form: str, damage: str) -> None:
+    """Behind a whole run, whatever stands there gives errors of one line that name the file, and the run is read."""
+    path = tmp_path / "export"
+    FORMS[form](path)
+    with path.open("a") as more:
+        more.write(f"{'data: ' if form == 'server-sent' else ''}{damage}\n")
+
+    assert len(traces_in(path)) == 1
+    assert all(error.startswith("export:") and "\n" not in error and len(error) < 1_000 for error in errors_in(path))
+
+
+def test_logs_of_agents_are_streamed(tmp_path: Path) -> None:
+    """Where the node's end does not hold the log, the events of its agent are its calls."""
+    common = {"task_id": "t", "workflow_run_id": "r"}
+    output = {"tool_call_name": "orders", "tool_call_input": {"id": 1}, "tool_response": "paid"}
+    log = {"id": "l", "node_execution_id": "exec-1", "label": "CALL orders", "status": "success"}
+    events = [
+        {**common, "event": "agent_log", "data": {**log, "status": "start", "data": {}}},
+        {**common, "event": "agent_log", "data": {**log, "data": {"output": output}}},
+        {**common, "event": "node_finished", "data": dify_node("a", "agent", None, 1, outputs={"text": "Yes."})},
+    ]
+
+    assert drawn(write(tmp_path / "x.jsonl", *events), hide=HIDDEN) == text("""
+        task: ''
+        agents: a
+        0 a: tool_call 'orders({"id": 1})'
+        1 a: tool_result 'paid' after 0
+        2 a: message 'Yes.' after 1
+        """)
