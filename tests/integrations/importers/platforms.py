@@ -1,7 +1,8 @@
 """Exports of workflow platforms, written by hand after the shapes that their sources define; no real export is copied.
 
 Dify: `workflow_run_fields.py`, `task_entities.py` and the results of its nodes. n8n: `interfaces.ts`,
-`run-execution-data.v1.ts`, and `flatted`, the form in which its database keeps executions.
+`run-execution-data.v1.ts`, and `flatted`, the form in which its database keeps executions. Flowise: `Execution.ts`,
+`Interface.Agentflow.ts` and what its nodes return.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["dify_detail", "dify_executions", "dify_node", "dify_stream", "flatted", "n8n_execution", "n8n_run"]
+__all__ = [
+    "dify_detail",
+    "dify_executions",
+    "dify_node",
+    "dify_stream",
+    "flatted",
+    "flowise_nodes",
+    "n8n_execution",
+    "n8n_run",
+]
 
 _START = {"order": "Order 7731", "topic": "refund"}
 _PROMPTS = [
@@ -236,3 +246,40 @@ def flatted(value: Any) -> list[Any]:
 
     add(value)
     return places
+
+
+def flowise_nodes() -> list[dict[str, Any]]:
+    """Write what the nodes of an agentflow did: an agent with a tool, a branch, a call, an answer."""
+
+    def node(name: str, label: str, before: list[str], **data: Any) -> dict[str, Any]:
+        identity = {"id": f"{name}_0", "name": name}
+        return {"nodeId": f"{name}_0", "nodeLabel": label, "data": identity | data, "previousNodeIds": before,
+                "status": "FINISHED"}  # fmt: skip
+
+    asked = "Refund order 7731."
+    condition = {"type": "string", "value1": "60 were paid.", "operation": "contains", "value2": "60"}
+    other = {"type": "string", "value1": "", "operation": "equal", "value2": ""}
+    return [
+        node("startAgentflow", "Start", [], input={"question": asked}, output={"question": asked}, state={}),
+        node(
+            "agentAgentflow", "Clerk", ["startAgentflow_0"],
+            input={"messages": [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": "", "tool_calls": [{"name": "orders"}]},
+                {"role": "tool", "content": "paid 60 of 80"}]},
+            output={"content": "60 were paid.", "usedTools": [
+                {"tool": "orders", "toolInput": {"id": 7731}, "toolOutput": "paid 60 of 80"}],
+                "timeMetadata": {"start": 1_790_000_000_000, "end": 1_790_000_001_000, "delta": 1_000},
+                "usageMetadata": {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25}},
+        ),
+        node(
+            "conditionAgentflow", "Refund?", ["agentAgentflow_0"], input={"conditions": [condition]},
+            output={"conditions": [condition | {"isFulfilled": True}, other | {"isFulfilled": False}]},
+        ),
+        node(
+            "httpAgentflow", "Pay", ["conditionAgentflow_0"], input={"http": {"method": "POST", "body": "60"}},
+            output={"http": {"data": "paid", "status": 200}},
+        ),
+        node("directReplyAgentflow", "Reply", ["httpAgentflow_0"], input={},
+             output={"content": "60 are on their way."}),
+    ]  # fmt: skip

@@ -17,7 +17,13 @@ from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.checks import CONTRACTS, ContractsTracer, apply_checks
-from tests.integrations.importers.platforms import dify_detail, dify_executions, n8n_execution, n8n_run
+from tests.integrations.importers.platforms import (
+    dify_detail,
+    dify_executions,
+    flowise_nodes,
+    n8n_execution,
+    n8n_run,
+)
 
 NAMES = ("branch-holds", "variable-filled", "output-mapped", "service-answers", "limit-kept")
 
@@ -167,6 +173,28 @@ def test_failure_of_orchestration_in_n8n_is_seen(tmp_path: Path, name: str) -> N
     found = judged(n8n(tmp_path, change))
 
     assert found == (expected or {"variable-filled": "fail 3"})
+
+
+FLOWISE: Mapping[str, tuple[Callable[[Executions], object], dict[str, str]]] = {
+    "nothing": (lambda nodes: None, {}),
+    "takes the other branch": (
+        lambda nodes: [
+            each.update(isFulfilled=not each["isFulfilled"]) for each in nodes[2]["data"]["output"]["conditions"]
+        ],
+        {"branch-holds": "fail 3"},
+    ),
+    "nothing is returned": (lambda nodes: nodes[4]["data"].update(output={"content": ""}), {"output-mapped": "fail 6"}),
+}
+
+
+@pytest.mark.parametrize("name", FLOWISE)
+def test_failure_of_orchestration_in_flowise_is_seen(tmp_path: Path, name: str) -> None:
+    """Each failure breaks the check of its kind alone, and the sound flow none."""
+    change, expected = FLOWISE[name]
+    nodes = flowise_nodes()
+    change(nodes)
+
+    assert judged(read(tmp_path / "x", "flowise", {"executionData": nodes, "state": "FINISHED"})) == expected
 
 
 def test_contracts_tracer_blames_the_workflow_with_the_mode(tmp_path: Path) -> None:

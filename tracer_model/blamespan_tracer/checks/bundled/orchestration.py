@@ -17,7 +17,7 @@ from blamespan_tracer.tokens import MAX_TEXT_CHARS
 
 __all__ = ["find_broken_orchestration"]
 
-_ENDS = frozenset({"end", "answer", "respondToWebhook"})
+_ENDS = frozenset({"end", "answer", "respondToWebhook", "directReplyAgentflow"})
 _ELSE = "else"
 _UNFILLED = re.compile(r"\{\{#[^{}#\n]{1,200}#\}\}|\[object Object\]")
 """Left of a variable that was never put in, or put in as what it is not."""
