@@ -169,9 +169,10 @@ class NodeRuns:
         return self._add(execution, self._orchestrator(), "plan", f"{execution.title}: {text}", facts)
 
     def tell(self, execution: NodeExecution, text: str) -> int:
-        """Add what a node gave of whose kind nothing is known; return the step's index."""
+        """Add what a node gave of whose kind nothing is known, or why it failed; return the step's index."""
         facts = self._facts(execution) | _outputs(execution)
-        return self._add(execution, self._orchestrator(), "message", text or execution.error, facts)
+        said = f"{execution.title}: {text or execution.error}"
+        return self._add(execution, self._orchestrator(), "message", said, facts)
 
     def return_answer(self, execution: NodeExecution, text: str) -> int | None:
         """Add what the workflow returns; None where that is, word by word, what a step it builds on said."""

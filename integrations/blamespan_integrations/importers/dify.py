@@ -406,7 +406,7 @@ class _DifyRun:
         if kind in _TOOLS:
             arguments = execution.inputs or process.get("request") or {}
             return self._nodes.call(execution, as_text(arguments), result)
-        return self._nodes.tell(execution, f"{execution.title}: {result or ''}")
+        return self._nodes.tell(execution, result or "")
 
     def _say(self, execution: NodeExecution, record: Mapping[str, Any], process: Mapping[str, Any]) -> int:
         outputs = execution.outputs or {}

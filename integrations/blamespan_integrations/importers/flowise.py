@@ -169,7 +169,7 @@ class _Flow:
         if kind in _TOOLS:
             arguments = inputs.get("toolInputArgs", inputs.get("http", inputs))
             return self.told.call(execution, as_text(arguments), content or text_of_outputs(execution.outputs or {}))
-        return self.told.tell(execution, f"{execution.title}: {content or text_of_outputs(output)}")
+        return self.told.tell(execution, content or text_of_outputs(output))
 
     def _say(self, execution: NodeExecution, inputs: Mapping[str, Any], output: Mapping[str, Any]) -> int:
         """Add what an agent called, and its message; what was called stands among its messages once more."""

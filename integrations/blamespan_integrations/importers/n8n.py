@@ -398,7 +398,7 @@ class _Execution:
             return self._told.return_answer(execution, text or _text(items))
         result = None if execution.outputs is None else _text(items)
         if not execution.type:
-            return self._told.tell(execution, f"{node_run.name}: {result or ''}")
+            return self._told.tell(execution, result or "")
         parameters = self._resolved(node.get("parameters"), node_run)
         return self._told.call(execution, as_text(parameters) if parameters else "", result)
 

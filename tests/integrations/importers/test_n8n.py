@@ -119,6 +119,15 @@ def test_failed_node_is_an_error_told_once(tmp_path: Path) -> None:
     assert trace.steps[-1].error == "NodeApiError"
 
 
+def test_failed_node_of_an_unknown_kind_says_why(tmp_path: Path) -> None:
+    """Without its workflow a node that failed is a plain step, with its error."""
+    data = {"A": [n8n_run(0, executionStatus="error", error=error_of("TypeError", "x is not a function"))]}
+    execution = n8n_execution(workflowData=None, data={"resultData": {"runData": data}})
+    [trace] = traces_in(write(tmp_path / "x", execution))
+
+    assert [step.content for step in trace.steps] == ["A: TypeError: x is not a function"]
+
+
 def test_error_without_a_node_is_a_step(tmp_path: Path) -> None:
     """Why the platform ended an execution, where no node says it, is the workflow's last step."""
     execution = n8n_execution(status="crashed")

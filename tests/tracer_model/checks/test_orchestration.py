@@ -108,6 +108,10 @@ DIFY: Mapping[str, tuple[Callable[[Executions], object], dict[str, str]]] = {
         fail_lookup("HttpRequestNodeError: Reached maximum retries (0), timed out"),
         {"service-answers": "fail 0"},
     ),
+    "a credential is missing": (
+        fail_lookup('NodeOperationError: Credential with ID "a" does not exist for type "b"'),
+        {"service-answers": "fail 0"},
+    ),
     "a rate is exhausted": (fail_lookup("InvokeRateLimitError: 429 Too Many Requests"), {"limit-kept": "fail 0"}),
 }
 SOUND: Mapping[str, Callable[[Executions], object]] = {
@@ -236,6 +240,30 @@ def test_auto_blames_a_failed_node_where_the_run_failed(
     [verdict] = auto.attribute([trace])
 
     assert ("blamespan:X4" in {str(blame.mode) for blame in verdict.modes[:1]}) == is_named
+    assert not is_named or verdict.unaided_score == 0  # nobody would have said so of a run that went well
+
+
+def test_auto_blames_a_variable_for_the_error_that_ended_the_run(tmp_path: Path, auto: AutoTracer) -> None:
+    """An error that ends a run is no silent failure; where a rule says what led to it, that is named all the same."""
+
+    def change(executions: Executions) -> None:
+        executions[3] |= {
+            "inputs": {"#http.body#": ""},
+            "status": "failed",
+            "error": "ValueError: no text",
+            "outputs": {},
+        }
+        del executions[4]
+
+    def fail_alone(executions: Executions) -> None:
+        executions[3] |= {"status": "failed", "error": "ValueError: no text", "outputs": {}}
+        del executions[4]
+
+    broken, loud = auto.attribute([dify(tmp_path, change), dify(tmp_path, fail_alone)])
+
+    assert (broken.decisive_step, str(broken.modes[0].mode)) == (3, "blamespan:X9")
+    assert loud.abstained is not None
+    assert "not a silent failure" in loud.abstained
 
 
 def test_runs_of_other_sources_are_not_judged(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ _LIMIT = re.compile(
 _SERVICE = re.compile(
     r"(?i)time[d ]?.?out|ETIMEDOUT|ECONNREFUSED|ECONNRESET|ENOTFOUND|connection (?:refused|reset|error|aborted)|"
     r"(?:service|server) (?:is )?unavailable|bad gateway|internal server error|\b50[0234]\b|out of memory|"
-    r"crashed|host not found|name resolution"
+    r"crashed|host not found|name resolution|unauthori[sz]ed|forbidden|\b40[13]\b|"
+    r"credentials? .{0,60}(?:not exist|not found|invalid|missing)"
 )
 _MAX_ERROR_CHARS = 2_000
 _MAX_SHOWN = 64
