@@ -33,6 +33,7 @@ ELSE = "else"
 
 _ORCHESTRATOR = "workflow"
 _MAX_INPUTS = 64
+_MAX_FACT_CHARS, _MAX_NAME = 32_768, 80
 _MAX_KEYS, _MAX_ITEMS, _MAX_CHARS, _MAX_DEPTH = 64, 16, 300, 4
 """Variables are shown as far as rules look at them: whether they are there, empty, and how they compare."""
 _UNSAID = frozenset({"usage", "finish_reason", "reasoning_content", "files"})
@@ -165,7 +166,7 @@ class NodeRuns:
                 {"name": case.name, "logic": case.logic, "conditions": [dict(each) for each in case.conditions]}
                 for case in cases[:_MAX_ITEMS]
             ]
-            facts[NODE_CASES] = _json({"cases": [_shown(case) for case in tried], "taken": taken})
+            facts[NODE_CASES] = _fact({"cases": tried, "taken": taken})
         return self._add(execution, self._orchestrator(), "plan", f"{execution.title}: {text}", facts)
 
     def tell(self, execution: NodeExecution, text: str) -> int:
@@ -239,10 +240,10 @@ class NodeRuns:
         if execution.node:
             facts[NODE_ID] = execution.node
         if execution.inputs:
-            facts[NODE_INPUTS] = _json(_shown(execution.inputs))
+            facts[NODE_INPUTS] = _fact(execution.inputs)
         if execution.sources:
             sources = {name: {"step": step, "key": key} for name, (step, key) in execution.sources.items()}
-            facts[NODE_SOURCES] = _json(_shown(sources))
+            facts[NODE_SOURCES] = _fact(sources)
         if execution.is_cut:
             facts[TRUNCATED] = (NODE_INPUTS, NODE_OUTPUTS)
         return facts
@@ -251,7 +252,7 @@ class NodeRuns:
 def _outputs(execution: NodeExecution) -> dict[str, AttributeValue]:
     if execution.outputs is None:
         return {}
-    facts: dict[str, AttributeValue] = {NODE_OUTPUTS: _json(_shown(execution.outputs))}
+    facts: dict[str, AttributeValue] = {NODE_OUTPUTS: _fact(execution.outputs)}
     return facts | ({TRUNCATED: (NODE_OUTPUTS,)} if execution.is_cut else {})
 
 
@@ -288,6 +289,22 @@ def _shown(value: object, depth: int = 0) -> object:
 
 def _first(items: Iterable[tuple[object, object]], most: int) -> Iterable[tuple[object, object]]:
     return (item for item, _ in zip(items, range(most), strict=False))
+
+
+def _fact(value: Mapping[str, object]) -> str:
+    """Write a fact of a node; of one that is long all the same, the names and whether something is there."""
+    text = _json(_shown(value))
+    if len(text) <= _MAX_FACT_CHARS:
+        return text
+    return _json({name[:_MAX_CHARS]: _brief(each) for name, each in list(value.items())[:_MAX_KEYS]})
+
+
+def _brief(value: object) -> object:
+    if isinstance(value, Mapping):
+        return "{...}" if value else {}
+    if isinstance(value, list | tuple):
+        return "[...]" if value else []
+    return value[:_MAX_NAME] if isinstance(value, str) else value
 
 
 def _json(value: object) -> str:

@@ -80,6 +80,20 @@ def test_variables_are_told_with_what_they_read(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_node_held_is_shown_shortly(tmp_path: Path) -> None:
+    """However much a node held, what is told of its variables stays small: their names, and whether they are empty."""
+    many: dict[str, Any] = {f"k{n}": {f"m{m}": "x" * 1_000 for m in range(99)} for n in range(99)}
+    node = dify_node(
+        "a", "code", None, 1, inputs={"q": ""}, outputs={"none": "", "empty": {}, "text": "y" * 999} | many
+    )
+    [trace] = traces_in(write(tmp_path / "x.json", {"data": [node]}))
+    facts = str(trace.steps[1].attributes[words.NODE_OUTPUTS])
+    shown = json.loads(facts)
+
+    assert len(facts) < 40_000
+    assert (shown["none"], shown["empty"], shown["text"][:2], len(shown)) == ("", {}, "yy", 64)
+
+
 def test_models_are_told_with_what_they_were_given_once(tmp_path: Path) -> None:
     """The prompt is what a model was given; in later rounds the same prompt is not told again."""
     executions = [

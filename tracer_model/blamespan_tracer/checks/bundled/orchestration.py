@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from blamespan.conventions import NODE_CASES, NODE_INPUTS, NODE_OUTPUTS, NODE_SOURCES, NODE_TYPE, TRUNCATED
@@ -216,8 +217,12 @@ def _value_at(outputs: Mapping[str, Any], path: list[str]) -> object:
 
 def _read(step: Step, key: str) -> dict[str, Any]:
     text = step.attributes.get(key)
-    if not isinstance(text, str) or not text.startswith("{"):
-        return {}
+    return _parse(text) if isinstance(text, str) and text.startswith("{") else {}
+
+
+@lru_cache(maxsize=1_024)
+def _parse(text: str) -> dict[str, Any]:
+    """Parse a fact; one that many nodes read is parsed once, and changed by nobody."""
     try:
         value = parse_json(text)
     except ValueError:
