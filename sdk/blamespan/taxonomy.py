@@ -5,7 +5,7 @@ Three taxonomies, never mixed silently:
 - `mast`: the 14 modes of MAST (arXiv 2503.13657). Canonical here.
 - `aegis`: the 14 modes that AEGIS (arXiv 2509.14295) injects. It *re-uses MAST's codes with other
   meanings*: `aegis:FM-2.1` is "repeat handled tasks", `mast:FM-2.1` is "conversation reset".
-- `blamespan`: what MAST has no word for (`X1` ... `X7`) and two answers that are not an agent's
+- `blamespan`: what MAST has no word for (`X1` ... `X10`) and two answers that are not an agent's
   error (`N0`, `N1`).
 
 A mode is written `taxonomy:code` wherever one string must hold it.
@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from blamespan.errors import ConfigError
 
-__all__ = ["AEGIS", "EXTENSION", "MAST", "ErrorMode", "Relation", "Taxonomy", "canonical", "mode"]
+__all__ = ["AEGIS", "EXTENSION", "MAST", "ORCHESTRATION", "ErrorMode", "Relation", "Taxonomy", "canonical", "mode"]
 
 Taxonomy: TypeAlias = Literal["mast", "aegis", "blamespan"]
 Relation: TypeAlias = Literal["same", "near", "none"]
@@ -101,12 +101,22 @@ EXTENSION = MappingProxyType(
             "X5": ("Budget exhausted", "Runs out of context, steps, tokens or rate."),
             "X6": ("Message transport fault", "Messages are lost, misrouted, multiplied or cycle."),
             "X7": ("Injected input", "Follows instructions or data that an outsider planted."),
+            "X8": ("Wrong branch", "Takes a branch that its own conditions do not lead to."),
+            "X9": (
+                "Empty or unmapped variable",
+                "Passes on a variable empty or unfilled, though its source has a value.",
+            ),
+            "X10": ("Output mapping", "Reads or returns an output under a name that nothing was given under."),
             "N0": ("No failure", "The run did what it should."),
             "N1": ("Failure without an agent's cause", "It failed, but no agent is to blame: grader, harness, kill."),
         },
     )
 )
 """What MAST lacks (`X*`) and the two answers that are not an agent's error (`N*`)."""
+
+ORCHESTRATION = frozenset({"X8", "X9", "X10"})
+"""Codes of the extension for what is built into a workflow: only runs of workflow platforms show these, found by rule.
+No label taught them to a trained model, and no fault makes them."""
 
 _BY_TAXONOMY = MappingProxyType({"mast": MAST, "aegis": AEGIS, "blamespan": EXTENSION})
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from blamespan.taxonomy import EXTENSION, MAST, ErrorMode
+from blamespan.taxonomy import EXTENSION, MAST, ORCHESTRATION, ErrorMode
 
 __all__ = ["MAS_FIRE", "MODES"]
 
 MODES: tuple[ErrorMode, ...] = (
     *(mode for code, mode in MAST.items() if code != "FM-2.1"),  # nothing that is labelled maps to it
-    *(mode for code, mode in EXTENSION.items() if code.startswith("X")),
+    *(mode for code, mode in EXTENSION.items() if code.startswith("X") and code not in ORCHESTRATION),
 )
 """The modes that trained models know, by column: canonical ones, since labels of several taxonomies teach them."""
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 
 from blamespan.errors import UnreadableInput
-from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, StepStatus, Usage
+from blamespan.trace import (
+    Agent,
+    AgentRole,
+    AttributeValue,
+    MessageActionTrace,
+    Outcome,
+    Step,
+    StepKind,
+    StepStatus,
+    Usage,
+)
 from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
 __all__ = ["MAX_STEPS", "Conversation"]
@@ -129,6 +140,32 @@ class Conversation:
         index = self._add(agent, "tool_result", content, tuple(inputs), time_ns=time_ns, error=error)
         self._spoken.append(index)
         self._heard_until[agent] = len(self._spoken)
+        return index
+
+    def add(
+        self,
+        agent: str,
+        kind: StepKind,
+        content: str,
+        inputs: tuple[int, ...],
+        *,
+        usage: Usage | None = None,
+        start_ns: int = 0,
+        end_ns: int = 0,
+        error: str | None = None,
+        attributes: Mapping[str, AttributeValue] | None = None,
+        input_text: str = "",
+    ) -> int:
+        """Add a step of which the source tells what it builds on; give the step's index."""
+        if self.is_full:
+            return len(self._steps) - 1
+        index = self._add(agent, kind, content, inputs, usage=usage, time_ns=start_ns, error=error)
+        self._steps[index] = replace(
+            self._steps[index],
+            end_ns=max(start_ns, end_ns),
+            attributes=attributes or {},
+            input_text=input_text,
+        )
         return index
 
     def trace(self, *identity: str) -> MessageActionTrace:

@@ -17,6 +17,14 @@ from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan_integrations.importers._span_files import rebuild_runs
 from blamespan_integrations.importers.langfuse import spans_of_observation
 from tests.integrations.importers.files import FIXTURES, NODES, drawn, errors_in, matching, traces_in
+from tests.integrations.importers.platforms import (
+    dify_detail,
+    dify_executions,
+    dify_stream,
+    flatted,
+    flowise_nodes,
+    n8n_execution,
+)
 from tests.integrations.importers.shapes import jaeger, langfuse, trail
 
 
@@ -29,11 +37,14 @@ DOCUMENTS: dict[str, list[Any]] = {
     "autogen-events": lines_of("autogen-events.swarm.jsonl"),
     "autogen-messages": [json.loads((FIXTURES / "autogen-result.round-robin.json").read_bytes())],
     "bigbench-mistake": [{"input": "1 + 1 =", "steps": ["3"], "target": "2", "answer": "3", "mistake_index": 0}],
+    "dify": [dify_detail(), {"data": dify_executions()}, *dify_stream()],
+    "flowise": [{"executionData": json.dumps(flowise_nodes())}, {"agentFlowExecutedData": flowise_nodes()}],
     "jaeger": [jaeger("openinference.langgraph-branches")],
     "langfuse": langfuse("langfuse.langgraph-branches"),
     "langgraph-stream": lines_of("langgraph-debug.nodes.jsonl"),
     "langsmith": lines_of("langsmith.langgraph-branches.jsonl"),
     "mlflow": [json.loads((FIXTURES / "mlflow.langgraph-branches.json").read_bytes())],
+    "n8n": [n8n_execution(), n8n_execution(data=flatted(n8n_execution()["data"]))],
     "phoenix": [{"context.trace_id": "1" * 32, "context.span_id": "2" * 16, "name": "a", "start_time": "2026-01-01"}],
     "steps": [{"task": "t", "outcome": "failed", "steps": [{"agent": "a", "kind": "message", "content": "x"}]}],
     "tempo": [{"batches": [{"scopeSpans": [{"spans": [{"traceId": "1" * 32, "spanId": "2" * 16}]}]}]}],

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from blamespan import conventions as words
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import AttributeValue, MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, apply_checks
 from tests.tracer_model.representation.teams import Said, team
 
@@ -36,6 +37,36 @@ def guarded(run: MessageActionTrace, index: int) -> MessageActionTrace:
     """Write on one step that it goes beyond a budget."""
     steps = [replace(step, attributes=GUARDED) if step.index == index else step for step in run.steps]
     return replace(run, steps=tuple(steps))
+
+
+def with_facts(run: MessageActionTrace, *facts: dict[str, AttributeValue]) -> MessageActionTrace:
+    """Tell of each step of a run what a workflow platform says of its node."""
+    steps = [
+        replace(step, attributes={words.NODE_TYPE: "node", **own}) for step, own in zip(run.steps, facts, strict=True)
+    ]
+    return replace(run, steps=tuple(steps))
+
+
+def reading(key: str, **outputs: str) -> MessageActionTrace:
+    """A run of two nodes: what the first gave, and the second, which reads it under a name and has nothing."""
+    return with_facts(
+        team(("a", "48"), ("b", "The price is .")),
+        {words.NODE_OUTPUTS: json.dumps(outputs)},
+        {
+            words.NODE_INPUTS: '{"price": ""}',
+            words.NODE_SOURCES: json.dumps({"price": {"step": 0, "key": key}}),
+        },
+    )
+
+
+def failing(error: str) -> MessageActionTrace:
+    """A run of a node that called a tool, which failed."""
+    call, result = with_facts(team(*call_of_a("ask", error)), {}, {}).steps
+    return replace(team(*call_of_a("ask", error)), steps=(call, replace(result, status="error", error="node_error")))
+
+
+def call_of_a(tool: str, answer: str) -> tuple[Said, Said]:
+    return call("a", tool, answer, item="kettle")
 
 
 BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
@@ -112,6 +143,32 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         1,
         "The second part is still open.",
     ),
+    "branch-holds": (
+        with_facts(
+            team(("a", "ok"), ("flow", "Dear? takes else")),
+            {},
+            {
+                words.NODE_CASES: json.dumps(
+                    {
+                        "cases": [
+                            {
+                                "name": "true",
+                                "logic": "and",
+                                "conditions": [{"actual": 48, "operator": ">", "expected": "40"}],
+                            }
+                        ],
+                        "taken": "else",
+                    }
+                )
+            },
+        ),
+        1,
+        "Dear? takes else",
+    ),
+    "variable-filled": (reading("text", text="48"), 1, "The price is ."),
+    "output-mapped": (reading("txt", text="48"), 1, "The price is ."),
+    "service-answers": (failing("connect ETIMEDOUT"), 0, 'ask({"item": "kettle"})'),
+    "limit-kept": (failing("maximum context length is 8192 tokens"), 0, 'ask({"item": "kettle"})'),
     "answer-given": (
         team(("a", "It is 48."), ("b", "Sorry, we cannot say.")),
         1,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, TracerIdentity
 from blamespan.errors import TracerUnavailable
+from blamespan.taxonomy import ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.auto.evidence import quote_claims
@@ -22,6 +23,8 @@ from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, obser
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks import CheckResult
+from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
+from blamespan_tracer.checks.tracer import attribute_results
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
@@ -73,6 +76,9 @@ class AutoTracer:
     `lexical`. In all other runs, which language models wrote, each step has a score: what the network says, or for
     teams like those of which people labelled failures what these taught of place and speaker; and on top of it what the
     run says against the step: claims that contradict their sources, broken checks, repetition.
+
+    What a workflow's run contradicts by its own record (a branch, a variable, an output) is blamed by rule: no model
+    was trained on runs of workflow platforms.
 
     Args:
         weights: What it was trained to.
@@ -164,11 +170,13 @@ class AutoTracer:
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        verdicts = {
-            index: Attribution.abstain(trace, why, self._identity)
-            for index, trace in enumerate(traces)
-            if (why := abstention_reason(trace)) is not None
-        }
+        verdicts: dict[int, Attribution] = {}
+        for index, trace in enumerate(traces):
+            by_rule = self._judge_orchestration(trace)
+            if by_rule is not None:
+                verdicts[index] = by_rule
+            elif (why := abstention_reason(trace)) is not None:
+                verdicts[index] = Attribution.abstain(trace, why, self._identity)
         judged = [index for index in range(len(traces)) if index not in verdicts]
         readings = self._network.read([traces[index] for index in judged])
         kinds = [self._weights.gate.weigh(gate_features(run.features)) for run, _ in readings]
@@ -176,6 +184,20 @@ class AutoTracer:
             verdict = self._judge(traces[index], run, results, weights)
             verdicts[index] = verdict if self._head is None else _apply_head(self._head, traces[index], verdict)
         return [verdicts[index] for index in range(len(traces))]
+
+    def _judge_orchestration(self, trace: MessageActionTrace) -> Attribution | None:
+        """Return who is to blame by what a workflow's run contradicts, however it ended; None where it does not."""
+        broken = find_broken_orchestration(trace)
+        if not broken:
+            return None
+        verdict = attribute_results(trace, broken, self._identity)
+        if verdict.abstained is not None:
+            return None
+        if trace.outcome != "failed":
+            return verdict
+        built_in = [result for result in broken if result.check.mode and result.check.mode.code in ORCHESTRATION]
+        unaided = attribute_results(trace, built_in, self._identity).failure_score if built_in else 0.0
+        return replace(verdict, failure_score=1.0, unaided_score=unaided)
 
     def _judge(
         self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult], kinds: NDArray[np.float32]

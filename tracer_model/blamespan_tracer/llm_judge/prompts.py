@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode
+from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ORCHESTRATION, ErrorMode
 from blamespan_tracer.llm_judge.settings import JudgeTaxonomy
 
 __all__ = [
@@ -173,7 +173,8 @@ def instructions(form: Form, taxonomy: JudgeTaxonomy) -> str:
 
 def _modes_of(taxonomy: JudgeTaxonomy) -> list[ErrorMode]:
     chosen = MAST if taxonomy == "mast" else AEGIS
-    return [*chosen.values(), *(mode for code, mode in EXTENSION.items() if code.startswith("X"))]
+    extension = [mode for code, mode in EXTENSION.items() if code.startswith("X") and code not in ORCHESTRATION]
+    return [*chosen.values(), *extension]
 
 
 def _example(schema: Mapping[str, Any]) -> str:

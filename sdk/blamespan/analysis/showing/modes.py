@@ -21,7 +21,8 @@ _TAXONOMIES: tuple[tuple[str, str, Mapping[str, ErrorMode]], ...] = (
     ),
     (
         "Extension",
-        "What MAST lacks (`X1` to `X7`), and two answers that are not an agent's error (`N0`, `N1`).",
+        "What MAST lacks (`X1` to `X7` of agents, `X8` to `X10` of workflows), and two answers that are not an agent's "
+        "error (`N0`, `N1`).",
         EXTENSION,
     ),
     (
