@@ -39,8 +39,8 @@ __all__ = ["RunWatcher", "checks_of_steps"]
 
 _LATEST = 4
 """Steps before the one that is examined that checks see."""
-_MOST_SOURCES = 4
-"""Steps that its claims come from, beside them."""
+_MOST_SOURCES = 12
+"""Steps that its claims come from, beside them: a report of what many tools said has as many sources."""
 _MOST_KEPT = 1_000
 """Steps that are kept for that."""
 _LEAST_INFORMATION = 4.5
