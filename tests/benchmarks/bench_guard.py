@@ -192,7 +192,7 @@ def _write_lines(found: dict[str, Any]) -> Iterator[str]:
 def _write_solved(found: dict[str, Any], bars: dict[str, bool]) -> Iterator[str]:
     every = found["all"]
     yield ""
-    heads = "".join(f"{head:26}" for head in ("no guard", "random retries", "guard"))
+    heads = "".join(f"{head:28}" for head in ("no guard", "random retries", "guard"))
     yield f"{'Tasks solved under faults, % (95 %)':38}{heads}gain over no guard, points"
     parts = {
         "all": every,
@@ -200,11 +200,11 @@ def _write_solved(found: dict[str, Any], bars: dict[str, bool]) -> Iterator[str]
         "family or topology held out": found["new_families"],
     }
     for name, part in parts.items():
-        cells = "".join(f"{_percent(part['solved'][arm]):26}" for arm in ARMS)
+        cells = "".join(f"{_percent(part['solved'][arm]):28}" for arm in ARMS)
         yield f"{name:38}{cells}{_points(part['gain'])}"
     for mechanism, rates in found["mechanisms"].items():
-        yield f"{'  written into ' + mechanism:38}{''.join(f'{_percent(rates[arm]):26}' for arm in ARMS)}"
-    averted = "".join(f"{_percent(every['averted'][arm]):26}" for arm in ARMS)
+        yield f"{'  written into ' + mechanism:38}{''.join(f'{_percent(rates[arm]):28}' for arm in ARMS)}"
+    averted = "".join(f"{_percent(every['averted'][arm]):28}" for arm in ARMS)
     yield f"{'of those not solved without a guard':38}{averted}"
     yield ""
     yield (
