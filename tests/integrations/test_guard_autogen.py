@@ -458,6 +458,17 @@ def test_watching_alone_changes_nothing() -> None:
     assert guard.counts.keys() == {"observe"}
 
 
+@pytest.mark.parametrize("recipients", [["helper"], ["somebody"]])
+def test_team_within_a_team_hears_what_was_said_before_it_began(recipients: list[str]) -> None:
+    """Its agents are not known when that is said: they hear it, unless a rule says that they must not."""
+    helper = agent("helper", "I help.")
+    inner = RoundRobinGroupChat([helper], max_turns=1, name="inner")
+    with blamespan.guard(policy(agents={"planner": {"recipients": [*recipients, "inner"]}})):
+        run(RoundRobinGroupChat([agent("planner", "The plan."), inner], max_turns=2))
+
+    assert ("The plan." in client_of(helper).sent[0]) == (recipients == ["helper"])
+
+
 def test_observing_guard_holds_no_stream_back() -> None:
     """Pieces of an answer go on as they come where nothing can be put in their place."""
     seen: list[str] = []

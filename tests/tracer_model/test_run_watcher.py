@@ -90,6 +90,33 @@ def test_claim_without_support_is_counted_by_the_agents_that_state_it() -> None:
     assert spread(say(watching, "d", "Order 48213 has 37 boxes.")) == 0
 
 
+def test_call_that_is_asked_for_is_examined_as_the_call_that_it_would_be() -> None:
+    """Broken arguments are found while the model can still be asked again; whole ones are not, in either spelling."""
+    watching = watcher({"check": "arguments-well-formed"})
+
+    def names(text: str, arguments: dict[str, Any], kind: Any = "request") -> list[str]:
+        return [sign.name for sign in watching.examine(ProposedStep(kind, "a", text, "look", arguments=arguments))]
+
+    assert names('{"box": 37', {}) == ["arguments-well-formed"]
+    assert names('{"box": 37}', {"box": 37}) == []
+    assert names('[{"box": 37}]', {"box": 37}, "tool_call") == []  # as LangGraph passes them
+
+
+def test_report_of_many_results_has_all_its_sources() -> None:
+    """Each number of a long report is looked up where it comes from; one that comes from nowhere is found."""
+    watching = watcher({"check": "number-has-source"}, task="Count the boxes.")
+    counts = [48_213 + 1_117 * number for number in range(9)]
+    for number, count in enumerate(counts):
+        say(watching, "a", f'{{"shelf": "{number}"}}', "tool_call", "count")
+        say(watching, "a", f"Shelf {number} has {count} boxes.", "tool_result", "count")
+    for number in range(6):
+        say(watching, "b", f"Let us wait a little{'.' * (number + 1)}")
+    report = " ".join(f"I note that shelf {number} has {count} boxes." for number, count in enumerate(counts))
+
+    assert say(watching, "b", report) == []
+    assert [sign.name for sign in say(watching, "b", f"{report} Shelf 9 has 99187.")] == ["number-has-source"]
+
+
 def test_step_that_does_not_take_place_leaves_no_trace() -> None:
     """What is only examined is not taken up: it supports nothing, and does not spread."""
     watching = watcher({"unsupported_reaches": 2})

@@ -6,10 +6,12 @@ the latest ones and those that its claims come from. So a step costs the same ho
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -37,8 +39,8 @@ __all__ = ["RunWatcher", "checks_of_steps"]
 
 _LATEST = 4
 """Steps before the one that is examined that checks see."""
-_MOST_SOURCES = 4
-"""Steps that its claims come from, beside them."""
+_MOST_SOURCES = 12
+"""Steps that its claims come from, beside them: a report of what many tools said has as many sources."""
 _MOST_KEPT = 1_000
 """Steps that are kept for that."""
 _LEAST_INFORMATION = 4.5
@@ -90,6 +92,8 @@ class RunWatcher:
 
     def examine(self, step: ProposedStep) -> list[Sign]:
         """Return what speaks against a step that is about to take place; the step is not taken up."""
+        if step.kind == "request":  # a call that can still be asked for otherwise
+            step = replace(step, kind="tool_call")
         if step.kind not in ("message", "tool_call"):
             return []
         held = self._ledger.hold(self._index, _content(step), decides=True)
@@ -291,7 +295,12 @@ def _choose_schemata(rules: Sequence[SignRule]) -> Callable[[MessageActionTrace,
 
 
 def _content(step: ProposedStep) -> str:
-    return f"{step.tool}({step.text})" if step.kind == "tool_call" else step.text
+    """Return a step as recorded runs have it: a call's arguments are one object, however the framework passes them."""
+    if step.kind != "tool_call":
+        return step.text
+    is_list = step.text.startswith("[") and bool(step.arguments)
+    arguments = json.dumps(step.arguments, ensure_ascii=False, default=str) if is_list else step.text
+    return f"{step.tool}({arguments})"
 
 
 def _key(claim: Claim) -> tuple[str, str]:

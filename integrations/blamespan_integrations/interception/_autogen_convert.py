@@ -89,7 +89,9 @@ def _line(message: LLMMessage, index: int) -> Line:
     if not isinstance(message, SystemMessage):
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
     content = message.content
-    text = content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
+    if isinstance(content, str):  # most are, and long
+        return Line(role, content, getattr(message, "source", ""), (), index)
+    text = "\n".join(part for part in content if isinstance(part, str))
     calls = tuple(_call(part) for part in content if isinstance(part, FunctionCall)) if role == "assistant" else ()
     return Line(role, text, getattr(message, "source", ""), calls, index)
 

@@ -550,6 +550,13 @@ def _buffer_message(original: Function) -> Function:
         if mail is None:
             mail = offer_mail(message.source, Mail(message.to_text(), receivers), lambda: _find_step(message))
             run.mail[message.id] = mail
+            run.addressed[message.id] = set(receivers)
+        elif self._agent.name in receivers and self._agent.name not in run.addressed[message.id] and mail.receivers:
+            # it takes part in a team that has begun since: nobody has been asked about it yet
+            alone = Mail(message.to_text(), (self._agent.name,))
+            reached = offer_mail(message.source, alone, lambda: _find_step(message)).receivers
+            mail = run.mail[message.id] = replace(mail, receivers=(*mail.receivers, *reached))
+            run.addressed[message.id].add(self._agent.name)
         is_left_out = self._agent.name in receivers and self._agent.name not in mail.receivers
         for copy in range(0 if is_left_out or not mail.receivers else mail.copies):
             original(self, message if copy == 0 else message.model_copy(update={"id": f"{message.id}-{copy}"}))

@@ -165,6 +165,7 @@ class RunScope:
         authors: Who said which text.
         results: What each tool answered, by tool, the latest last.
         mail: What became of the messages on their way, by the framework's id of them.
+        addressed: Whom each of them was offered for, by the same id.
         calls: The steps in which a faulty call was asked for, by its id.
         altered: What each agent was told otherwise, or has lost (None), by agent and line: it stays so.
         requests: Which agent's model asked for which call of a tool, by its id; without an id, by the tool's name.
@@ -178,6 +179,7 @@ class RunScope:
     authors: dict[str, str] = field(default_factory=dict)
     results: dict[str, list[str]] = field(default_factory=dict)
     mail: dict[str, Mail] = field(default_factory=dict)
+    addressed: dict[str, set[str]] = field(default_factory=dict)
     calls: dict[str, Where] = field(default_factory=dict)
     altered: dict[str, dict[Line, Line | None]] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)

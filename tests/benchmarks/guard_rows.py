@@ -1,0 +1,408 @@
+"""The rows of the guard's table that need no faults: forbidden tools, time, budgets, and what stays as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_core.models import CreateResult, LLMMessage, RequestUsage
+from autogen_ext.models.replay import ReplayChatCompletionClient
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Send
+from pydantic import Field
+from tests.integrations.autogen_runs import INFO
+from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS
+from tests.integrations.langgraph_programs import ScriptedModel
+
+import blamespan
+from blamespan.guarding.guard import Guard, _guards
+from blamespan.guarding.policy import Policy, parse_policy
+from blamespan.intercepting.boundaries import ContentT, Opportunity, Said, Where
+from blamespan_lab.corpus.recipe import CorpusRecipe
+from blamespan_lab.simulation.agents.policy import InputMessage, Reply
+from blamespan_lab.simulation.program import Program
+from blamespan_lab.simulation.random_stream import stable_seed
+from blamespan_lab.wordings.choosing import use_wordings
+
+__all__ = [
+    "Overruns",
+    "Timing",
+    "WayTries",
+    "count_overruns",
+    "find_changed_runs",
+    "hush_frameworks",
+    "time_messages",
+    "try_ways",
+]
+
+FrameworkName = Literal["autogen", "langgraph"]
+FRAMEWORKS: tuple[FrameworkName, ...] = ("autogen", "langgraph")
+
+
+def hush_frameworks() -> None:
+    """Keep the frameworks quiet about what is done to them here."""
+    for name in ("autogen_core", "langgraph", "asyncio", "blamespan_lab.simulation", "blamespan"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    warnings.simplefilter("ignore")
+
+
+# --- ways to a forbidden tool
+
+
+@dataclass(frozen=True, slots=True)
+class WayTries:
+    """Tries of one way to a forbidden tool.
+
+    Attributes:
+        framework: Which.
+        way: Its name.
+        tries: How often it was tried.
+        through: How often the tool was called.
+        leads: Whether it leads to the tool without a guard: else it proves nothing.
+    """
+
+    framework: str
+    way: str
+    tries: int
+    through: int
+    leads: bool
+
+
+def try_ways(tries: int) -> Iterator[WayTries]:
+    """Try every way of both frameworks, *tries* in all, each from other seeds."""
+    ways = [("autogen", way) for way in AUTOGEN_WAYS] + [("langgraph", way) for way in LANGGRAPH_WAYS]
+    policy = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
+    for number, (framework, way) in enumerate(ways):
+        share = tries // len(ways) + (number < tries % len(ways))
+        free: list[Any] = []
+        way(0, free)
+        sent: list[Any] = []
+        through = 0
+        with blamespan.guard(policy):
+            for seed in range(share):
+                sent.clear()
+                way(seed, sent)
+                through += bool(sent)
+        yield WayTries(framework, way.__name__, share, through, bool(free))
+
+
+# --- time
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a guard adds to the messages of a run, in seconds.
+
+    Attributes:
+        framework: Which.
+        policy: Name of the policy.
+        steps: Length of the run.
+        added: For each message what it takes longer than without a guard: the medians of all rounds, compared.
+        own: For each message of each round what was spent within the guard.
+        rounds: How often the run was repeated, with a guard and without.
+    """
+
+    framework: str
+    policy: str
+    steps: int
+    added: tuple[float, ...]
+    own: tuple[float, ...]
+    rounds: int
+
+
+def time_messages(
+    framework: FrameworkName, steps: int, policies: Mapping[str, Policy], rounds: int
+) -> Iterator[Timing]:
+    """Time the messages of a run of *steps*, with each policy and without, in turns."""
+    run = _chat if framework == "autogen" else _loop
+    run(min(steps, 20), [])  # what is imported late is imported now
+    plain: list[list[float]] = []
+    guarded: dict[str, list[list[float]]] = {name: [] for name in policies}
+    own: dict[str, list[float]] = {name: [] for name in policies}
+    for _ in range(rounds):
+        plain.append(_time(run, steps, nullcontext()))
+        for name, policy in policies.items():
+            with _spent_in_guards() as spent:
+                guarded[name].append(_time(run, steps, Guard([policy])))
+            own[name] += spent
+    without = _medians(plain)
+    for name, found in guarded.items():
+        added = tuple(with_it - bare for with_it, bare in zip(_medians(found), without, strict=True))
+        yield Timing(framework, name, steps, added, tuple(own[name]), rounds)
+
+
+def _medians(rounds: Sequence[Sequence[float]]) -> list[float]:
+    return [sorted(times)[len(times) // 2] for times in zip(*rounds, strict=True)]
+
+
+def _time(run: Callable[[int, list[float]], None], steps: int, around: AbstractContextManager[Any]) -> list[float]:
+    stamps: list[float] = []
+    gc.collect()
+    with around:
+        run(steps, stamps)
+        stamps.append(time.perf_counter())
+    return [after - before for before, after in pairwise(stamps)]
+
+
+@contextmanager
+def _spent_in_guards() -> Iterator[list[float]]:
+    """Yield a list to which what is spent within guards is added, a number for each message."""
+    spent: list[float] = []
+    original = type(_guards).change
+    foretell, end_call = type(_guards).foretell, type(_guards).end_call
+
+    def change(self: Any, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
+        if at.mechanism == "memory":
+            spent.append(0.0)
+        return _clocked(spent, original, self, at, content, where)
+
+    def timed_foretell(self: Any, at: Opportunity) -> Said | None:
+        return _clocked(spent, foretell, self, at)
+
+    def timed_end_call(self: Any, at: Opportunity) -> None:
+        _clocked(spent, end_call, self, at)
+
+    patched: Any = type(_guards)
+    patched.change, patched.foretell, patched.end_call = change, timed_foretell, timed_end_call
+    try:
+        yield spent
+    finally:
+        patched.change, patched.foretell, patched.end_call = original, foretell, end_call
+
+
+def _clocked(spent: list[float], call: Callable[..., Any], *arguments: Any) -> Any:
+    start_s = time.perf_counter()
+    try:
+        return call(*arguments)
+    finally:
+        if spent:
+            spent[-1] += time.perf_counter() - start_s
+
+
+_QUESTION = "How many crates were shipped in 52 weeks?"
+_CITIES = ("Leeds", "Porto", "Ghent", "Turin", "Bergen", "Graz", "Lyon", "Cadiz")
+
+
+def _report(number: int) -> str:
+    """Write a message of about 1 KB with eleven numbers: some of others' messages, some new."""
+    city, sold, kept = _CITIES[number % 8], 100 + 7 * number, 40 + 3 * (number // 2)
+    return " ".join(
+        (
+            f"This is report {number}, and it goes on from what was said about the depots so far.",
+            f"In week {number} the depot in {city} shipped {sold} crates and kept {kept}, which makes {sold + kept}.",
+            "Nothing was broken on the way, as far as the people who unloaded the lorries could tell in the evening.",
+            f"The depot in {_CITIES[(number + 3) % 8]} had said that it would need {sold - 7} of them by the weekend.",
+            "Whether that can be done depends on the drivers, who have to be asked first, and on the roads.",
+            f"Of the crates that were kept, {kept - 3} stand in the yard under a roof, and others wait at the gate.",
+            "I would rather not promise anything before somebody has counted them again and has told us the result.",
+            f"If it helps, the plan of week {max(number - 1, 0)} can stay as it is, with {sold + 12} crates at most.",
+            "Please look at the figures once more and say what is missing, so that the next depot may go on with them.",
+            "There is no hurry, but the office would like to have an answer in the morning, before the lorries leave.",
+        )
+    )
+
+
+def _answer(texts: Sequence[str], stamps: list[float]) -> str:
+    """Answer to a conversation, and note when; who is asked again by the guard answers the same."""
+    is_asked_again = texts[-1].startswith("Your last answer is not passed on")
+    if not is_asked_again:
+        stamps.append(time.perf_counter())
+    return _report(len(texts) - is_asked_again)
+
+
+class _StampingClient(ReplayChatCompletionClient):
+    def __init__(self, stamps: list[float]) -> None:
+        super().__init__([], model_info=INFO)
+        self._stamps = stamps
+
+    async def create(self, messages: Sequence[LLMMessage], **options: Any) -> CreateResult:
+        del options
+        text = _answer([str(message.content) for message in messages], self._stamps)
+        return CreateResult(finish_reason="stop", content=text, usage=RequestUsage(1, 1), cached=False)
+
+
+def _chat(steps: int, stamps: list[float]) -> None:
+    members: list[Any] = [AssistantAgent(name, _StampingClient(stamps)) for name in ("ada", "bob")]
+    asyncio.run(RoundRobinGroupChat(members, max_turns=steps).run(task=_QUESTION))
+
+
+class _StampingModel(ScriptedModel):
+    stamps: list[float] = Field(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        text = _answer([message.text for message in messages], self.stamps)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
+
+
+def _loop(steps: int, stamps: list[float]) -> None:
+    one = _StampingModel(answers=iter(()))
+    one.stamps = stamps  # pydantic copies a list that it is given
+    graph = StateGraph(MessagesState)
+    for name, other in (("ada", "bob"), ("bob", "ada")):
+        graph.add_node(name, lambda state: {"messages": [one.invoke(state["messages"])]})
+        graph.add_conditional_edges(
+            name, lambda state, other=other: END if len(state["messages"]) > steps else other, [other, END]
+        )
+    graph.add_edge(START, "ada")
+    graph.compile().invoke({"messages": [HumanMessage(_QUESTION)]}, {"recursion_limit": steps + 10})
+
+
+# --- budgets
+
+
+@dataclass(frozen=True, slots=True)
+class Overruns:
+    """What agents side by side spent beyond a budget.
+
+    Attributes:
+        framework: Which.
+        unit: What the budget limits.
+        runs: How many runs there were.
+        agents: How many agents worked at once.
+        worst_calls: Calls beyond the limit in the worst run: those that began when the budget was used up.
+        unspent: Runs in which less was spent than the budget allows, which would be no feat.
+    """
+
+    framework: str
+    unit: str
+    runs: int
+    agents: int
+    worst_calls: int
+    unspent: int
+
+
+_COST = 150
+
+
+class _CostlyClient(ReplayChatCompletionClient):
+    def __init__(self, asked: list[int]) -> None:
+        super().__init__(["word"] * 60, model_info=INFO)
+        self._asked = asked
+
+    async def create(self, messages: Sequence[LLMMessage], **options: Any) -> Any:
+        self._asked.append(1)
+        await asyncio.sleep(0.001 * (len(self._asked) % 3))
+        result = await super().create(messages, **options)
+        return result.model_copy(update={"usage": RequestUsage(_COST, 0)})
+
+
+class _CostlyModel(ScriptedModel):
+    asked: list[int] = Field(default_factory=list)
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        self.asked.append(1)
+        time.sleep(0.001 * (len(self.asked) % 3))
+        usage: Any = {"input_tokens": _COST, "output_tokens": 0, "total_tokens": _COST}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("word", usage_metadata=usage))])
+
+
+def count_overruns(runs: int, agents: int = 16) -> Iterator[Overruns]:
+    """Run agents side by side against budgets of calls, tokens and money that a few of them use up."""
+    for framework in FRAMEWORKS:
+        run = _gather if framework == "autogen" else _fan_out
+        for unit in ("model_calls", "tokens", "money"):
+            worst, unspent = 0, 0
+            for number in range(runs):
+                limit, allowed = _limit(unit, 2 + number % (agents - 4))
+                tables = {"budgets": [{unit: limit}], "prices": {"*": {"sent": 1_000_000.0}}}
+                with Guard([parse_policy(tables)]):
+                    asked = run(agents)
+                worst = max(worst, asked - allowed)
+                unspent += asked < allowed
+            yield Overruns(framework, unit, runs, agents, max(0, worst), unspent)
+
+
+def _limit(unit: str, calls: int) -> tuple[float, int]:
+    """Return a budget, and after how many calls it is used up: what a call costs does not divide it."""
+    if unit == "model_calls":
+        return calls, calls
+    # (calls - 1) calls and a part of one: the budget is used up, and gone beyond, by the last of so many calls
+    return (calls - 1) * _COST + _COST // 3, calls - 1
+
+
+def _gather(agents: int) -> int:
+    asked: list[int] = []
+    members = [AssistantAgent(f"a{number}", _CostlyClient(asked)) for number in range(agents)]
+
+    async def work() -> None:
+        await asyncio.gather(*(one.run(task="Go.") for one in members))
+
+    asyncio.run(work())
+    return len(asked)
+
+
+def _fan_out(agents: int) -> int:
+    one = _CostlyModel(answers=iter(()))
+    one.asked = []
+    graph = StateGraph(MessagesState)
+    graph.add_node("start", lambda _: {"messages": [AIMessage("go")]})
+    graph.add_node("worker", lambda _: {"messages": [one.invoke("work")]})
+    graph.add_edge(START, "start")
+    graph.add_conditional_edges("start", lambda _: [Send("worker", {}) for _ in range(agents)], ["worker"])
+    graph.compile().invoke({"messages": [HumanMessage("Go.")]}, {"max_concurrency": agents})
+    return len(one.asked)
+
+
+# --- what stays as it is
+
+OBSERVES_EVERYTHING: dict[str, Any] = {
+    "agents": {"*": {"forbidden": ["*"], "recipients": [], "action": "observe"}},
+    "arguments": [{"tool": "*", "max_chars": 0, "action": "observe"}],
+    "texts": [{"forbidden_pattern": ".", "action": "observe"}],
+    "signs": [{"check": "*"}, {"suspicion": 0.0}, {"unsupported_reaches": 1}],
+    "budgets": [{"calls": 1, "action": "observe"}],
+}
+"""A policy that finds something wrong with every step, and only observes."""
+
+
+def find_changed_runs(recipe: CorpusRecipe, each: int) -> tuple[int, int, int, list[Program]]:
+    """Run bundled teams of every kind with a guard that only observes and without, and compare all that can be seen.
+
+    Compared are what each model was sent and offered at each decision, what it answered, the final text, whether the
+    run ran out, and what was raised.
+
+    Returns:
+        How many runs were compared, how many decisions there were, how many decisions of the guard there were, and the
+        programs that differ.
+    """
+    policy = parse_policy(OBSERVES_EVERYTHING)
+    runs, decisions, observed, changed = 0, 0, 0, []
+    with use_wordings(recipe.teams.wordings):
+        for cell in recipe.cells():
+            for number in range(each):
+                seed = stable_seed("bench-guard-same", recipe.seed, *cell, number) % 2**31
+                program = Program(
+                    *cell, cast=recipe.teams.casts[seed % len(recipe.teams.casts)], seed=seed, mistakes=0.05
+                )
+                plain = _look_at(program)
+                with Guard([policy]) as guard:
+                    watched = _look_at(program)
+                runs += 1
+                decisions += len(plain[0])
+                observed += guard.counts["observe"]
+                if watched != plain or set(guard.counts) - {"observe"}:
+                    changed.append(program)
+    return runs, decisions, observed, changed
+
+
+def _look_at(program: Program) -> tuple[list[Any], object]:
+    seen: list[Any] = []
+
+    def see(agent: str, number: int, messages: tuple[InputMessage, ...], reply: Reply) -> Reply:
+        seen.append((agent, number, messages, reply))
+        return reply
+
+    outcome = program.run(on_reply=see)
+    return seen, (outcome.final_text, outcome.succeeded, outcome.error, outcome.ran_out, outcome.is_void)
