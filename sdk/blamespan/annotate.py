@@ -40,6 +40,7 @@ _FAMILIES = (
     "blamespan.contradiction.",
     "blamespan.error.",
     "blamespan.failure.",
+    "blamespan.schema.",
     "blamespan.tracer.",
 )
 """What all keys under them say belongs to a verdict."""
@@ -68,6 +69,11 @@ _WRITTEN = frozenset(
         words.FAILURE_UNAIDED_SCORE,
         words.PARTIAL,
         words.REVISION,
+        words.SCHEMA_NAME,
+        words.SCHEMA_SCORE,
+        words.SCHEMA_SEEN,
+        words.SCHEMA_SEEN_TRACE_ID,
+        words.SCHEMA_SPAN_ID,
         words.TRACER_NAME,
         words.TRACER_VERSION,
         words.TRACER_WEIGHTS,

@@ -3,12 +3,13 @@
 A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
 `service`, `framework`, `task`), and what it says (`failure_score` to `abstained`). `content` is the head of the
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason.
+`known_failures` are those that the run shows of the user's error schemata.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.attribution import Attribution
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.importing.files import read_lines
@@ -55,6 +57,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "task": "",
     "content": None,
     "error": None,
+    "known_failures": [],
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -85,18 +88,22 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "task": str,
     "content": (str, type(None)),
     "error": (str, type(None)),
+    "known_failures": list,
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET_MAGIC: Final = b"PAR1"
 
 
-def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> dict[str, Any]:
+def row_of(
+    run: RecordedRun, verdict: Attribution, error: str | None = None, known: Sequence[KnownFailure] = ()
+) -> dict[str, Any]:
     """Lay out a result as a row: plain values as JSON has them, scores with six decimals.
 
     Args:
         run: The run.
         verdict: What the tracer says of it.
         error: Why it says nothing, where the tracer failed on it.
+        known: Known failures that the run shows.
     """
     trace = run.trace
     content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
@@ -109,6 +116,7 @@ def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> 
         "task": trace.task[:MAX_HEAD_CHARACTERS],
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
+        "known_failures": [one.as_json() for one in known],
     }
 
 
@@ -156,6 +164,9 @@ def arrow_schema() -> Any:
         "revision": whole,
         "started": pa.timestamp("us", tz="UTC"),
         "duration_s": number,
+        "known_failures": pa.list_(
+            pa.struct([("schema", text), ("step", whole), ("score", number), ("seen_trace_id", text)])
+        ),
     }
     return pa.schema([(name, types.get(name, text)) for name in ROW_DEFAULTS])
 

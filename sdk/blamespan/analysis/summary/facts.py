@@ -25,6 +25,7 @@ Row: TypeAlias = Mapping[str, Any]
 _MAX_NAME_CHARS = 200
 _MAX_REASON_CHARS = 120
 _MAX_TEXT_CHARS = 2_000
+_MAX_KNOWN = 100
 _CLOCK_YEARS = range(1990, 2100)
 """What else a row says is no clock's."""
 
@@ -70,6 +71,7 @@ class Fact:
         reason: Why there is no verdict, or empty.
         start: When the run began, UTC, or None where no clock says so.
         text: Evidence and beginning of the decisive step.
+        known: Names of the error schemata that the run shows.
     """
 
     judge: Judge
@@ -87,6 +89,7 @@ class Fact:
     reason: str = ""
     start: datetime | None = None
     text: str = ""
+    known: tuple[str, ...] = ()
 
 
 def fact_of(row: Row) -> Fact:
@@ -134,6 +137,7 @@ def _fact(row: Row) -> Fact:
         reason="" if has_verdict else printable(str(reason or "no decisive step"))[:_MAX_REASON_CHARS],
         start=_start(row),
         text=_text(row, index) if has_verdict else "",
+        known=tuple(dict.fromkeys(_name(item["schema"]) for item in row["known_failures"][:_MAX_KNOWN])),
     )
 
 
