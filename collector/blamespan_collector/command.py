@@ -22,7 +22,7 @@ from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
 from blamespan_collector.options import SectionedHelp, folder_of, folder_options, options, settings_of, shown
-from blamespan_collector.status import HEAD_FILE
+from blamespan_collector.status import HEAD_FILE, SCHEMATA_FILE
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend
@@ -56,7 +56,7 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
     if check:
         _check(settings)
         return
-    _use_head_beside(settings.store)
+    _use_files_beside(settings.store)
     _check_tracer(settings.tracer)
     from blamespan_collector.service.service import serve
 
@@ -64,10 +64,16 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
     announce(settings.log_format, _last_words(ended, settings))
 
 
-def _use_head_beside(store: Path | None) -> None:
-    """Let the processes of this collector use the head for outcomes beside its store, unless told otherwise."""
-    if store is not None and (head := store.parent / HEAD_FILE).exists():
+def _use_files_beside(store: Path | None) -> None:
+    """Let the processes of this collector use the head for outcomes and the schemata beside its store.
+
+    What variables say goes before. The schemata need not be there yet: they are read when they come.
+    """
+    if store is None:
+        return
+    if (head := store.parent / HEAD_FILE).exists():
         os.environ.setdefault("BLAMESPAN_OUTCOME_HEAD", str(head))
+    os.environ.setdefault("BLAMESPAN_SCHEMATA", str(store.parent / SCHEMATA_FILE))
 
 
 @collect.command("resend")

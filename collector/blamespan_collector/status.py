@@ -15,10 +15,13 @@ from blamespan_collector.local_runs import local_stores
 from blamespan_collector.options import local_store
 from blamespan_collector.store import RunStore
 
-__all__ = ["HEAD_FILE", "status"]
+__all__ = ["HEAD_FILE", "SCHEMATA_FILE", "status"]
 
 HEAD_FILE: Final = "outcomes.safetensors"
 """Name of the head for outcomes, where `blamespan train --outcomes` writes it beside a store."""
+
+SCHEMATA_FILE: Final = "schemata.toml"
+"""Name of the file in which `blamespan schemata` keeps known failures beside a store."""
 
 
 @click.command()

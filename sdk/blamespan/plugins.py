@@ -23,6 +23,7 @@ PARTS = {
     "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
+    "known_failures": "blamespan_tracer.schemata.in_use:known_failures",
     "langgraph_hooks": "blamespan_integrations.interception.langgraph:LangGraphHooks",
     "network_options": "blamespan_tracer.command_options:NETWORK_OPTIONS",
     "note_run": "blamespan_tracer.run_notes:note_run",

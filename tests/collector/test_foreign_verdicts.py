@@ -26,7 +26,7 @@ from tests.collector.working import MemorySink, until, working
 _NAMES = [
     name
     for name in vars(words)
-    if name.startswith(("BLAME_", "CLAIM_", "ERROR_", "FAILURE_", "TRACER_")) and name != "ERROR_TYPE"
+    if name.startswith(("BLAME_", "CLAIM_", "ERROR_", "FAILURE_", "SCHEMA_", "TRACER_")) and name != "ERROR_TYPE"
 ]
 VERDICT_WORDS = [
     *(getattr(words, name) for name in _NAMES),

@@ -1,11 +1,14 @@
-"""What is written on the spans of a run beside the verdict on it: where the claims of its answer come from."""
+"""What is written on the spans of a run beside the verdict on it.
+
+Where the claims of its answer come from; which known failures it shows, where the user keeps some.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from blamespan import conventions as words
@@ -13,7 +16,10 @@ from blamespan.annotate import cut
 from blamespan.pipeline import RunNotes
 from blamespan.spans import Attributes
 from blamespan.trace import AttributeValue, MessageActionTrace
-from blamespan_tracer.ledger.provenance import Ancestor, AnswerProvenance, follow_answer
+from blamespan_tracer.ledger.ledger import read_ledger
+from blamespan_tracer.ledger.provenance import Ancestor, AnswerProvenance, is_quickly_read, trace_answer
+from blamespan_tracer.schemata.file import schemata_in_use
+from blamespan_tracer.schemata.matching import SchemaMatch, match_schemata
 
 __all__ = ["note_run"]
 
@@ -23,10 +29,35 @@ _MAX_VALUE_BYTES: Final = 160
 
 def note_run(trace: MessageActionTrace) -> RunNotes:
     """Return what is written on the spans of a run beside the verdict; the part `note_run` of `blamespan`."""
-    if os.environ.get(_VARIABLE, "").strip().lower() == "none":
+    wants_claims = os.environ.get(_VARIABLE, "").strip().lower() != "none"
+    schemata = schemata_in_use()
+    if not (wants_claims or schemata) or not is_quickly_read(trace):
         return RunNotes()
-    provenance = follow_answer(trace, at_once=True)
-    return RunNotes() if provenance is None else _note_claims(trace, provenance)
+    ledger = read_ledger(trace)
+    claims = _note_claims(trace, trace_answer(trace, ledger)) if wants_claims else RunNotes()
+    known = _note_schemata(match_schemata(trace, schemata, ledger=ledger))
+    steps = {index: {**claims.steps.get(index, {}), **known.steps.get(index, {})}
+             for index in claims.steps.keys() | known.steps.keys()}  # fmt: skip
+    return RunNotes({**claims.run, **known.run}, steps)
+
+
+def _note_schemata(matches: Sequence[SchemaMatch]) -> RunNotes:
+    """Write the surest match of each step on its span, and the surest one of all on the run's."""
+    if not matches:
+        return RunNotes()
+    steps: dict[int, Attributes] = {}
+    for match in matches:
+        steps.setdefault(match.step, {words.SCHEMA_NAME: match.schema.name, words.SCHEMA_SCORE: match.score})
+    surest = matches[0]
+    run: dict[str, AttributeValue] = {
+        words.SCHEMA_NAME: surest.schema.name,
+        words.SCHEMA_SCORE: surest.score,
+        words.SCHEMA_SPAN_ID: surest.span_id,
+        words.SCHEMA_SEEN: len(surest.schema.seen),
+    }
+    if surest.schema.seen:
+        run[words.SCHEMA_SEEN_TRACE_ID] = surest.schema.seen[0].trace_id
+    return RunNotes(run, steps)
 
 
 def _note_claims(trace: MessageActionTrace, provenance: AnswerProvenance) -> RunNotes:

@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
@@ -101,7 +102,8 @@ def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
     reports: list[_Reported] = []
     for number, run, verdict in zip(itertools.count(1), runs, verdicts, strict=False):
         rules, answer = rules_of(run.trace, may_take_long=True), answer_of(run.trace, may_take_long=True)
-        view = view_of(run.trace, verdict, rules, answer, prefix=f"run-{number}-")
+        known = known_failures_of(run.trace)
+        view = view_of(run.trace, verdict, rules, answer, known, prefix=f"run-{number}-")
         spans = [span for part in split_runs(emit(run.trace)) for span in annotate(part, verdict)]
         request = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
         document = json.dumps(json.loads(request_to_json(request)), ensure_ascii=True)

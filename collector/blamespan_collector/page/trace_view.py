@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from blamespan import conventions as words
 from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean
 from blamespan.annotate import is_verdict
 from blamespan.errors import BlamespanError
@@ -15,6 +16,7 @@ from blamespan.rebuilding.continuing import is_waiting, link_to_earlier
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
+from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import verdict_of
 from blamespan_collector.page.view import RunView, view_of
 
@@ -112,8 +114,26 @@ def _view(run: Run, index: int, checks_all: bool) -> RunView:
         verdict_of(run, trace),
         rules_of(trace, may_take_long=checks_all),
         answer_of(trace, may_take_long=checks_all),
+        _read_known(run, trace),
         prefix=f"run-{index + 1}-" if index else "",
     )
+
+
+def _read_known(run: Run, trace: MessageActionTrace) -> list[KnownFailure]:
+    """Read which known failures the spans say that the run shows, the surest first."""
+    seen = "" if run.root is None else run.root.text(words.SCHEMA_SEEN_TRACE_ID) or ""
+    surest = "" if run.root is None else run.root.text(words.SCHEMA_NAME) or ""
+    found: dict[str, KnownFailure] = {}
+    by_span = {span.span_id: span for span in run.spans}
+    for step in trace.steps:
+        span = by_span[step.span_id]
+        name, score = span.text(words.SCHEMA_NAME), span.attributes.get(words.SCHEMA_SCORE)
+        if span is run.root or name is None or not isinstance(score, float) or step.span_id in found:
+            continue
+        first = seen if name == surest else ""
+        said = f"the same failure as in run {first[:8]}" if first else "a failure that is known"
+        found[step.span_id] = KnownFailure(clean(name), "", step.index, score, clean(said), first)
+    return sorted(found.values(), key=lambda known: -known.score)
 
 
 def _later(span: Span) -> LaterVerdict:

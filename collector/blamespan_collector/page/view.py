@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.claims import ShownAnswer
 from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import Passage, clean, passages
 from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, without_idle_suspects
 from blamespan.attribution import Attribution, ModeBlame
@@ -121,6 +122,7 @@ class RunView:
         broken: Rules that it breaks or leaves open and that name no step of it.
         is_checked: Whether rules were checked at all.
         answer: Where the claims of its answer come from; None where they were not followed.
+        known: Known failures that it shows.
         start_ns: When the first step began; 0 where the source has no clock.
         end_ns: When the last step ended.
     """
@@ -139,6 +141,7 @@ class RunView:
     broken: tuple[BrokenRule, ...]
     is_checked: bool
     answer: ShownAnswer | None
+    known: tuple[KnownFailure, ...]
     start_ns: int
     end_ns: int
 
@@ -166,6 +169,7 @@ def view_of(
     verdict: Attribution | None,
     rules: Sequence[BrokenRule] | None = None,
     answer: ShownAnswer | None = None,
+    known: Sequence[KnownFailure] = (),
     *,
     prefix: str = "",
 ) -> RunView:
@@ -176,6 +180,7 @@ def view_of(
         verdict: On it, if there is one.
         rules: What rules say of it; None where none were checked.
         answer: Where its answer comes from; None where nobody looked.
+        known: Known failures that it shows.
         prefix: For ids on the page.
     """
     by_step: dict[int | None, list[BrokenRule]] = defaultdict(list)
@@ -203,6 +208,7 @@ def view_of(
         broken=tuple(by_step[None]),
         is_checked=rules is not None,
         answer=answer,
+        known=tuple(known),
         start_ns=min((step.start_ns for step in trace.steps), default=0),
         end_ns=max((step.end_ns for step in trace.steps), default=0),
     )

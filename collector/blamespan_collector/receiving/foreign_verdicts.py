@@ -19,8 +19,8 @@ from blamespan.annotate import is_verdict_word, received_word
 __all__ = ["MARKS", "resource_without_verdicts", "scope_without_verdicts", "span_without_verdicts"]
 
 MARKS = re.compile(
-    rb"blamespan\.(?:run\.complete|blame\.|claim\.|contradiction\.|error\.|failure\.|tracer\.|evidence|revision|abstained|"
-    rb"partial)"
+    rb"blamespan\.(?:run\.complete|blame\.|claim\.|contradiction\.|error\.|failure\.|schema\.|tracer\.|evidence|revision|"
+    rb"abstained|partial)"
 )
 """Occurs in the bytes of whatever has a word of a verdict, or says that its run ended: one look for both, as looking
 through the attributes of every span would double the time of reading."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from types import TracebackType
+from typing import Final
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Result
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import RepeatedRun
+from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.tables import RunTable, print_run
 from blamespan.analysis.showing.verdicts import without_idle_suspects
@@ -106,6 +109,11 @@ class ReadTally:
         return 1
 
 
+_NO_KNOWN_FAILURE: Final = '"known_failures": []}'
+"""How the row of most runs ends."""
+_ID_DIGITS: Final = 8
+
+
 class Tables:
     """Prints a run by its steps if it is the only one, else a line per run.
 
@@ -120,11 +128,15 @@ class Tables:
         self._suspects = suspects
         self._first: Result | None = None
         self._table: RunTable | None = None
+        self._known: dict[str, list[str]] = {}
 
     def saw(self, outcome: Outcome) -> None:
         """Take a run."""
         if not isinstance(outcome, Done):
             return
+        if not outcome.line.endswith(_NO_KNOWN_FAILURE):
+            for known in json.loads(outcome.line)["known_failures"]:
+                self._known.setdefault(known["schema"], []).append(known["seen_trace_id"] or outcome.trace_id)
         if self._first is None:
             self._first = outcome.result
             return
@@ -140,6 +152,10 @@ class Tables:
         elif self._first is not None:
             run = self._first.run
             print_run(self._console, run.source, run.trace, self._shown(self._first), every=self._every)
+        for name, seen in sorted(self._known.items(), key=lambda item: (-len(item[1]), item[0])):
+            runs = f"{len(seen)} run{'' if len(seen) == 1 else 's'}"
+            text = f"known failure {printable(name)} in {runs}: the same as in run {seen[0][:_ID_DIGITS]}"
+            self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
     def _add(self, result: Result, source: str) -> None:
         assert self._table is not None

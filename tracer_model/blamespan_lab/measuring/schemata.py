@@ -146,7 +146,7 @@ def _search(run: RecordedRun, schemata: Sequence[ErrorSchema]) -> _Searched:
     began = time.process_time()
     steps = read_signs(run.trace)
     read = time.process_time()
-    matches = match_signs(steps, schemata, run.trace)
+    matches = match_signs(steps, schemata)
     return _Searched(run, matches, time.process_time() - read, read - began)
 
 

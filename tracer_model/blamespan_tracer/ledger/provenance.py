@@ -22,7 +22,7 @@ from blamespan_tracer.ledger.derivations import MAX_OPERANDS, find_calculation
 from blamespan_tracer.ledger.ledger import TASK, Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
-__all__ = ["Ancestor", "AncestorKind", "AnswerProvenance", "follow_answer", "trace_answer"]
+__all__ = ["Ancestor", "AncestorKind", "AnswerProvenance", "follow_answer", "is_quickly_read", "trace_answer"]
 
 AncestorKind: TypeAlias = Literal["task", "input", "tool", "user", "agent", "calculation", "unsupported"]
 """Where a mention stands: in the task, in what a step was given, in what a tool answered or a user said. Of an agent's
@@ -158,15 +158,17 @@ def follow_answer(trace: MessageActionTrace, *, at_once: bool = False) -> Answer
         trace: The run.
         at_once: Whether somebody waits: of a run that would take long None is returned.
     """
-    if at_once:
-        most_steps, most_chars, most_numbers = _AT_ONCE
-        chars = len(trace.task) + sum(len(step.content) + len(step.input_text) for step in trace.steps)
-        if len(trace.steps) > most_steps or chars > most_chars:
-            return None
-        own = (step.content for step in trace.steps if trace.can_be_blamed(step))
-        if sum(len(_NUMBERS.findall(content)) for content in own) > most_numbers:
-            return None
-    return trace_answer(trace)
+    return None if at_once and not is_quickly_read(trace) else trace_answer(trace)
+
+
+def is_quickly_read(trace: MessageActionTrace) -> bool:
+    """Check whether the claims of a run are read in a few seconds at most, however dense in numbers it is."""
+    most_steps, most_chars, most_numbers = _AT_ONCE
+    chars = len(trace.task) + sum(len(step.content) + len(step.input_text) for step in trace.steps)
+    if len(trace.steps) > most_steps or chars > most_chars:
+        return False
+    own = (step.content for step in trace.steps if trace.can_be_blamed(step))
+    return sum(len(_NUMBERS.findall(content)) for content in own) <= most_numbers
 
 
 def _find_answer(trace: MessageActionTrace, ledger: Ledger) -> int | None:

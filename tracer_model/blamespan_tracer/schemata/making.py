@@ -21,11 +21,18 @@ __all__ = ["SoundSteps", "make_schema"]
 
 _MAX_SIGNS: Final = 5
 """The rarest signs of a step that a signature asks for."""
+_MOST_USUAL: Final = 0.02
+"""A sign that a larger share of sound steps shows is left out."""
+_ENOUGH_SOUND: Final = 10
+"""Sound runs from which on a signature is tried on them. With fewer, weak signs are left out; and the wording, where
+there are signs and nobody quoted it: a sound step may have the same words about other values."""
+_PLAIN_SURPRISE: Final = 3.0
 _MAX_SENTENCES: Final = 40
 _MAX_WORDS: Final = 40
-_MARGIN: Final = 0.05
+_LEAST_WORDS: Final = 4
+_MARGIN: Final = 0.01
 """By how much a threshold lies above the best score of a sound step."""
-_HIGHEST_THRESHOLD: Final = 0.95
+_HIGHEST_THRESHOLD: Final = 1.0
 _EXAMPLE_CHARS: Final = 300
 _UNNAMEABLE = re.compile(r"[^a-z0-9]+")
 
@@ -34,25 +41,27 @@ class SoundSteps:
     """Steps of sound runs, read once for all schemata that are held against them."""
 
     def __init__(self, traces: Sequence[MessageActionTrace] = ()) -> None:
-        self._runs = [(trace, read_signs(trace)) for trace in traces]
-        self._seen: Counter[str] = Counter()
-        for trace, steps in self._runs:
-            agents = [agent.name for agent in trace.agents]
-            for step in steps:
-                self._seen.update(pairs_of(abstract_words(step.step.content, agents)))
+        self._n_runs = len(traces)
+        self._steps = [step for trace in traces for step in read_signs(trace)]
+        self._shown: Counter[str] = Counter()
+        for step in self._steps:
+            self._shown.update(step.shown)
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return self._n_runs
 
-    def count(self, pair: str) -> int:
-        """Count the sound steps that have a pair of words."""
-        return self._seen[pair]
+    def count(self, feature: str) -> int:
+        """Count the sound steps that show a feature."""
+        return self._shown[feature]
+
+    def is_usual(self, sign: str) -> bool:
+        """Check whether sound steps show a sign too often for it to say anything."""
+        return self._shown[f"sign {sign}"] > _MOST_USUAL * len(self._steps)
 
     def best_score(self, schema: ErrorSchema) -> float:
         """Return the highest score that a sound step has, 0..1."""
-        lowest = [replace(schema, threshold=1e-6)]
-        matches = [match for trace, steps in self._runs for match in match_signs(steps, lowest, trace)]
-        return max((match.score for match in matches), default=0.0)
+        matches = match_signs(self._steps, [replace(schema, threshold=1e-6)])
+        return matches[0].score if matches else 0.0
 
 
 def make_schema(
@@ -92,7 +101,9 @@ def make_schema(
             "What tools answer and users say is not an agent's decision"
         )
     sound = sound or SoundSteps()
-    ranked = sorted(own.signs, key=lambda sign: (-own.signs[sign], sign))
+    is_tried = len(sound) >= _ENOUGH_SOUND
+    telling = [sign for sign in own.signs if (not sound.is_usual(sign) if is_tried else _is_plain(sign, own))]
+    ranked = sorted(telling, key=lambda sign: (-own.signs[sign], sign))
     words = _choose_words(trace, own, steps, quote, sound)
     signature = Signature(
         kind=own.step.kind,
@@ -100,7 +111,7 @@ def make_schema(
         agent=own.agent,
         error=own.step.error or "",
         signs=tuple(ranked[:_MAX_SIGNS]),
-        wording=" ".join(words),
+        wording=" ".join(words) if is_tried or quote or not ranked else "",
         before=own.before,
         after=own.after,
     )
@@ -117,14 +128,40 @@ def make_schema(
         example=printable(example)[:_EXAMPLE_CHARS],
         seen=() if seen is None else (seen,),
     )
-    best = sound.best_score(schema)
-    threshold = max(DEFAULT_THRESHOLD, round(best + _MARGIN, 3))
-    if threshold > _HIGHEST_THRESHOLD:
+    return _hold_against(schema, sound)
+
+
+def _is_plain(sign: str, own: StepSigns) -> bool:
+    """Check whether a sign speaks of failure where there are too few sound runs to try it on."""
+    return own.signs[sign] >= _PLAIN_SURPRISE and not sign.endswith(", inconclusive")
+
+
+def _hold_against(schema: ErrorSchema, sound: SoundSteps) -> ErrorSchema:
+    """Return the schema with what sound steps do not show alone: its signs, its wording or both, and a threshold.
+
+    Raises:
+        ConfigError: if sound steps show both.
+    """
+    signature = schema.signature
+    by_signs = replace(signature, wording="") if signature.signs or signature.error else None
+    by_wording = replace(signature, signs=(), error="") if signature.wording else None
+    best = {
+        name: sound.best_score(replace(schema, signature=part))
+        for name, part in (("signs", by_signs), ("wording", by_wording))
+        if part is not None
+    }
+    kept = {name: score for name, score in best.items() if score + _MARGIN <= _HIGHEST_THRESHOLD}
+    if not kept:
         raise ConfigError(
-            f"expected step {step} to show what sound runs do not, got a sound step with {best:.2f} of its signature. "
-            "Quote the words that are wrong with --quote, or name another step"
+            f"expected a step that shows what sound runs do not, got a sound step with {min(best.values()):.2f} of its "
+            "signature. Quote the words that are wrong with --quote, or name another step"
         )
-    return replace(schema, threshold=threshold)
+    if "signs" not in kept:
+        signature = replace(signature, signs=(), error="")
+    if "wording" not in kept:
+        signature = replace(signature, wording="")
+    threshold = max(DEFAULT_THRESHOLD, round(max(kept.values()) + _MARGIN, 3))
+    return replace(schema, signature=signature, threshold=threshold)
 
 
 def _choose_words(
@@ -144,10 +181,10 @@ def _choose_words(
     for sentence in sentences_of(own.step.content, _MAX_SENTENCES):
         words = abstract_words(sentence, agents)[:_MAX_WORDS]
         pairs = pairs_of(words)
-        if len(words) < 3:
+        if len(words) < _LEAST_WORDS:
             continue
         is_quoted = any(part.strip() and part.strip() in sentence for part in own.quotes)
-        new = sum(1.0 / (1.0 + said[pair] + sound.count(pair)) for pair in pairs) / len(pairs)
+        new = sum(1.0 / (1.0 + said[pair] + sound.count(f"words {pair}")) for pair in pairs) / len(pairs)
         own_rank = (new + is_quoted, len(words))
         if own_rank > rank:
             best, rank = words, own_rank

@@ -20,11 +20,14 @@ from blamespan_tracer.schemata.signs import StepSigns, abstract_words, pairs_of,
 
 __all__ = ["SchemaMatch", "match_schemata", "match_signs"]
 
-_WEIGHTS: Final = {"sign": 4.0, "error": 2.0, "wording": 3.0, "agent": 1.0, "before": 0.5, "after": 0.5}
-"""What each part of a signature counts; a part with several features shares its weight out."""
+_OWN_WEIGHT: Final = 4.0
+"""What the signs count by themselves, or the wording: either of them makes a failure known, so each has a score."""
+
+_BESIDE: Final = {"agent": 1.0, "before": 0.5, "after": 0.5}
+"""What the rest of a signature counts beside them."""
 
 _LEAST_WORDING: Final = 0.6
-"""A signature without a sign that the step shows needs so much of its wording."""
+"""A step has to have so much of the wording to be known by it."""
 
 Floats = NDArray[np.float32]
 
@@ -61,17 +64,15 @@ def match_schemata(
         first: Steps before this one are not held against them: they were, when they were the latest.
         ledger: The claims of *trace*, where they are read already.
     """
-    return match_signs(read_signs(trace, ledger), schemata, trace, first=first) if schemata else []
+    return match_signs(read_signs(trace, ledger), schemata, first=first) if schemata else []
 
 
-def match_signs(
-    steps: Sequence[StepSigns], schemata: Sequence[ErrorSchema], trace: MessageActionTrace, *, first: int = 0
-) -> list[SchemaMatch]:
+def match_signs(steps: Sequence[StepSigns], schemata: Sequence[ErrorSchema], *, first: int = 0) -> list[SchemaMatch]:
     """Do as `match_schemata` with what is read of the steps already."""
     steps = [step for step in steps if step.step.index >= first]
     if not steps or not schemata:
         return []
-    scores = _compile(tuple(schemata)).score(steps, [agent.name for agent in trace.agents])
+    scores = _compile(tuple(schemata)).score(steps)
     matches = []
     for schema, row in zip(schemata, scores, strict=True):
         best = int(row.argmax())
@@ -89,52 +90,57 @@ class _Compiled:
         self._columns: dict[str, int] = {}
         rows = [self._list_features(schema.signature) for schema in schemata]
         shape = (len(schemata), max(len(self._columns), 1))
-        self._weights, self._evidence = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        self._wording, self._required = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        self._n_required = np.zeros(len(schemata), np.float32)
-        for row, features in enumerate(rows):
-            total = sum(weight for _, _, weight in features if weight)
-            for part, column, weight in features:
-                if part == "required":
-                    self._required[row, column] = 1.0
-                    self._n_required[row] += 1.0
-                    continue
-                self._weights[row, column] += weight / total
-                if part in ("sign", "error"):
-                    self._evidence[row, column] = 1.0
-                if part == "wording":
-                    self._wording[row, column] = weight / _WEIGHTS["wording"]
+        self._signs, self._wording, self._beside, self._required = (np.zeros(shape, np.float32) for _ in range(4))
+        sizes = np.zeros((len(schemata), 2), np.float32)
+        for row, parts in enumerate(rows):
+            for part, columns in parts.items():
+                if part in _BESIDE:
+                    self._beside[row, columns] = _BESIDE[part]
+                    sizes[row, 1] += _BESIDE[part]
+                elif part == "required":
+                    self._required[row, columns] = 1.0
+                    sizes[row, 0] = len(columns)
+                elif columns:
+                    (self._signs if part == "signs" else self._wording)[row, columns] = 1.0 / len(columns)
+        self._n_required, self._beside_weight = sizes[:, :1], sizes[:, 1:]
 
-    def _list_features(self, signature: Signature) -> list[tuple[str, int, float]]:
-        parts: dict[str, Sequence[str]] = {
+    def _list_features(self, signature: Signature) -> dict[str, list[int]]:
+        words = sorted(pairs_of(abstract_words(signature.wording)))
+        parts = {
             "required": [f"{name} {value}" for name, value in _required(signature)],
-            "sign": [f"sign {sign}" for sign in signature.signs],
-            "error": [f"error {signature.error}"] if signature.error else [],
-            "wording": sorted(f"words {pair}" for pair in pairs_of(abstract_words(signature.wording))),
-            "agent": [f"agent {signature.agent}"] if signature.agent else [],
-            "before": [f"before {signature.before}"] if signature.before else [],
-            "after": [f"after {signature.after}"] if signature.after else [],
+            "signs": [*(f"sign {sign}" for sign in signature.signs), *_named("error", signature.error)],
+            "wording": [f"words {pair}" for pair in words],
+            **{part: _named(part, getattr(signature, part)) for part in _BESIDE},
         }
-        return [
-            (part, self._columns.setdefault(name, len(self._columns)), _WEIGHTS.get(part, 0.0) / len(names))
+        return {
+            part: [self._columns.setdefault(name, len(self._columns)) for name in names]
             for part, names in parts.items()
-            for name in names
-        ]
+        }
 
-    def score(self, steps: Sequence[StepSigns], agents: Sequence[str]) -> Floats:
-        """Return (S, T) scores; 0 where a step is of another kind, or shows nothing that speaks of failure."""
-        shown = np.zeros((len(steps), self._weights.shape[1]), np.float32)
-        for row, step in enumerate(steps):
-            for name in _list_shown(step, agents):
+    def score(self, steps: Sequence[StepSigns]) -> Floats:
+        """Return (S, T) scores: by the signs or by the wording, whichever is higher.
+
+        They are 0 where a step is of another kind, or shows nothing that speaks of failure.
+        """
+        shown = np.zeros((self._signs.shape[1], len(steps)), np.float32)
+        for place, step in enumerate(steps):
+            for name in step.shown:
                 column = self._columns.get(name)
                 if column is not None:
-                    shown[row, column] = 1.0
-        columns = shown.T
-        is_possible = (self._required @ columns) >= self._n_required[:, None] - 0.5
-        has_evidence = (self._evidence @ columns) > 0.5
-        is_worded = (self._wording @ columns) >= _LEAST_WORDING - 1e-5
-        scores: Floats = self._weights @ columns
-        return np.where(is_possible & (has_evidence | is_worded), scores, np.float32(0.0))
+                    shown[column, place] = 1.0
+        beside = self._beside @ shown
+        best = np.zeros(beside.shape, np.float32)
+        for part, least in ((self._signs, 1e-6), (self._wording, _LEAST_WORDING - 1e-5)):
+            share = part @ shown
+            score = (_OWN_WEIGHT * share + beside) / (_OWN_WEIGHT + self._beside_weight)
+            best = np.maximum(best, np.where(share >= least, score, np.float32(0.0)))
+        is_possible = (self._required @ shown) >= self._n_required - 0.5
+        scores: Floats = np.where(is_possible, best, np.float32(0.0))
+        return scores
+
+
+def _named(part: str, value: str) -> list[str]:
+    return [f"{part} {value}"] if value else []
 
 
 def _required(signature: Signature) -> Iterator[tuple[str, str]]:
@@ -142,21 +148,6 @@ def _required(signature: Signature) -> Iterator[tuple[str, str]]:
         yield "kind", signature.kind
     if signature.tool:
         yield "tool", signature.tool
-
-
-def _list_shown(step: StepSigns, agents: Sequence[str]) -> Iterator[str]:
-    yield f"kind {step.step.kind}"
-    yield f"tool {step.tool}"
-    yield f"agent {step.agent}"
-    yield f"before {step.before}"
-    yield f"after {step.after}"
-    if step.step.error:
-        yield f"error {step.step.error}"
-    yield from (f"sign {sign}" for sign in step.signs)
-    words = abstract_words(step.step.content, agents)
-    yield from (f"words {pair}" for pair in pairs_of(words))
-    if len(words) >= 4:
-        yield from (f"words {word}" for word in set(words))
 
 
 @lru_cache(maxsize=8)

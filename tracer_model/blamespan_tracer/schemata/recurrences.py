@@ -26,9 +26,11 @@ class Recurrences:
 
     def __init__(self, schemata: Iterable[ErrorSchema] = ()) -> None:
         self._runs: dict[str, dict[str, datetime | None]] = defaultdict(dict)
+        self._made_of: dict[str, set[str]] = defaultdict(set)
         for schema in schemata:
             for seen in schema.seen:
                 self._runs[schema.name].setdefault(seen.trace_id, _read_time(seen.at))
+                self._made_of[schema.name].add(seen.trace_id)
 
     def add(self, name: str, trace_id: str, at: datetime | None) -> None:
         """Count a run, once."""
@@ -50,7 +52,7 @@ class Recurrences:
         if at is not None:
             others = {other: seen for other, seen in others.items() if seen is None or seen <= at}
         if not others:
-            return "the first time"
+            return "the run that it was made of" if trace_id in self._made_of[name] else "the first time"
         first = min(
             others, key=lambda other: (others[other] is None, others[other] or datetime.max.replace(tzinfo=UTC))
         )

@@ -45,6 +45,7 @@ class StepSigns:
         quotes: Words that show the signs.
         before: The step before it.
         after: The step after it; empty at the end.
+        shown: All of that and the wording, as features that schemata ask for.
     """
 
     step: Step
@@ -54,6 +55,7 @@ class StepSigns:
     quotes: tuple[str, ...]
     before: str
     after: str
+    shown: frozenset[str]
 
 
 def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[StepSigns]:
@@ -80,19 +82,31 @@ def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[
     for result in results:
         if result.step is not None and result.outcome == "fail" and result.quote:
             quotes[result.step].append((-LEAST_SURPRISE, result.quote))
-    decisions = [step for step in trace.steps if trace.can_be_blamed(step)]
+    agents = [agent.name for agent in trace.agents]
     return [
-        StepSigns(
-            step=step,
-            agent=fold_agent(step.agent),
-            tool=tool_of(step),
-            signs=signs.get(step.index, {}),
-            quotes=tuple(quote for _, quote in sorted(quotes.get(step.index, ()))[:3]),
-            before=_describe_neighbour(trace, step, step.index - 1),
-            after=_describe_neighbour(trace, step, step.index + 1),
-        )
-        for step in decisions
+        _describe_step(trace, step, signs.get(step.index, {}), sorted(quotes.get(step.index, ())), agents)
+        for step in trace.steps
+        if trace.can_be_blamed(step)
     ]
+
+
+def _describe_step(
+    trace: MessageActionTrace,
+    step: Step,
+    signs: Mapping[str, float],
+    quotes: Sequence[tuple[float, str]],
+    agents: Sequence[str],
+) -> StepSigns:
+    agent, tool = fold_agent(step.agent), tool_of(step)
+    before, after = (_describe_neighbour(trace, step, step.index + shift) for shift in (-1, 1))
+    shown = {f"kind {step.kind}", f"tool {tool}", f"agent {agent}", f"before {before}", f"after {after}"}
+    shown |= {f"sign {sign}" for sign in signs}
+    if step.error:
+        shown.add(f"error {step.error}")
+    words = abstract_words(step.content, agents)
+    shown |= {f"words {pair}" for pair in pairs_of(words)}
+    shown |= {f"words {word}" for word in words}
+    return StepSigns(step, agent, tool, signs, tuple(quote for _, quote in quotes[:3]), before, after, frozenset(shown))
 
 
 def fold_agent(name: str) -> str:

@@ -3,13 +3,14 @@
 A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
 `service`, `framework`, `task`), and what it says (`failure_score` to `abstained`). `content` is the head of the
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
-lists the steps on which a guard decided while the run went on.
+lists the steps on which a guard decided while the run went on, `known_failures` those of the user's error schemata that
+the run shows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.attribution import Attribution
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.guarding.recorded import read_guard_marks
@@ -58,6 +60,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "content": None,
     "error": None,
     "guard": [],
+    "known_failures": [],
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -89,18 +92,22 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "content": (str, type(None)),
     "error": (str, type(None)),
     "guard": list,
+    "known_failures": list,
 }
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET_MAGIC: Final = b"PAR1"
 
 
-def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> dict[str, Any]:
+def row_of(
+    run: RecordedRun, verdict: Attribution, error: str | None = None, known: Sequence[KnownFailure] = ()
+) -> dict[str, Any]:
     """Lay out a result as a row: plain values as JSON has them, scores with six decimals.
 
     Args:
         run: The run.
         verdict: What the tracer says of it.
         error: Why it says nothing, where the tracer failed on it.
+        known: Known failures that the run shows.
     """
     trace = run.trace
     content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
@@ -114,6 +121,7 @@ def row_of(run: RecordedRun, verdict: Attribution, error: str | None = None) -> 
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
         "guard": [asdict(mark) for mark in read_guard_marks(trace)],
+        "known_failures": [one.as_json() for one in known],
     }
 
 
@@ -163,6 +171,9 @@ def arrow_schema() -> Any:
         "duration_s": number,
         "guard": pa.list_(
             pa.struct([("step", whole), *((key, text) for key in ("agent", "action", "rule", "kind", "reason"))])
+        ),
+        "known_failures": pa.list_(
+            pa.struct([("schema", text), ("step", whole), ("score", number), ("seen_trace_id", text)])
         ),
     }
     return pa.schema([(name, types.get(name, text)) for name in ROW_DEFAULTS])

@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleDimensions
 from blamespan.analysis.showing.claims import answer_of, claims_as_json, print_answer
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
@@ -80,7 +81,8 @@ def show(
     verdict = _verdict(run, tracer_name)
     if not suspects:
         verdict = without_idle_suspects(verdict, run.trace.outcome)
-    picture = Picture(console, run, verdict, rules_of(run.trace, may_take_long=True))
+    rules, known = rules_of(run.trace, may_take_long=True), known_failures_of(run.trace)
+    picture = Picture(console, run, verdict, rules, known)
     if index is None:
         picture.print_run(every=every)
         return

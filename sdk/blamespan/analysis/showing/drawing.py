@@ -11,6 +11,7 @@ from rich.text import Text
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean, duration, number, when
 from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.shown_run import ShownRun
@@ -55,11 +56,18 @@ class Picture:
         run: What.
         verdict: Who is to blame.
         rules: What contracts say; None where none were checked.
+        known: Known failures that it shows.
     """
 
     def __init__(
-        self, console: Console, run: ShownRun, verdict: Attribution, rules: Sequence[BrokenRule] | None = None
+        self,
+        console: Console,
+        run: ShownRun,
+        verdict: Attribution,
+        rules: Sequence[BrokenRule] | None = None,
+        known: Sequence[KnownFailure] = (),
     ) -> None:
+        self._known = known
         self._console = console
         self._run = run
         self._steps = run.trace.steps
@@ -117,6 +125,8 @@ class Picture:
             self._say(f"by {line(verdict.tracer.name)} {line(verdict.tracer.version)}", "dim")
         for note in self._run.notes:
             self._say(line(note), "yellow")
+        for known in self._known:
+            self._say(str(known), "yellow")
         for rule in self._facts.rules[None]:
             self._print(_rule_text(rule))
         self._print_agents()

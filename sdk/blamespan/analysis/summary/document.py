@@ -53,6 +53,16 @@ def _judge(judge_summary: JudgeSummary) -> Document:
             {"reason": reason, **_share(Share(count.failed, tally.runs))}
             for reason, count in tally.reasons.ranked()[:_MOST_NAMES]
         ],
+        "known_failures": [
+            {
+                "schema": name,
+                "runs": found.runs,
+                "last_week": found.count_of_week(tally.last),
+                "first_trace_id": found.first,
+                "first_began": None if found.began is None else found.began.isoformat(),
+            }
+            for name, found in sorted(tally.known.items(), key=lambda item: (-item[1].runs, item[0]))[:_MOST_NAMES]
+        ],
         "failure_scores": list(tally.scores),
         "timeline": _timeline(tally),
         "sampled_failures": judge_summary.sampled,

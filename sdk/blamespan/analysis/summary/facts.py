@@ -26,6 +26,7 @@ Row: TypeAlias = Mapping[str, Any]
 _MAX_NAME_CHARS = 200
 _MAX_REASON_CHARS = 120
 _MAX_TEXT_CHARS = 2_000
+_MAX_KNOWN = 100
 _CLOCK_YEARS = range(1990, 2100)
 """What else a row says is no clock's."""
 
@@ -72,6 +73,7 @@ class Fact:
         start: When the run began, UTC, or None where no clock says so.
         text: Evidence and beginning of the decisive step.
         guard: What a guard did on its steps while it went on, an action each.
+        known: Names of the error schemata that the run shows.
     """
 
     judge: Judge
@@ -90,6 +92,7 @@ class Fact:
     start: datetime | None = None
     text: str = ""
     guard: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
 
 def fact_of(row: Row) -> Fact:
@@ -138,6 +141,7 @@ def _fact(row: Row) -> Fact:
         start=_start(row),
         text=_text(row, index) if has_verdict else "",
         guard=tuple(str(mark["action"]) for mark in row.get("guard") or () if mark.get("action") in ACTIONS),
+        known=tuple(dict.fromkeys(_name(item["schema"]) for item in row["known_failures"][:_MAX_KNOWN])),
     )
 
 

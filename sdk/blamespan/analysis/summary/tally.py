@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 
 from blamespan.analysis.summary.facts import Fact
 from blamespan.analysis.summary.statistics import Share
 
-__all__ = ["Count", "Moment", "Names", "Tally", "Timeline"]
+__all__ = ["Count", "Moment", "Names", "Recurring", "Tally", "Timeline"]
 
 MOST_NAMES: Final = 20_000
 """Names that are counted each for itself: an archive may name its agents anew in every run."""
@@ -128,6 +128,37 @@ class Timeline:
 
 
 @dataclass(slots=True)
+class Recurring:
+    """In which runs a known failure came.
+
+    Attributes:
+        runs: How many.
+        first: Trace id of the first of them, by the clock where there is one.
+        began: When that began.
+        days: How many began on each day.
+    """
+
+    runs: int = 0
+    first: str = ""
+    began: datetime | None = None
+    days: dict[date, int] = field(default_factory=dict)
+
+    def add(self, fact: Fact) -> None:
+        """Count one run."""
+        self.runs += 1
+        if not self.first or (fact.start is not None and (self.began is None or fact.start < self.began)):
+            self.first, self.began = fact.trace_id, fact.start
+        if fact.start is not None and (fact.start.date() in self.days or len(self.days) < _MOST_SPANS):
+            self.days[fact.start.date()] = self.days.get(fact.start.date(), 0) + 1
+
+    def count_of_week(self, last: datetime | None) -> int:
+        """Count the runs of the seven days up to *last*."""
+        if last is None:
+            return 0
+        return sum(count for day, count in self.days.items() if 0 <= (last.date() - day).days < 7)
+
+
+@dataclass(slots=True)
 class Tally:
     """What the verdicts of one judge come to.
 
@@ -141,6 +172,7 @@ class Tally:
         reasons: Why there is no verdict.
         timeline: When runs began.
         untimed: Runs with a verdict of which no clock says when.
+        known: Known failures, by the name of their schema.
         scores: Runs with a verdict by failure score: below 0.1, below 0.2, and so on.
         first: When the first run began, and
         last: the last.
@@ -157,6 +189,7 @@ class Tally:
     reasons: Names = field(default_factory=Names)
     timeline: Timeline = field(default_factory=Timeline)
     untimed: int = 0
+    known: dict[str, Recurring] = field(default_factory=dict)
     scores: list[int] = field(default_factory=lambda: [0] * 10)
     first: datetime | None = None
     last: datetime | None = None
@@ -180,6 +213,9 @@ class Tally:
         if fact.start is not None:
             self.first = fact.start if self.first is None else min(self.first, fact.start)
             self.last = fact.start if self.last is None else max(self.last, fact.start)
+        for name in fact.known:
+            if name in self.known or len(self.known) < MOST_NAMES:
+                self.known.setdefault(name, Recurring()).add(fact)
         if fact.kind == "abstained":
             self.abstained += 1
             self.reasons.add(fact.reason)

@@ -58,6 +58,7 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
+    _print_known(console, tally, most)
     _print_reasons(console, tally, most)
     _print_clusters(console, judge, most)
     _print_changes(console, judge, most)
@@ -74,6 +75,16 @@ def _print_names(console: Console, title: str, names: Names, tally: Tally, most:
         shown = f"{count.title} ({name})" if count.title else name
         cells = (f"{count.failed:,}", percent(share.value), interval(share), f"{count.confidence:.2f}")
         table.add_row(Text(shown), *cells)
+    _print_table(console, table, len(ranked) - table.row_count)
+
+
+def _print_known(console: Console, tally: Tally, most: int | None) -> None:
+    ranked = sorted(tally.known.items(), key=lambda item: (-item[1].runs, item[0]))
+    if not ranked:
+        return
+    table = _table("known failure", "runs", "last 7 days", "first in run")
+    for name, found in ranked[:most]:
+        table.add_row(Text(name), f"{found.runs:,}", f"{found.count_of_week(tally.last):,}", Text(found.first[:8]))
     _print_table(console, table, len(ranked) - table.row_count)
 
 
