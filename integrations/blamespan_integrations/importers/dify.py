@@ -86,7 +86,7 @@ class DifyImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        reader = _Reader()
+        reader = _DifyReader()
         for location, value in _values(path):
             if isinstance(value, UnreadableInput):
                 yield value
@@ -128,7 +128,7 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
     yield from ((str(path), error) for error in refused)
 
 
-class _Reader:
+class _DifyReader:
     """Puts together what belongs to one run: a detail and its executions, or the events of a stream."""
 
     def __init__(self) -> None:

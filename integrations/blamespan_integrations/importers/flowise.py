@@ -89,7 +89,7 @@ def _run(record: Mapping[str, Any], location: str) -> RecordedRun | UnreadableIn
             f"{location}: expected {_EXPECTED} with what its nodes did, got {as_text(record)[:60]!r}. Export it with "
             "GET /api/v1/executions/ID, of Flowise 3.0 or later."
         )
-    flow = _Flow(location)
+    flow = _FlowiseRun(location)
     for node in nodes:
         flow.add(node)
     state = as_text(record.get("state"))
@@ -105,7 +105,7 @@ def _run(record: Mapping[str, Any], location: str) -> RecordedRun | UnreadableIn
     return RecordedRun(location, trace, waits=state == "STOPPED")
 
 
-class _Flow:
+class _FlowiseRun:
     """A run as far as it is known."""
 
     def __init__(self, location: str) -> None:

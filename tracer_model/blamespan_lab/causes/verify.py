@@ -20,14 +20,14 @@ from blamespan_lab.causes.trials import Trial, Trials
 from blamespan_lab.replay.playback import Correction
 from blamespan_lab.replay.script import Script
 
-__all__ = ["CallBudget", "Suspect", "VerifiedSuspect", "list_suspects", "verified_verdict", "verify"]
+__all__ = ["CallBudget", "StepToVerify", "VerifiedSuspect", "list_suspects", "verified_verdict", "verify"]
 
 _CONFIRMED_SHARE = 0.8
 """Of the blame, that the earliest confirmed step gets: the fewest steps that hold 0.8 of it are the step set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class StepToVerify:
     """A step that may have made the run fail.
 
     Attributes:
@@ -59,7 +59,7 @@ class VerifiedSuspect:
         is_from_checkpoint: Whether runs went on from a checkpoint.
     """
 
-    suspect: Suspect
+    suspect: StepToVerify
     outcome: VerificationOutcome
     reason: str
     source: str = ""
@@ -113,7 +113,7 @@ class CallBudget:
             self._left += reserved - used
 
 
-def list_suspects(script: Script, verdict: Attribution, most: int, also: Iterable[int] = ()) -> list[Suspect]:
+def list_suspects(script: Script, verdict: Attribution, most: int, also: Iterable[int] = ()) -> list[StepToVerify]:
     """List the steps with the largest shares of the blame, most blamed first, and those in *also*.
 
     Raises:
@@ -131,7 +131,7 @@ def list_suspects(script: Script, verdict: Attribution, most: int, also: Iterabl
         if step not in chosen:
             chosen.append(step)
     return [
-        Suspect(
+        StepToVerify(
             step,
             trace.steps[step].agent,
             verdict.steps[step].score,
@@ -142,7 +142,7 @@ def list_suspects(script: Script, verdict: Attribution, most: int, also: Iterabl
 
 
 def verify(
-    suspects: Sequence[Suspect],
+    suspects: Sequence[StepToVerify],
     script: Script,
     writers: Sequence[CorrectionWriter],
     trials: Trials,
@@ -172,7 +172,7 @@ def verify(
     """
     cheapest_first = sorted(suspects, key=lambda suspect: (suspect.calls, -suspect.share))
 
-    def examine(suspect: Suspect) -> VerifiedSuspect:
+    def examine(suspect: StepToVerify) -> VerifiedSuspect:
         result = _Examination(suspect, script, writers, trials, repeats, budget).examine()
         on_result(result)
         return result
@@ -184,7 +184,7 @@ def verify(
 
 @dataclass
 class _Examination:
-    suspect: Suspect
+    suspect: StepToVerify
     script: Script
     writers: Sequence[CorrectionWriter]
     trials: Trials

@@ -23,7 +23,7 @@ from blamespan_lab.feedback.writing import BEGIN, END, feedback_on, quoted
 from blamespan_lab.replay.user_program import Ran
 from blamespan_lab.simulation.agents.agent import AgentProfile
 from blamespan_lab.simulation.agents.endpoint import policy_from_environment
-from blamespan_lab.simulation.agents.policy import AsyncPolicy, Policy
+from blamespan_lab.simulation.agents.policy import AgentPolicy, AsyncPolicy
 from blamespan_lab.simulation.program import Outcome, PolicyFor, Program
 from blamespan_lab.simulation.random_stream import RandomStream, stable_seed
 from blamespan_lab.simulation.simulated_run import PolicyDecision
@@ -113,7 +113,7 @@ class SuiteTrial:
         self.outcomes.append(ended)
         return Ran(ended.final_text, ended.succeeded, ended.error)
 
-    def _policy(self, character: AgentProfile, number: int) -> Policy | AsyncPolicy:
+    def _policy(self, character: AgentProfile, number: int) -> AgentPolicy | AsyncPolicy:
         is_alike = RandomStream("attempt", character.seed, character.member.name, number).chance(self.stubborn)
         seed = character.seed if number == 0 or is_alike else stable_seed("attempt", character.seed, number)
         return HeedfulPolicy(replace(character, seed=seed), heed=self.heed)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan_lab.simulation.agents.agent import AgentProfile
-from blamespan_lab.simulation.agents.policy import AsyncPolicy, Mistake, Policy, Reply
+from blamespan_lab.simulation.agents.policy import AgentPolicy, AsyncPolicy, Mistake, Reply
 from blamespan_lab.simulation.agents.team import CASTS, TeamMember, draw_style, name_team, write_instructions
 from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.simulation.sandbox import is_running_code
@@ -36,7 +36,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-PolicyFor: TypeAlias = Callable[[AgentProfile], Policy | AsyncPolicy]
+PolicyFor: TypeAlias = Callable[[AgentProfile], AgentPolicy | AsyncPolicy]
 """Makes the policy of an agent."""
 
 Repairs: TypeAlias = Mapping[tuple[str, int], Collection[Mistake]]
@@ -106,8 +106,8 @@ class Program:
             overrides: For (agent, number of its decision): what it answers instead of what it would have.
             on_reply: Called at each decision, after *overrides*; what it gives back is answered.
             repairs: Mistakes not made: the repaired run of a counterfactual replay.
-            policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. A `Policy` is called in the
-                event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is awaited.
+            policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. An `AgentPolicy` is
+                called in the event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is awaited.
 
         Raises:
             ConfigError: if there is no such family, topology or cast, or the framework has no such topology.

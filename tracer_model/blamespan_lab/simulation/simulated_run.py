@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from opentelemetry import trace
 
 from blamespan_lab.simulation.agents.agent import AgentProfile, DecisionContext
-from blamespan_lab.simulation.agents.policy import AsyncPolicy, InputMessage, Mistake, NoAnswer, Policy, Reply, ToolSpec
+from blamespan_lab.simulation.agents.policy import (
+    AgentPolicy,
+    AsyncPolicy,
+    InputMessage,
+    Mistake,
+    NoAnswer,
+    Reply,
+    ToolSpec,
+)
 from blamespan_lab.simulation.agents.protocols import decide
 from blamespan_lab.simulation.agents.team import TeamMember
 from blamespan_lab.simulation.tasks.task import Task, Tool
@@ -90,7 +98,7 @@ class SimulatedRun:
 
     task: Task
     team: tuple[TeamMember, ...]
-    policies: Mapping[str, Policy | AsyncPolicy]
+    policies: Mapping[str, AgentPolicy | AsyncPolicy]
     system: Mapping[str, str]
     tools: Mapping[str, frozenset[str]]
     overrides: Mapping[tuple[str, int], Reply] = field(default_factory=dict)

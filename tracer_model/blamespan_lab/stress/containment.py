@@ -87,7 +87,7 @@ def caught(run: WatchedRun, twin: WatchedRun, fault: InjectedFault) -> Caught:
     """Find who caught *fault* in *run*, which ended well in spite of it; *twin* is the run without it."""
     if fault.step is None or not 0 <= fault.step < len(run.steps):
         return Caught("", "ignored", None)
-    listener = _Listener(run, twin, fault)
+    listener = _SpanListener(run, twin, fault)
     for step in run.steps[fault.step + 1 :]:
         how = listener.hear(step)
         if how is not None:
@@ -96,7 +96,7 @@ def caught(run: WatchedRun, twin: WatchedRun, fault: InjectedFault) -> Caught:
 
 
 @dataclass
-class _Listener:
+class _SpanListener:
     """Goes through the steps after a fault, one by one."""
 
     run: WatchedRun

@@ -22,7 +22,7 @@ from blamespan.sqlite_files import transaction
 from blamespan_tracer.endpoint import JUDGE
 from blamespan_tracer.llm_judge.completions import TokenUsage
 
-__all__ = ["ACCOUNT", "BudgetSpent", "Reservation", "TokenBudget", "Unanswered", "shared_account"]
+__all__ = ["ACCOUNT", "BudgetSpent", "TokenBudget", "TokenReservation", "Unanswered", "shared_account"]
 
 ACCOUNT = f"{JUDGE}_ACCOUNT"
 """Names the file in which this process and those it starts count together."""
@@ -48,7 +48,7 @@ class BudgetSpent(Unanswered):
 
 
 @dataclass
-class Reservation:
+class TokenReservation:
     """What a question may cost at most, until it is known what it did.
 
     Attributes:
@@ -126,7 +126,7 @@ class TokenBudget:
         self._add({what: how_many})
 
     @contextmanager
-    def reserve(self, input_tokens: int, output_tokens: int) -> Iterator[Reservation]:
+    def reserve(self, input_tokens: int, output_tokens: int) -> Iterator[TokenReservation]:
         """Hold back what a question may cost at most while it is asked; then count what it did.
 
         A question that was turned down, or never got there, counts as free. One whose answer does not say what it cost,
@@ -137,7 +137,7 @@ class TokenBudget:
             Unanswered: if the account cannot be kept.
         """
         self._hold(input_tokens, output_tokens)
-        reservation = Reservation(input_tokens, output_tokens)
+        reservation = TokenReservation(input_tokens, output_tokens)
         try:
             yield reservation
         finally:
@@ -157,7 +157,7 @@ class TokenBudget:
         except sqlite3.Error as error:
             raise Unanswered(f"the judge's account cannot be kept: {error}") from error
 
-    def _settle(self, reservation: Reservation, counts: dict[str, int]) -> None:
+    def _settle(self, reservation: TokenReservation, counts: dict[str, int]) -> None:
         if reservation.is_answered or reservation.is_lost:
             used = reservation.used or TokenUsage(reservation.input_tokens, reservation.output_tokens)
             counts = {**counts, "questions": int(reservation.is_answered), "lost": int(reservation.is_lost)}

@@ -32,7 +32,7 @@ from blamespan_tracer.llm_judge.answers import (
 from blamespan_tracer.llm_judge.client import Ask, JudgeQuestion
 from blamespan_tracer.llm_judge.completions import Completion, Unreadable
 from blamespan_tracer.llm_judge.settings import MethodName
-from blamespan_tracer.rendering import Decision, RunDocument
+from blamespan_tracer.rendering import RenderedDecision, RunDocument
 
 __all__ = ["METHOD_OF", "Method", "first_documents"]
 
@@ -163,7 +163,7 @@ def _nominate(case: RunDocument, ask: Ask, offered: Sequence[str]) -> tuple[list
 
 def _ask_verdict(
     case: RunDocument,
-    shown: Sequence[Decision],
+    shown: Sequence[RenderedDecision],
     ask: Ask,
     offered: Sequence[str],
     form: prompts.Form = prompts.VERDICT,
@@ -178,7 +178,7 @@ def _ask_verdict(
     return ask(JudgeQuestion(form, document), read)
 
 
-def _numbers(decisions: Sequence[Decision]) -> set[int]:
+def _numbers(decisions: Sequence[RenderedDecision]) -> set[int]:
     return {step.index for decision in decisions for step in decision.steps}
 
 
@@ -200,7 +200,7 @@ def _ends(case: RunDocument) -> set[int]:
     return {case.decisions[0].label, case.decisions[-1].label}
 
 
-def _about(case: RunDocument, shown: Sequence[Decision], examined: int, form: prompts.Form) -> JudgeQuestion:
+def _about(case: RunDocument, shown: Sequence[RenderedDecision], examined: int, form: prompts.Form) -> JudgeQuestion:
     decision = case.by_step[examined]
     own = _numbers([decision]) if examined == decision.label else {examined}
     return JudgeQuestion(form, case.document(shown, own | case.linked_steps(decision), examined=examined))

@@ -7,7 +7,7 @@ Both are data whatever a run holds: no text can leave its lines or its string, a
 are broken or escaped.
 """
 
-from blamespan_tracer.rendering.decisions import Decision, decisions_of
+from blamespan_tracer.rendering.decisions import RenderedDecision, decisions_of
 from blamespan_tracer.rendering.document import RunDocument
 from blamespan_tracer.rendering.plain import Candidate, RenderedRun, render_run
 from blamespan_tracer.rendering.texts import ANSWER_TAGS, as_data, cut, estimated_tokens, inert, shown_name
@@ -15,7 +15,7 @@ from blamespan_tracer.rendering.texts import ANSWER_TAGS, as_data, cut, estimate
 __all__ = [
     "ANSWER_TAGS",
     "Candidate",
-    "Decision",
+    "RenderedDecision",
     "RenderedRun",
     "RunDocument",
     "as_data",

@@ -9,7 +9,7 @@ import numpy as np
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.representation import EDGE_TYPES, Analysis, Representation, analyse, represent
 
-__all__ = ["MOST_LINKS", "Decision", "decisions_of"]
+__all__ = ["MOST_LINKS", "RenderedDecision", "decisions_of"]
 
 MOST_LINKS = 4
 """Decisions named as what one builds on, or objects to."""
@@ -21,7 +21,7 @@ _TIES = [EDGE_TYPES.index(kind) for kind in ("reply", "depends", "objects")]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RenderedDecision:
     """One merged step: what one agent said and did at a stretch.
 
     Attributes:
@@ -56,7 +56,7 @@ class Decision:
         return any(step.status == "error" for step in (*self.steps, *self.results))
 
 
-def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
+def decisions_of(trace: MessageActionTrace) -> tuple[RenderedDecision, ...]:
     """Merge the steps of *trace* and find what ties them together; none for a run without steps."""
     if not trace.steps:
         return ()
@@ -65,7 +65,7 @@ def decisions_of(trace: MessageActionTrace) -> tuple[Decision, ...]:
     built, objected = _ties(run)
     brought = _brought(analysis)
     return tuple(
-        Decision(
+        RenderedDecision(
             position,
             merged.origins[0].index,
             merged.agent,

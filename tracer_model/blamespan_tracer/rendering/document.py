@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.rendering.decisions import MOST_LINKS, Decision, decisions_of
+from blamespan_tracer.rendering.decisions import MOST_LINKS, RenderedDecision, decisions_of
 from blamespan_tracer.rendering.texts import as_data, cut, estimated_tokens, shown_name
 
 __all__ = ["RunDocument"]
@@ -44,7 +44,7 @@ class RunDocument:
     """
 
     trace: MessageActionTrace
-    decisions: tuple[Decision, ...]
+    decisions: tuple[RenderedDecision, ...]
     frame: Mapping[str, object]
     room: int
 
@@ -56,12 +56,12 @@ class RunDocument:
         return cls(trace, decisions_of(trace), frame, free - _tokens(frame))
 
     @lazy_property
-    def by_step(self) -> Mapping[int, Decision]:
+    def by_step(self) -> Mapping[int, RenderedDecision]:
         """Find decisions by the numbers of their steps."""
         return {step.index: decision for decision in self.decisions for step in decision.steps}
 
     @lazy_property
-    def suspects(self) -> tuple[Decision, ...]:
+    def suspects(self) -> tuple[RenderedDecision, ...]:
         """List the decisions that can be blamed."""
         return tuple(decision for decision in self.decisions if decision.can_be_blamed)
 
@@ -70,13 +70,13 @@ class RunDocument:
         """List the numbers of the steps that can be blamed."""
         return tuple(step.index for decision in self.suspects for step in decision.steps)
 
-    def linked_steps(self, decision: Decision) -> set[int]:
+    def linked_steps(self, decision: RenderedDecision) -> set[int]:
         """Return the number of a decision and those of what it builds on and objects to."""
         return {decision.label, *self._labels(decision.builds_on), *self._labels(decision.objects_to)}
 
-    def parts(self) -> list[tuple[Decision, ...]]:
+    def parts(self) -> list[tuple[RenderedDecision, ...]]:
         """Split the run into documents that have room for it, each decision in one; long texts are cut for it."""
-        parts: list[list[Decision]] = [[]]
+        parts: list[list[RenderedDecision]] = [[]]
         used = 0
         for decision in self.decisions:
             tokens = _tokens(self._entry(decision, self._most_chars, set()))
@@ -87,7 +87,7 @@ class RunDocument:
             used += tokens
         return [tuple(part) for part in parts]
 
-    def document(self, shown: Sequence[Decision], about: Collection[int] = (), **more: object) -> str:
+    def document(self, shown: Sequence[RenderedDecision], about: Collection[int] = (), **more: object) -> str:
         """Write the document that shows some of the decisions.
 
         Where there is no room for all, texts are cut further, those of *about* least; where that is not enough, those
@@ -114,7 +114,7 @@ class RunDocument:
     def _labels(self, positions: Iterable[int]) -> list[int]:
         return [self.decisions[position].label for position in positions]
 
-    def _entry(self, decision: Decision, most_chars: int, about: set[int]) -> dict[str, object]:
+    def _entry(self, decision: RenderedDecision, most_chars: int, about: set[int]) -> dict[str, object]:
         """Lay a decision out for the document, its text and each answer of a tool cut in the middle to *most_chars*."""
         entry: dict[str, object] = {"step": decision.label} if len(decision.steps) == 1 else {}
         entry["agent"] = shown_name(decision.agent)
@@ -142,7 +142,7 @@ class RunDocument:
             entry["error"] = ", ".join(dict.fromkeys(errors))[:200]
         return entry
 
-    def _fit_entries(self, shown: list[Decision], about: set[int]) -> list[dict[str, object]]:
+    def _fit_entries(self, shown: list[RenderedDecision], about: set[int]) -> list[dict[str, object]]:
         is_about = [any(step.index in about for step in decision.steps) for decision in shown]
         order = _by_need(is_about)[: self.room // _LEAST_STEP_TOKENS]
         most = most_about = self._most_chars

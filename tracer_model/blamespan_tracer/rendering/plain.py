@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.rendering.decisions import Decision, decisions_of
+from blamespan_tracer.rendering.decisions import RenderedDecision, decisions_of
 from blamespan_tracer.rendering.texts import cut, indent_lines, inert, name_of
 
 __all__ = ["Candidate", "RenderedRun", "render_run"]
@@ -120,7 +120,7 @@ def render_run(trace: MessageActionTrace, *, broken: Mapping[int, Sequence[str]]
     )
 
 
-def _heading(decision: Decision, number: int, broken: Mapping[int, Sequence[str]]) -> str:
+def _heading(decision: RenderedDecision, number: int, broken: Mapping[int, Sequence[str]]) -> str:
     heading = f"[{decision.place}] agent {number} {name_of(decision.agent)}"
     if decision.builds_on:
         heading += f", builds on {', '.join(map(str, sorted(decision.builds_on)))}"

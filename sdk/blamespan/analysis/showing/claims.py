@@ -43,7 +43,7 @@ _MOST_SUSPECTS: Final = 5
 _QUOTE_CHARS: Final = 70
 
 
-class _Ancestor(Protocol):
+class _ShownAncestor(Protocol):
     """A mention, as the package that follows claims has it."""
 
     @property
@@ -70,11 +70,11 @@ class _Provenance(Protocol):
     @property
     def claims(self) -> Sequence[int]: ...
     @property
-    def ancestors(self) -> Sequence[_Ancestor]: ...
+    def ancestors(self) -> Sequence[_ShownAncestor]: ...
     @property
-    def suspects(self) -> Sequence[_Ancestor]: ...
+    def suspects(self) -> Sequence[_ShownAncestor]: ...
 
-    def chain(self, index: int) -> Sequence[_Ancestor]: ...
+    def chain(self, index: int) -> Sequence[_ShownAncestor]: ...
     def is_unsupported(self, index: int) -> bool: ...
 
 
@@ -321,13 +321,13 @@ class _Layout:
             is_unsupported=self._provenance.is_unsupported(index),
         )
 
-    def _mention(self, ancestor: _Ancestor) -> ShownMention:
+    def _mention(self, ancestor: _ShownAncestor) -> ShownMention:
         shown = self._shown.get(id(ancestor))
         if shown is None:
             shown = self._shown[id(ancestor)] = self._show(ancestor)
         return shown
 
-    def _show(self, ancestor: _Ancestor) -> ShownMention:
+    def _show(self, ancestor: _ShownAncestor) -> ShownMention:
         mention = ancestor.mention
         is_task = mention.step < 0
         step = None if is_task else self._trace.steps[mention.step]

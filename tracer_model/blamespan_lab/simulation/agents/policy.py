@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 __all__ = [
+    "AgentPolicy",
     "AsyncPolicy",
     "InputKind",
     "InputMessage",
     "Mistake",
     "NoAnswer",
-    "Policy",
     "Reply",
     "RequestedCall",
     "ToolSpec",
@@ -94,7 +94,7 @@ class Mistake:
     about: str = ""
 
 
-class Policy(Protocol):
+class AgentPolicy(Protocol):
     """An agent's model: simulated here, an LLM elsewhere."""
 
     def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
