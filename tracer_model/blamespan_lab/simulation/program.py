@@ -107,7 +107,8 @@ class Program:
             on_reply: Called at each decision, after *overrides*; what it gives back is answered.
             repairs: Mistakes not made: the repaired run of a counterfactual replay.
             policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. An `AgentPolicy` is
-                called in the event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is awaited.
+                called in the event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is
+                awaited.
 
         Raises:
             ConfigError: if there is no such family, topology or cast, or the framework has no such topology.
