@@ -33,13 +33,13 @@ _PIPED_WIDTH = 200
 @click.option("--processes", type=click.IntRange(min=1), help="How many work at once.  [default: one for each core]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | None, *, as_json: bool) -> None:
-    r"""Make a corpus of labelled runs by RECIPE: the name of a bundled one, or a TOML file.
+    """Make a corpus of labelled runs by RECIPE: the name of a bundled one, or a TOML file.
 
     Interrupted, the same command goes on where it was. The same recipe gives the same files.
 
-    \b
-    Bundled:  small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
-              heldout (1,000: other words, names, teams), edits (of runs in --data that succeeded)
+    Bundled: small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
+    heldout (1,000: other words, names, teams), team (240 of one team), edits (of runs in --data that succeeded).
+
     Example:  blamespan generate small --out corpora/small
     """
     from blamespan_lab.edits.recipe import BUNDLED_EDITS
