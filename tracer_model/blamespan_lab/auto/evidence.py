@@ -29,7 +29,7 @@ from blamespan_tracer.checks import CHECKS, apply_checks
 
 __all__ = ["EvidenceExample", "fit_pointer", "lay_out_pairs", "observe_all"]
 
-_BATCH_PAIRS = 12
+_BATCH, _BATCH_PAIRS = 32, 12
 _LEARNING_RATE = 1e-2
 _FIRST_BIAS = -6.0
 _NEVER = -30.0
@@ -155,20 +155,22 @@ def fit_pointer(
     model, loss_of = _Pointer(n_hidden), OBJECTIVES[paradigm]
     optimizer = torch.optim.Adam(model.parameters(), _LEARNING_RATE)
     draws = random.Random(seed)  # noqa: S311  # an order, no secret
-    rows = list(pairs)
-    n_batches = -(-len(rows) // _BATCH_PAIRS)
+    is_by_pair = paradigm == "contrastive"
+    rows = list(pairs) if is_by_pair else [(example,) for pair in pairs for example in pair]
+    batch_rows = _BATCH_PAIRS if is_by_pair else _BATCH
+    n_batches = -(-len(rows) // batch_rows)
     n_updates = epochs * n_batches * UPDATES_PER_BATCH[paradigm]
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _LEARNING_RATE, total_steps=n_updates + 1)
     update = 0
     for _ in range(epochs):
         draws.shuffle(rows)
-        for first in range(0, len(rows), _BATCH_PAIRS):
-            batch = rows[first : first + _BATCH_PAIRS]
+        for first in range(0, len(rows), batch_rows):
+            batch = rows[first : first + batch_rows]
             policies: Iterator[Tensor | None] = repeat(None)
             for _ in range(UPDATES_PER_BATCH[paradigm]):
-                options = model([example for pair in batch for example in pair])
+                options = model([example for row in batch for example in row])
                 scored = map(_with_policy, options, policies)
-                loss = loss_of([[next(scored) for _ in pair] for pair in batch], update / n_updates)
+                loss = loss_of([[next(scored) for _ in row] for row in batch], update / n_updates)
                 policies = iter([torch.softmax(run.scores.detach(), 0) for run in options])
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's own
