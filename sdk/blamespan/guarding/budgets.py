@@ -130,11 +130,6 @@ class Books:
     def _renew(self) -> None:
         self._lock = threading.Lock()
 
-    @property
-    def has_budgets(self) -> bool:
-        """Whether there is anything to keep."""
-        return bool(self._budgets)
-
     def reserve(
         self,
         kind: CallKind,
