@@ -236,8 +236,8 @@ def _saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(checkpoint_id, "time", _Clock)
     monkeypatch.setattr(checkpoint_id, "_last_v6_timestamp", None)
+    monkeypatch.setattr(checkpoint_id, "random", random.Random(7))  # a thread of an earlier test may draw from `random`
     monkeypatch.setattr(_checkpoint, "datetime", _Clock)
-    random.seed(7)
     with SqliteSaver.from_conn_string(str(path)) as saver:
         nodes: Any = [("one", says("1")), ("ask", lambda _: {"words": [interrupt("well?")]}), ("two", says("2"))]
         graph = chain(*nodes, checkpointer=saver)
