@@ -1,7 +1,8 @@
 """Signs that a run fails, found while it goes on: claims against their sources, broken checks, claims that spread.
 
-Nothing is read twice. What a step states is looked up in the ledger of the steps before it; checks see the step among
-the latest ones and those that its claims come from. So a step costs the same however long the run is.
+What a step states is looked up in the ledger of the steps before it. The checks of `checks.running` keep what they have
+read; any other sees the step among the latest ones and those that its claims come from, read anew. So a step costs the
+same however long the run is.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from blamespan.errors import ConfigError
 from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import SignRule
 from blamespan.guarding.watching import Sign
-from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
+from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
 from blamespan_tracer.auto.observations import Observation, find_repeat, observe_claim
 from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.checks.check import Check, ExaminedRun
+from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
 from blamespan_tracer.checks.in_use import checks_in_use
+from blamespan_tracer.checks.running import RunningChecks
 from blamespan_tracer.ledger import Claim, HeldStep, LedgerReader
 from blamespan_tracer.ledger.ledger import TASK
 
@@ -73,10 +75,14 @@ class RunWatcher:
     """
 
     def __init__(self, rules: Sequence[SignRule], task: str) -> None:
-        self._checks = _choose_checks(rules)
+        checks = _choose_checks(rules)
+        self._running = RunningChecks([check for check in checks if RunningChecks.can_run(check)], task)
+        self._checks = [check for check in checks if not RunningChecks.can_run(check)]
         self._wants_suspicion = any(rule.suspicion is not None for rule in rules)
         self._wants_spread = any(rule.unsupported_reaches is not None for rule in rules)
         self._match_schemata = _choose_schemata(rules)
+        self._needs_window = bool(self._checks) or self._match_schemata is not None
+        self._needs_ledger = self._wants_suspicion or self._wants_spread or self._needs_window
         self._task = task
         self._ledger = LedgerReader(task)
         self._kept: deque[tuple[int, ProposedStep]] = deque(maxlen=_MOST_KEPT)
@@ -86,7 +92,8 @@ class RunWatcher:
         self._unsupported: dict[tuple[str, str], set[str]] = {}
         self._texts: set[tuple[str, str]] = set()
         self._own_texts: set[tuple[str, str, str]] = set()
-        self._examined: tuple[ProposedStep, HeldStep, float, tuple[Claim, ...]] | None = None
+        self._examined: tuple[ProposedStep, Step] | None = None
+        self._held: tuple[HeldStep, float, tuple[Claim, ...]] | None = None
         if self._wants_suspicion:
             _weights()
 
@@ -96,33 +103,45 @@ class RunWatcher:
             step = replace(step, kind="tool_call")
         if step.kind not in ("message", "tool_call"):
             return []
+        read = self._make_step(0, step)
+        signs = [self._make_sign(result) for result in self._running.examine(read)]
+        self._examined, self._held = (step, read), None
+        return [*signs, *self._examine_claims(step)] if self._needs_ledger else signs
+
+    def _examine_claims(self, step: ProposedStep) -> Iterator[Sign]:
         held = self._ledger.hold(self._index, _content(step), decides=True)
         claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
         surprise = 0.0
-        signs: list[Sign] = []
         if self._wants_suspicion:
             suspicion, surprise, why = self._suspect(step, claims)
             reason = "what the run says so far speaks against the step"
-            signs.append(Sign("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why))
+            yield Sign("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why)
         if self._wants_spread:
-            signs += self._find_spread(step, claims)
-        if self._checks or self._match_schemata is not None:
+            yield from self._find_spread(step, claims)
+        if self._needs_window:
             window = self._make_window(step, claims)
-            signs += [*self._apply_checks(window), *self._find_schemata(window)]
-        self._examined = step, held, surprise, claims
-        return signs
+            yield from (*self._apply_checks(window), *self._find_schemata(window))
+        self._held = held, surprise, claims
 
     def commit(self, step: ProposedStep) -> None:
         """Take up a step that takes place: later ones are held against it."""
         if step.kind not in ("message", "tool_call", "tool_result"):
             return
+        is_examined = self._examined is not None and self._examined[0] is step
+        self._running.take(
+            self._examined[1] if is_examined and self._examined is not None else self._make_step(0, step)
+        )
+        if self._needs_ledger:
+            self._commit_claims(step, self._held if is_examined else None)
+        self._examined = self._held = None
+
+    def _commit_claims(self, step: ProposedStep, known: tuple[HeldStep, float, tuple[Claim, ...]] | None) -> None:
         decides = step.kind != "tool_result"
-        if self._examined is not None and self._examined[0] is step:
-            _, held, surprise, claims = self._examined
+        if known is not None:
+            held, surprise, claims = known
         else:
             held, surprise = self._ledger.hold(self._index, _content(step), decides=decides), 0.0
             claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
-        self._examined = None
         self._ledger.take(held)
         self._highest = max(self._highest, surprise)
         self._n_claims += sum(claim.mention.value.form != "opposite" for claim in claims)
@@ -198,9 +217,13 @@ class RunWatcher:
         for check in self._checks:
             for result in check.apply(run):
                 if result.outcome == "fail" and result.step == last:
-                    why = f"{check.title} {result.reason}".strip()
-                    advice = f"{why}: {result.quote!r}" if result.quote else why
-                    yield Sign("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
+                    yield self._make_sign(result)
+
+    def _make_sign(self, result: CheckResult) -> Sign:
+        check = result.check
+        why = f"{check.title} {result.reason}".strip()
+        advice = f"{why}: {result.quote!r}" if result.quote else why
+        return Sign("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
 
     def _find_schemata(self, window: MessageActionTrace) -> Iterator[Sign]:
         """Yield the known failures that the last step of a window shows."""
@@ -236,26 +259,23 @@ class RunWatcher:
         wanted = set(sorted(sources - {TASK}, reverse=True)[:_MOST_SOURCES])
         first = self._index - _LATEST
         chosen = [one for _, one in self._with_calls(wanted, first)]
-        steps: list[Step] = []
-        for index, one in enumerate([*chosen, step]):
-            inputs = (index - 1,) if one.kind == "tool_result" and index else ()
-            kind: StepKind = "tool_call" if one.kind == "tool_call" else "message"
-            kind = "tool_result" if one.kind == "tool_result" else kind
-            attributes = {"gen_ai.tool.name": one.tool} if kind == "tool_call" else {}
-            steps.append(
-                Step(
-                    index,
-                    f"{index + 1:016x}",
-                    one.agent,
-                    kind,
-                    _content(one),
-                    inputs=inputs,
-                    attributes=attributes,
-                    input_text="" if kind == "tool_result" else self._task,
-                )
-            )
+        steps = [self._make_step(index, one) for index, one in enumerate([*chosen, step])]
         names = dict.fromkeys(one.agent for one in steps)
         return MessageActionTrace("1" * 32, self._task, tuple(steps), tuple(map(Agent, names)))
+
+    def _make_step(self, index: int, step: ProposedStep) -> Step:
+        """Return a step as recorded runs have it; a result is that of the call before it."""
+        is_result, is_call = step.kind == "tool_result", step.kind == "tool_call"
+        return Step(
+            index,
+            f"{index + 1:016x}",
+            step.agent,
+            "tool_result" if is_result else "tool_call" if is_call else "message",
+            _content(step),
+            inputs=(index - 1,) if is_result and index else (),
+            attributes={"gen_ai.tool.name": step.tool} if is_call else {},
+            input_text="" if is_result else self._task,
+        )
 
 
 def _choose_checks(rules: Sequence[SignRule]) -> tuple[Check, ...]:

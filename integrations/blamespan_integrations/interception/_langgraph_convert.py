@@ -58,14 +58,16 @@ def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[
 
 def read_answer(message: BaseMessage) -> Said:
     """Read what a model answers."""
-    calls: list[ToolCall] = []
-    if isinstance(message, AIMessage):
-        calls = [ToolCall(call["name"], _json(call["args"]), call["id"] or "") for call in message.tool_calls]
     usage = getattr(message, "usage_metadata", None) or {}
     counts = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0) if usage else None
     about = message.response_metadata
     model = str(about.get("model_name") or about.get("model") or "")
-    return Said(message.text, tuple(calls), usage=counts, model=model)
+    return Said(message.text, _read_calls(message), usage=counts, model=model)
+
+
+def _read_calls(message: BaseMessage) -> tuple[ToolCall, ...]:
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    return tuple(ToolCall(call["name"], _json(call["args"]), call["id"] or "") for call in calls)
 
 
 def find_handoff(tool: Any) -> str:  # of anybody's
@@ -201,7 +203,8 @@ def _line(message: BaseMessage, index: int) -> Line:
         role = "tool"
     elif isinstance(message, AIMessage):
         role = "assistant"
-    return Line(role, message.text, message.name or "", read_answer(message).calls, index)
+    text = message.content if isinstance(message.content, str) else message.text  # the property costs more
+    return Line(role, text, message.name or "", _read_calls(message), index)
 
 
 def _with_text(message: BaseMessage, text: str) -> BaseMessage:

@@ -131,7 +131,7 @@ _MADE: tuple[Said, ...] = (("searcher", _CALL, "tool_call"), ("searcher", _RESUL
 )
 def test_calls_and_results_that_a_message_begins_with_are_left_out(text: str, own: str) -> None:
     """In any order, each once, whole lines only; what follows is the agent's."""
-    assert cut_own_words(team(*_MADE, ("searcher", text)))[2] == own
+    assert cut_own_words(team(*_MADE, ("searcher", text)).steps)[2] == own
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_errors_among_them_are_left_out(text: str) -> None:
     steps = tuple(dataclasses.replace(step, status="error" if step.index == 1 else "ok") for step in failed.steps)
     said = team(*_MADE, *_MADE, ("searcher", text)).steps[4]
 
-    assert cut_own_words(dataclasses.replace(failed, steps=(*steps, said)))[4] == "There are 388 plants."
+    assert cut_own_words([*steps, said])[4] == "There are 388 plants."
 
 
 @pytest.mark.parametrize("ending", ["", "\nTransferred to solver.", "\nSuccessfully transferred to solver\n"])
@@ -156,15 +156,15 @@ def test_handing_over_by_a_tool_is_left_out(ending: str) -> None:
     """Only where the step hands over, and only at its end."""
     text = f"There are 388 plants.\ntransfer_to_solver({{}}){ending}"
 
-    assert cut_own_words(team(("searcher", text, "handoff"))) == ["There are 388 plants."]
-    assert cut_own_words(team(("searcher", text))) == [text]
+    assert cut_own_words(team(("searcher", text, "handoff")).steps) == ["There are 388 plants."]
+    assert cut_own_words(team(("searcher", text)).steps) == [text]
 
 
 def test_others_may_quote_them() -> None:
     """Who repeats a result that it did not ask for says it, and so does its agent in a later message."""
     run = team(*_MADE, ("searcher", "Done."), ("checker", _RESULT), ("searcher", _RESULT))
 
-    assert cut_own_words(run) == [_CALL, _RESULT, "Done.", _RESULT, _RESULT]
+    assert cut_own_words(run.steps) == [_CALL, _RESULT, "Done.", _RESULT, _RESULT]
 
 
 def test_what_is_asked_of_tools_contradicts_nothing() -> None:

@@ -290,7 +290,7 @@ class Check:
         n_steps = len(run.trace.steps)
         broken = [finding for finding in findings if finding.outcome != "pass" and 0 <= finding.step < n_steps]
         if broken:
-            return [self._make_result(finding, run) for finding in sorted(broken, key=lambda finding: finding.step)]
+            return [self.make_result(finding, run) for finding in sorted(broken, key=lambda finding: finding.step)]
         if findings:
             return [CheckResult(self, "pass")]
         return [CheckResult(self, "inconclusive", reason="nothing in the run to judge")]
@@ -308,7 +308,8 @@ class Check:
             strengths = [0.0] * len(strengths)
         return np.array(strengths, np.float64)
 
-    def _make_result(self, finding: Finding, run: ExaminedRun) -> CheckResult:
+    def make_result(self, finding: Finding, run: ExaminedRun) -> CheckResult:
+        """Return what a finding in a run comes to; its quote is cut, and must stand in the step."""
         quote = finding.quote.strip()[:MAX_QUOTE_CHARS].strip()
         is_quoted = quote in run.trace.steps[finding.step].content
         return CheckResult(

@@ -121,7 +121,7 @@ def analyse(trace: MessageActionTrace, *, turns: bool = False) -> Analysis:
     """Find all that the features, the edges and the checks of a run are made of; of *turns*, see `merge`."""
     steps, owner = merge(trace, turns=turns)
     names = list(dict.fromkeys(step.agent for step in steps))
-    reading = read_texts([trace.task, *cut_own_words(trace)], names)
+    reading = read_texts([trace.task, *cut_own_words(trace.steps)], names)
     label = {name: number for number, name in enumerate(names)}
     segments = _describe_segments(trace, steps, owner, label)
     agent_named = name_tokens(reading, names)

@@ -25,15 +25,23 @@ from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.reading import Flag, Ints, Mask, Reading
 from blamespan_tracer.tokens import is_number
 
-__all__ = ["Conflict", "Facts", "find_facts", "find_objections", "name_tokens"]
+__all__ = [
+    "Conflict",
+    "Facts",
+    "find_facts",
+    "find_objections",
+    "find_statements",
+    "mark_refuted_numbers",
+    "name_tokens",
+]
 
-_SAME_SUBJECT, _MAX_WORDS = 0.5, 60
+SAME_SUBJECT, MAX_WORDS = 0.5, 60
 """Share of the content words that two sentences must have in common to be about one thing, of the first 60."""
 
-_LEAST_WORDS = 2
+LEAST_WORDS = 2
 """One word of the task or a tool names nothing."""
 
-_MAX_CONFLICTS_OF_STEP = 64
+MOST_CONFLICTS_OF_STEP = 64
 """Enough to say that a step contradicts; bounds the work on a run that contradicts itself all over."""
 
 _SAYS_WORDS = (
@@ -103,8 +111,8 @@ class Facts:
 def find_facts(reading: Reading, segments: Segments) -> Facts:
     """Find what is stated, and what contradicts."""
     n_segments = len(reading.texts)
-    refuted = _mark_refuted_numbers(reading)
-    value, content = _find_statements(reading, segments, refuted)
+    refuted = mark_refuted_numbers(reading)
+    value, content = find_statements(reading, segments, refuted)
     segment_of = np.zeros(len(value), np.int64)
     segment_of[reading.sentence] = reading.segment
     answer = np.full(n_segments, -1, np.int64)
@@ -133,7 +141,7 @@ def _find_conflicts(
         own = records[kind]
         earlier, later = own.segment[row : row + 2].tolist()
         about = int(own.sentence[row]), int(own.sentence[row + 1])
-        if n_conflicts[later] >= _MAX_CONFLICTS_OF_STEP or about in compared:
+        if n_conflicts[later] >= MOST_CONFLICTS_OF_STEP or about in compared:
             continue
         n_conflicts[later] += 1
         compared.add(about)
@@ -162,12 +170,12 @@ class _Sentences:
     def are_about_one(self, left: int, right: int) -> bool:
         """Check whether two sentences are about one thing."""
         first, second = self._words(left), self._words(right)
-        is_near = len(first & second) >= _SAME_SUBJECT * len(first | second)
+        is_near = len(first & second) >= SAME_SUBJECT * len(first | second)
         return is_near and not (first ^ second) & self._subject_tokens
 
     def _words(self, sentence: int) -> set[int]:
         begin, end = np.searchsorted(self._sentence, [sentence, sentence + 1]).tolist()
-        return set(self._token[begin : min(end, begin + _MAX_WORDS)].tolist())
+        return set(self._token[begin : min(end, begin + MAX_WORDS)].tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +257,8 @@ def _sets(reading: Reading, at: Ints, subject_tokens: frozenset[int]) -> _Subjec
     numbers: dict[tuple[int, ...], int] = {}
     subject, sentence = [], []
     for of, begin, end in zip(sentences.tolist(), first.tolist(), ends.tolist(), strict=True):
-        if end - begin >= _LEAST_WORDS:
-            words = tuple(tokens[begin : min(end, begin + _MAX_WORDS)])
+        if end - begin >= LEAST_WORDS:
+            words = tuple(tokens[begin : min(end, begin + MAX_WORDS)])
             subject.append(numbers.setdefault(words, len(numbers)))
             sentence.append(of)
     sets = list(numbers)
@@ -282,7 +290,7 @@ def _times(keys: Ints) -> Ints:
     return counts[which]
 
 
-def _find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tuple[Ints, Mask]:
+def find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tuple[Ints, Mask]:
     """Find the value of every sentence, and which tokens may tell its subject.
 
     Args:
@@ -312,7 +320,7 @@ def _find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tup
     return value, is_word & ~is_value & ~follows & ~reading.is_any(_SAYS)
 
 
-def _mark_refuted_numbers(reading: Reading) -> Mask:
+def mark_refuted_numbers(reading: Reading) -> Mask:
     """Return which tokens are numbers that are said to be wrong: (T,)."""
     refutes, between = reading.is_any(_REFUTES), reading.is_any(_BETWEEN)
     refutes[1:] |= reading.is_any(("of",))[1:] & reading.is_any(("instead",))[:-1]
@@ -340,7 +348,9 @@ def _mark_stated_names(reading: Reading, is_word: Mask) -> Mask:
 
 def _mark_names_first(reading: Reading, is_large: Mask, states: Mask) -> Mask:
     """Return which tokens open a sentence like "Halden Works is the maker", if one has the name within: (T,)."""
-    is_name = is_large & np.isin(reading.token, reading.token[is_large & ~reading.opens])
+    is_within = np.zeros(len(reading.tokens) + 1, np.bool_)
+    is_within[reading.token[is_large & ~reading.opens]] = True
+    is_name = is_large & is_within[reading.token]
     begun = is_name & reading.opens
     for _ in range(_MAX_NAME - 1):
         begun |= is_name & ~reading.opens & _after(begun)

@@ -18,7 +18,7 @@ from blamespan_tracer.tokens import joint_hash
 
 __all__ = ["Repetition", "Similarity", "find_repetition", "find_similarity"]
 
-_WIDTH = 4
+SHINGLE_TOKENS = 4
 """Tokens of a shingle: three are common by chance, five miss what is slightly reworded."""
 
 _DIMS = 256
@@ -71,13 +71,13 @@ def _list_shingles(reading: Reading) -> tuple[Ints, Ints]:
     """Number the shingles of words and numbers, each once per segment: (S,) and the segment of each (S,)."""
     at = np.flatnonzero(reading.has(Flag.WORD | Flag.NUMBER))
     token, segment = reading.token[at].astype(np.uint64), reading.segment[at]
-    if len(at) < _WIDTH:
+    if len(at) < SHINGLE_TOKENS:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    mixed = np.zeros(len(at) - _WIDTH + 1, np.uint64)
-    for offset in range(_WIDTH):
-        mixed = (mixed ^ token[offset : len(token) - _WIDTH + 1 + offset]) * np.uint64(0x9E3779B185EBCA87)
+    mixed = np.zeros(len(at) - SHINGLE_TOKENS + 1, np.uint64)
+    for offset in range(SHINGLE_TOKENS):
+        mixed = (mixed ^ token[offset : len(token) - SHINGLE_TOKENS + 1 + offset]) * np.uint64(0x9E3779B185EBCA87)
         mixed ^= mixed >> np.uint64(29)
-    whole = segment[: len(mixed)] == segment[_WIDTH - 1 :]
+    whole = segment[: len(mixed)] == segment[SHINGLE_TOKENS - 1 :]
     number = np.unique(mixed[whole], return_inverse=True)[1].astype(np.int64)
     return number, segment[: len(mixed)][whole]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -41,8 +40,8 @@ _NONE = ("0", "no", "not", "zero", "without", "never")
 """What stands before an error that there is none of: "3 passed, 0 failed"."""
 
 
-class Flag(IntEnum):
-    """Bits of what a token is."""
+class Flag:
+    """Bits of what a token is: plain numbers, as members of an enumeration take longer than what is done with them."""
 
     NUMBER = 1
     WORD = 2
@@ -201,7 +200,7 @@ def _kind(token: str) -> tuple[str, int]:
     if first in _MARKS:
         return token, _MARKS[first]
     small = token.lower()
-    flags = int(Flag.WORD)
+    flags = Flag.WORD
     if small in STOP_WORDS:
         flags |= Flag.STOP
     if first.isupper():
@@ -259,6 +258,7 @@ def _cues(bits: Ints, token: Ints, segment: Ints, tokens: dict[str, int], n_segm
 def _denied(token: Ints, segment: Ints, tokens: Mapping[str, int]) -> Mask:
     """Return which tokens stand behind a word for none: (T,)."""
     denied = np.zeros(len(token), np.bool_)
-    is_none = np.isin(token, [tokens[word] for word in _NONE if word in tokens])
-    denied[1:] = is_none[:-1] & (segment[1:] == segment[:-1])
+    is_none = np.zeros(len(tokens) + 1, np.bool_)
+    is_none[[tokens[word] for word in _NONE if word in tokens]] = True
+    denied[1:] = is_none[token[:-1]] & (segment[1:] == segment[:-1])
     return denied

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,11 +96,11 @@ def _goes_on(step: Step, last: MergedStep, *, can_be_blamed: bool) -> bool:
     )
 
 
-def cut_own_words(trace: MessageActionTrace) -> list[str]:
+def cut_own_words(steps: Iterable[Step]) -> list[str]:
     """Return the text of each step without the agent's own calls and results, where it begins or ends with them."""
     open_calls: dict[str, list[Step]] = defaultdict(list)
     texts = []
-    for step in trace.steps:
+    for step in steps:
         if step.kind in ("tool_call", "tool_result"):
             open_calls[step.agent].append(step)
             texts.append(step.content)

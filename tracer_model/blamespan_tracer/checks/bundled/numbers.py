@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from blamespan_tracer.representation.claims import Floats, is_common
 from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.representation.reading import Mask, is_long, spelled
 
-_MAX_KNOWN = 60
+MAX_KNOWN = 60
 """Numbers that one may have been worked out from: those of the step, and the latest before it."""
 
 _KNOWN, _FRESH = 48, 16
@@ -45,30 +45,68 @@ def numbers_have_a_source(run: ExaminedRun) -> Iterator[Finding]:
     for segment in np.unique(claims.segment[is_judged]).tolist():
         is_fresh = is_judged & (claims.segment == segment) & (claims.source == segment)
         own_inputs = [float(number) for number in inputs.few_until(segment)]
-        known = np.concatenate([values[numbers[claims.segment[numbers] <= segment][-_MAX_KNOWN:]], own_inputs])
+        known = np.concatenate([values[numbers[claims.segment[numbers] <= segment][-MAX_KNOWN:]], own_inputs])
         step = run.trace.steps[segment - 1]
-        sides = {side for sum_ in equations(run.read_text(step)) for side in (sum_.left, sum_.right)}  # see `sum-holds`
-        unknown = [
-            row for row in np.flatnonzero(is_fresh).tolist() if not is_common(values[row]) and values[row] not in sides
-        ]
-        sources = inputs.numbers_until(segment)
-        odd = [row for row in unknown if not _is_derived(values[row], known) or _is_slip(spelled(values[row]), sources)]
-        token = run.spell_claims(claims.claim[odd[:1]])[0] if odd else ""
-        quote = run.sentence_with(step, token) if odd else ""
-        yield Finding(step.index, broken if odd else "pass", quote, f"nothing before it gives {token!r}")
+        fresh = run.spell_claims(claims.claim[np.flatnonzero(is_fresh)])
+        token = find_odd_number(fresh, run.read_text(step), known, inputs.numbers_until(segment))
+        quote = run.sentence_with(step, token) if token else ""
+        yield Finding(step.index, broken if token else "pass", quote, f"nothing before it gives {token!r}")
 
 
-def _is_derived(value: float, known: Floats) -> bool:
-    """Check whether two of *known* by a basic operation, or several in a row added up, give *value*, as rounded."""
-    others = known[known != value]
-    sums = np.concatenate([[0.0], np.cumsum(others)])
-    left, right = others[:, None], others[None, :]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        tables = (
-            *(left + right, left - right, left * right, left / right, left * right / 100),
-            sums[:, None] - sums[None, :],
-        )
-        return any(bool((np.abs(table - value) <= abs(value) * 0.005 + 1e-9).any()) for table in tables)
+def find_odd_number(fresh: Sequence[str], text: str, known: Floats, sources: Sequence[str]) -> str:
+    """Return the first number of a step that nothing gives; empty where each has a source.
+
+    Args:
+        fresh: The step's numbers that nothing before it has, as `Reading.tokens` spells them.
+        text: What the step says: a number of a written sum is for `sum-holds` to judge.
+        known: The numbers that they may have been worked out from.
+        sources: The numbers that the step was given, spelt likewise: what is one of them but for a digit is odd.
+    """
+    unknown = [token for token in fresh if not is_common(float(token))]
+    if not unknown:
+        return ""
+    sides = {side for sum_ in equations(text) for side in (sum_.left, sum_.right)}
+    results = _Results(known)
+    for token in unknown:
+        value = float(token)
+        if value not in sides and (not results.have(value) or _is_slip(spelled(value), sources)):
+            return token
+    return ""
+
+
+_OPERATIONS: tuple[Callable[[Floats, Floats], Floats], ...] = (
+    lambda left, right: left + right,
+    lambda left, right: left - right,
+    lambda left, right: left * right,
+    lambda left, right: left / right,
+    lambda left, right: left * right / 100,
+)
+
+
+class _Results:
+    """What two numbers give by a basic operation, and several in a row added up.
+
+    Args:
+        numbers: The numbers, in order.
+    """
+
+    def __init__(self, numbers: Floats) -> None:
+        self._numbers = numbers
+        self._tables: list[Floats] = []
+
+    def have(self, value: float) -> bool:
+        """Check whether the numbers other than *value* give it, as rounded."""
+        slack = abs(value) * 0.005 + 1e-9
+        is_other = self._numbers != value
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for number, operation in enumerate(_OPERATIONS):
+                if number == len(self._tables):
+                    self._tables.append(operation(self._numbers[:, None], self._numbers[None, :]))
+                hits = np.abs(self._tables[number] - value) <= slack
+                if bool(hits.any()) and bool((hits & is_other[:, None] & is_other[None, :]).any()):
+                    return True
+            sums = np.concatenate([[0.0], np.cumsum(self._numbers[is_other])])
+            return bool((np.abs(sums[:, None] - sums[None, :] - value) <= slack).any())
 
 
 @dataclass(frozen=True, slots=True)
