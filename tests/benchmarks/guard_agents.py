@@ -3,7 +3,8 @@
 The rule. An agent that is asked again repeats what it has answered, fault and all, unless it is told truthfully what is
 wrong and where. It is told truthfully if what the guard quotes as wrong stands in the answer given and not in the other
 answer that the agent could give, and what the guard quotes as right, if it does, stands in that one; or if the guard
-says that the answer repeats an earlier one, and it does and the other one does not. The other answer is the one
+says that the answer repeats an earlier one, and it does and the other one does not. Of several reasons one is enough
+that is so. The other answer is the one
 without the fault: what the model said before the fault was written into it, or what it would have said to the prompt
 before that was changed. Where neither differs (the error is somebody else's, and the agent has passed it on) it is what
 the agent says that looks at its sources. A hint that quotes nothing, or quotes what is sound, repairs nothing.
@@ -26,10 +27,10 @@ from blamespan_lab.simulation.agents.policy import InputMessage, Reply, Requeste
 from blamespan_lab.simulation.agents.protocols import decide
 from blamespan_lab.simulation.simulated_run import SimulatedPolicy
 
-__all__ = ["AskedAgain", "BlindRetries", "FirstAnswerFaults", "Hint", "RepairableAgent", "is_truthful", "read_hint"]
+__all__ = ["AskedAgain", "BlindRetries", "FirstAnswerFaults", "Hint", "RepairableAgent", "is_truthful", "read_hints"]
 
 _WARNING = "The guard says of "
-_OPENING = "Your last answer is not passed on: "
+_OPENING, _ALSO = "Your last answer is not passed on: ", ". Also: "
 BLIND = "Look at your last answer again."
 _FROM_GUARD = (_OPENING, BLIND, _WARNING)
 _QUOTED = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -55,9 +56,13 @@ class Hint:
     is_repeat: bool = False
 
 
-def read_hint(text: str) -> Hint:
-    """Read what the guard's sentence quotes; what it quotes of the whole answer, as context, says nothing."""
-    reason = text.removeprefix(_OPENING).partition(". It was: <<")[0]
+def read_hints(text: str) -> list[Hint]:
+    """Read what the guard quotes in each reason; what it quotes of the whole answer, as context, says nothing."""
+    reasons = text.removeprefix(_OPENING).partition(". It was: <<")[0]
+    return [_read_hint(reason) for reason in reasons.split(_ALSO)]
+
+
+def _read_hint(reason: str) -> Hint:
     if match := _SAYS.search(reason):
         return Hint(literal_eval(match[1]), literal_eval(match[2]))
     if match := _SUPPORTS.search(reason) or _LAST_QUOTE.search(reason):
@@ -206,10 +211,11 @@ class RepairableAgent:
             return self._said
         if self._asked_again.forgives:
             return self._said
-        given, hint = self._asked_again.given(), read_hint(asked)
+        given, hints = self._asked_again.given(), read_hints(asked)
         earlier = [message.text for message in heard]
         for other in self._others(heard, tools):
-            if is_truthful(hint, given, _write(other.text, other.calls), earlier):
+            written = _write(other.text, other.calls)
+            if any(is_truthful(hint, given, written, earlier) for hint in hints):
                 self._asked_again.settle(is_repaired=True)
                 return other
         self._asked_again.settle(is_repaired=False)

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
 
-from tests.benchmarks.guard_agents import Hint, is_truthful, read_hint
+from tests.benchmarks.guard_agents import Hint, is_truthful, read_hints
 from tests.benchmarks.guard_work import TrialPlan, try_plan
 
 from blamespan.guarding.decisions import Decision
@@ -32,9 +32,19 @@ GIVEN, SOUND = "The lamps cost 1,253 euros.", "The lamps cost 1,235 euros."
 )
 def test_hint_is_what_the_guard_quotes_of_its_reason(advice: str, hint: Hint) -> None:
     """What the guard quotes of the whole answer is context: it points at nothing."""
-    said = _what_is_wrong(Said("It says 'x': '1,253'"), Decision(("rewrite",), advice or "wrong", "rule", "check"))
+    decision = Decision(("rewrite",), advice or "wrong", "rule", "check")
 
-    assert read_hint(said) == hint
+    assert read_hints(_what_is_wrong(Said("It says 'x': '1,253'"), [decision])) == [hint]
+
+
+def test_each_reason_is_a_hint() -> None:
+    """Who is told several reasons reads each of them."""
+    advices = ("A written sum holds. comes to 74: '37 * 2 = 75'", "it repeats what was said before")
+    decisions = [Decision(("rewrite",), "wrong", "rule", "check", advice=advice) for advice in advices]
+
+    hints = read_hints(_what_is_wrong(Said("37 * 2 = 75. Also: 'x'"), decisions))
+
+    assert hints == [Hint("37 * 2 = 75"), Hint(is_repeat=True)]
 
 
 @pytest.mark.parametrize(

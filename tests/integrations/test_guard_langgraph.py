@@ -21,6 +21,7 @@ from pydantic import Field
 import blamespan
 from blamespan import conventions as words
 from blamespan import rebuild
+from blamespan.guarding.decisions import Decision, GuardedRun, ProposedStep
 from blamespan.guarding.policy import Policy, parse_policy
 from blamespan.intercepting import listeners
 from blamespan.trace import MessageActionTrace
@@ -88,6 +89,27 @@ def test_agent_is_asked_again_with_what_is_wrong() -> None:
     assert texts(state) == ["Go.", "nothing", "read"]
     assert "It was: <<a secret>>" in writer.sent[1]
     assert guard.counts == {"rewrite": 1}
+
+
+def test_agent_is_asked_again_with_every_reason() -> None:
+    """Of several rules each says in a sentence what is wrong, once; who broke one rule hears of that one alone."""
+    writer, other = told("a secret of mine", "nothing"), told("a secret", "nothing")
+    rules = [{"forbidden_pattern": pattern, "action": "rewrite"} for pattern in ("secret", "mine")]
+
+    def nobody_says_of(step: ProposedStep, run: GuardedRun) -> Decision | None:
+        del run
+        wrong = step.kind == "message" and " of " in step.text
+        return Decision(("rewrite",), "it says whose it is.", "of", "own") if wrong else None
+
+    with blamespan.guard(policy(texts=rules), nobody_says_of) as guard:
+        state = nodes(writer=writer, other=other).invoke(GIVEN)
+
+    pattern = "the message says what a pattern forbids"
+    assert texts(state) == ["Go.", "nothing", "nothing"]
+    assert f"not passed on: {pattern}. Also: it says whose it is. It was: <<a secret of mine>>" in writer.sent[1]
+    assert writer.sent[1].endswith("Answer again without any of that.")
+    assert f"not passed on: {pattern}. It was: <<a secret>>. Answer again without that." in other.sent[1]
+    assert guard.counts["rewrite"] == 4
 
 
 def test_agent_that_never_complies_meets_the_next_action() -> None:

@@ -53,6 +53,8 @@ _MOST_DECISIONS = 10_000
 _MOST_REFUSALS = 20
 """How often a run goes on after a budget is used up. Then it ends."""
 _MOST_QUOTED = 500
+_MOST_REASONS, _LONGEST_REASON = 6, 400
+"""Of what a model is told that is asked again: reasons, and characters of one."""
 
 
 class GuardStopped(BlamespanError):
@@ -465,7 +467,8 @@ class _Guards:
         ]
         strictest = self._settle_verdicts(at, verdicts, where)
         if strictest is not None and strictest.action == "rewrite":
-            return replace(said, again=_what_is_wrong(said, strictest.decision))
+            wrong = [verdict.decision for verdict in verdicts if verdict.action == "rewrite"]
+            return replace(said, again=_what_is_wrong(said, wrong))
         if strictest is not None and self._is_refused(at, strictest, quote=said.text):
             return Said(f"[A message of {at.agent!r} was not passed on: {strictest.decision.reason}.]")
         if said.text:
@@ -661,13 +664,22 @@ def _overrun_verdict(one: Guard, overrun: Overrun, at: Opportunity) -> _Verdict:
     return replace(_verdict(one, replace(decision, actions=actions), at), overrun=overrun)
 
 
-def _what_is_wrong(said: Said, decision: Decision) -> str:
-    """Write what a model is told whose answer does not stand; what it said is quoted, as data."""
+def _what_is_wrong(said: Said, decisions: Sequence[Decision]) -> str:
+    """Write what a model is told whose answer does not stand; what it said is quoted, as data.
+
+    Args:
+        said: The answer.
+        decisions: Every one that asks for another answer; each is told in a sentence, the first ones.
+    """
+    reasons = list(dict.fromkeys((one.advice or one.reason).strip().rstrip(".") for one in decisions))
+    more = len(reasons) - _MOST_REASONS
+    told = [reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..." for reason in reasons]
+    told = [*told[:_MOST_REASONS], *([f"{more} more of the kind"] if more > 0 else [])]
     calls = ", ".join(f"{call.name}({call.arguments})" for call in said.calls)
     quoted = (said.text or calls)[:_MOST_QUOTED]
     return (
-        f"Your last answer is not passed on: {decision.advice or decision.reason}. It was: <<{quoted}>>. "
-        "Answer again without that."
+        f"Your last answer is not passed on: {'. Also: '.join(told)}. It was: <<{quoted}>>. "
+        f"Answer again without {'that' if len(told) == 1 else 'any of that'}."
     )
 
 
