@@ -2,7 +2,8 @@
 
 What is spent is reserved before a call and settled after it, under one lock, so that agents side by side go beyond a
 limit by one call at most. What a call of a model will cost is known only afterwards: while others are being asked and
-might use up the rest, the next one waits for them.
+might use up the rest, the next one waits for them. Budgets of a day are reserved in one transaction of a file that
+processes share, so the same holds of processes side by side.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from blamespan.guarding.policy import EVERYBODY, Budget, Policy
@@ -92,11 +94,13 @@ class Reservation:
     Attributes:
         accounts: Where it counts.
         sent_tokens: What is sent, as far as it can be guessed.
+        id: Names it among the calls of every process.
         is_settled: Whether it was.
     """
 
     accounts: list[tuple[Budget, str, _Account]]
     sent_tokens: int
+    id: str
     is_settled: bool = False
 
 
@@ -123,7 +127,7 @@ class Books:
         self._by_run: WeakKeyDictionary[RunScope, dict[tuple[int, str], _Account]] = WeakKeyDictionary()
         has_days = any(budget.per == "day" for budget in policy.budgets)
         self._days = _DayFile(Path(policy.day_file) if policy.day_file else default_day_file()) if has_days else None
-        self._in_flight: dict[tuple[int, str], _Account] = {}
+        self._by_day: dict[tuple[int, str], _Account] = {}
         self._renew()
         renewed_after_fork(self, Books._renew)
 
@@ -153,15 +157,17 @@ class Books:
             MustWait: if that shows only when calls that are being made have ended.
         """
         sent = chars // _CHARS_PER_TOKEN
-        with self._lock:
+        matching = [(number, budget) for number, budget in enumerate(self._budgets) if matches(budget.agent)]
+        with self._lock, self._write_days(budget for _, budget in matching) as days:
             now_s = self._clock()
             accounts = [
                 (budget, key, self._account(number, budget, key, run, now_s))
-                for number, budget in enumerate(self._budgets)
-                if matches(budget.agent)
+                for number, budget in matching
                 for key in (_key(budget, names, self._today()),)
             ]
             for budget, key, account in accounts:
+                if budget.per == "day" and days is not None:
+                    days.load(key, budget, account, self._wall_s())
                 if (overrun := self._find_overrun(kind, budget, key, account, now_s)) is not None:
                     return overrun
             is_patient = waiting_since_s is None or now_s - waiting_since_s < _LONGEST_WAIT_S
@@ -171,19 +177,23 @@ class Books:
                 and any(self._may_overrun(one, account, sent) for one, _, account in accounts)
             ):
                 raise MustWait
+            reservation = Reservation(accounts, sent, uuid4().hex)
             for budget, key, account in accounts:
-                self._count(budget, key, account, {f"{kind}_calls": 1})
-                account.in_flight += kind == "model"
-            return Reservation(accounts, sent)
+                self._count(budget, key, account, {f"{kind}_calls": 1}, days)
+                if kind == "model":
+                    account.in_flight += 1
+                    if _waits(budget) and days is not None:
+                        days.begin_call(reservation.id, key, budget, self._wall_s() + _LONGEST_WAIT_S)
+            return reservation
 
     def settle(self, reservation: Reservation, usage: Usage | None, answer_chars: int, model: str) -> Usage:
         """Count what a call has cost; where nobody says, it is guessed. Returns what was counted."""
         if usage is None or not (usage.input_tokens or usage.output_tokens):
             usage = Usage(reservation.sent_tokens, answer_chars // _CHARS_PER_TOKEN)
         tokens, money = usage.input_tokens + usage.output_tokens, self._cost(usage, model)
-        with self._lock:
+        with self._lock, self._write_days(budget for budget, _, _ in reservation.accounts) as days:
             for budget, key, account in reservation.accounts:
-                self._count(budget, key, account, {"tokens": tokens, "money": money})
+                self._count(budget, key, account, {"tokens": tokens, "money": money}, days)
                 account.most_tokens = max(account.most_tokens, tokens)
                 account.most_money = max(account.most_money, money)
         return usage
@@ -191,10 +201,14 @@ class Books:
     def release(self, reservation: Reservation) -> None:
         """End a call, whatever came of it."""
         with self._lock:
-            if not reservation.is_settled:
-                reservation.is_settled = True
-                for _, _, account in reservation.accounts:
-                    account.in_flight -= 1
+            if reservation.is_settled:
+                return
+            reservation.is_settled = True
+            for _, _, account in reservation.accounts:
+                account.in_flight -= 1
+            with self._write_days(budget for budget, _, _ in reservation.accounts if _waits(budget)) as days:
+                if days is not None:
+                    days.end_call(reservation.id)
 
     def grant(self, overrun: Overrun, names: tuple[str, ...], run: RunScope) -> None:
         """Let a budget be spent once more: a person has allowed it."""
@@ -206,21 +220,26 @@ class Books:
         """Return the time, in seconds that never go back."""
         return self._clock()
 
-    def _account(self, number: int, budget: Budget, key: str, run: RunScope, now_s: float) -> _Account:
-        if budget.per == "day":
-            account = self._in_flight.setdefault((number, key), _Account(now_s))
-            assert self._days is not None
-            for column, value in self._days.read(key, _name(budget)).items():
-                setattr(account, column, value)
-            return account
-        return self._by_run.setdefault(run, {}).setdefault((number, key), _Account(now_s))
+    @contextmanager
+    def _write_days(self, budgets: Iterable[Budget]) -> Iterator[_Days | None]:
+        """Open the file of days where a budget is kept there: what is read and written inside is one transaction."""
+        if self._days is None or not any(budget.per == "day" for budget in budgets):
+            yield None
+            return
+        with self._days.write() as days:
+            yield days
 
-    def _count(self, budget: Budget, key: str, account: _Account, amounts: Mapping[str, float]) -> None:
+    def _account(self, number: int, budget: Budget, key: str, run: RunScope, now_s: float) -> _Account:
+        accounts = self._by_day if budget.per == "day" else self._by_run.setdefault(run, {})
+        return accounts.setdefault((number, key), _Account(now_s))
+
+    def _count(
+        self, budget: Budget, key: str, account: _Account, amounts: Mapping[str, float], days: _Days | None
+    ) -> None:
         for column, amount in amounts.items():
             setattr(account, column, getattr(account, column) + amount)
-        if budget.per == "day":
-            assert self._days is not None
-            self._days.add(key, _name(budget), amounts)
+        if budget.per == "day" and days is not None:
+            days.add(key, budget, amounts)
 
     def _find_overrun(
         self, kind: CallKind, budget: Budget, key: str, account: _Account, now_s: float
@@ -250,8 +269,11 @@ class Books:
         sent, answered = known or max(self._prices.values())  # an unknown model costs as much as the dearest
         return (usage.input_tokens * sent + usage.output_tokens * answered) / 1e6
 
+    def _wall_s(self) -> float:
+        return self._clock() + self._offset_s
+
     def _today(self) -> str:
-        return datetime.fromtimestamp(self._clock() + self._offset_s, UTC).date().isoformat()
+        return datetime.fromtimestamp(self._wall_s(), UTC).date().isoformat()
 
 
 def default_day_file() -> Path:
@@ -264,10 +286,22 @@ def _name(budget: Budget) -> str:
     return f"{budget.name}\x1f{budget.agent}"
 
 
+def _waits(budget: Budget) -> bool:
+    """Check whether a call waits for others of the day, in whatever process, as nobody knows yet what they cost."""
+    return budget.per == "day" and (budget.tokens is not None or budget.money is not None)
+
+
 def _key(budget: Budget, names: tuple[str, ...], today: str) -> str:
     if budget.per == "day":
         return today
     return names[0] if budget.per == "agent" and names else ""
+
+
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS spent (day TEXT, budget TEXT, model_calls REAL DEFAULT 0, "
+    "tool_calls REAL DEFAULT 0, tokens REAL DEFAULT 0, money REAL DEFAULT 0, PRIMARY KEY (day, budget))",
+    "CREATE TABLE IF NOT EXISTS in_flight (call TEXT, day TEXT, budget TEXT, until REAL)",
+)
 
 
 class _DayFile:
@@ -277,10 +311,8 @@ class _DayFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         with closing(self._open()) as database, transaction(database):
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS spent (day TEXT, budget TEXT, model_calls REAL DEFAULT 0, "
-                "tool_calls REAL DEFAULT 0, tokens REAL DEFAULT 0, money REAL DEFAULT 0, PRIMARY KEY (day, budget))"
-            )
+            for statement in _TABLES:
+                database.execute(statement)
             latest = "SELECT DISTINCT day FROM spent ORDER BY day DESC LIMIT ?"  # whatever the clock says
             database.execute(f"DELETE FROM spent WHERE day NOT IN ({latest})", (_DAYS_KEPT,))  # noqa: S608 - as above
 
@@ -289,22 +321,46 @@ class _DayFile:
             self._path, pragmas=("journal_mode = wal", "synchronous = normal", f"application_id = {_APPLICATION}")
         )
 
-    def read(self, day: str, budget: str) -> dict[str, float]:
-        """Return what was spent, by any process."""
-        with closing(self._open()) as database:
-            row = database.execute(
-                f"SELECT {', '.join(_COLUMNS)} FROM spent WHERE day = ? AND budget = ?",  # noqa: S608 - names of ours
-                (day, budget),
-            ).fetchone()
-        return dict(zip(_COLUMNS, row or (0.0,) * len(_COLUMNS), strict=True))
-
-    def add(self, day: str, budget: str, amounts: Mapping[str, float]) -> None:
-        """Add what is spent now."""
+    @contextmanager
+    def write(self) -> Iterator[_Days]:
+        """Begin a transaction: no other process reads or writes the file for writing meanwhile."""
         with closing(self._open()) as database, transaction(database):
-            database.execute("INSERT OR IGNORE INTO spent (day, budget) VALUES (?, ?)", (day, budget))
-            for column, amount in amounts.items():
-                assert column in _COLUMNS
-                database.execute(
-                    f"UPDATE spent SET {column} = {column} + ? WHERE day = ? AND budget = ?",  # noqa: S608 - as above
-                    (amount, day, budget),
-                )
+            yield _Days(database)
+
+
+class _Days:
+    """What was spent by day, within one transaction."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def load(self, day: str, budget: Budget, account: _Account, wall_s: float) -> None:
+        """Read into an account what was spent by any process, and how many models are being asked by all of them."""
+        row = self._database.execute(
+            f"SELECT {', '.join(_COLUMNS)} FROM spent WHERE day = ? AND budget = ?",  # noqa: S608 - names of ours
+            (day, _name(budget)),
+        ).fetchone()
+        for column, value in zip(_COLUMNS, row or (0.0,) * len(_COLUMNS), strict=True):
+            setattr(account, column, value)
+        (account.in_flight,) = self._database.execute(
+            "SELECT count(*) FROM in_flight WHERE day = ? AND budget = ? AND until > ?", (day, _name(budget), wall_s)
+        ).fetchone()
+
+    def add(self, day: str, budget: Budget, amounts: Mapping[str, float]) -> None:
+        """Add what is spent now."""
+        self._database.execute("INSERT OR IGNORE INTO spent (day, budget) VALUES (?, ?)", (day, _name(budget)))
+        for column, amount in amounts.items():
+            assert column in _COLUMNS
+            self._database.execute(
+                f"UPDATE spent SET {column} = {column} + ? WHERE day = ? AND budget = ?",  # noqa: S608 - as above
+                (amount, day, _name(budget)),
+            )
+
+    def begin_call(self, call: str, day: str, budget: Budget, until_s: float) -> None:
+        """Note that a model is being asked; one whose process dies is forgotten when *until_s* has passed."""
+        self._database.execute("DELETE FROM in_flight WHERE until <= ?", (until_s - _LONGEST_WAIT_S,))
+        self._database.execute("INSERT INTO in_flight VALUES (?, ?, ?, ?)", (call, day, _name(budget), until_s))
+
+    def end_call(self, call: str) -> None:
+        """Note that it has answered, or failed to."""
+        self._database.execute("DELETE FROM in_flight WHERE call = ?", (call,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,64 @@ def test_threads_side_by_side_spend_no_call_too_many(tmp_path: Path) -> None:
         thread.join()
 
     assert passed.count(True) == 20
+
+
+_PROCESS = """
+import sys, time
+from blamespan.guarding.budgets import Books, Overrun
+from blamespan.guarding.policy import parse_policy
+from blamespan.intercepting.boundaries import MustWait, RunScope
+from blamespan.trace import Usage
+
+limit, day_file = sys.argv[2], sys.argv[3]
+books = Books(parse_policy({"budgets": [{"per": "day", limit: int(sys.argv[4])}], "day_file": day_file}))
+run, calls = RunScope(), 0
+print("ready", flush=True)
+sys.stdin.readline()
+while True:
+    try:
+        outcome = books.reserve(sys.argv[1], ("a",), run, 40, lambda name: True)
+    except MustWait:
+        time.sleep(0.001)
+        continue
+    if isinstance(outcome, Overrun):
+        break
+    calls += 1
+    books.settle(outcome, Usage(1_000, 0), 0, "")
+    books.release(outcome)
+print(calls)
+"""
+
+
+@pytest.mark.parametrize(("kind", "limit", "most"), [("tool", "tool_calls", 60), ("model", "tokens", 40_000)])
+def test_processes_side_by_side_spend_no_call_too_many(tmp_path: Path, kind: str, limit: str, most: int) -> None:
+    """Of several processes exactly as many calls are let through as a day has; where tokens count, as they allow."""
+    command = [sys.executable, "-c", _PROCESS, kind, limit, str(tmp_path / "days.sqlite"), str(most)]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    calls = [int(process.communicate(timeout=60)[0]) for process in processes]
+
+    assert sum(calls) == (most if kind == "tool" else most // 1_000)
+    assert sum(count > 0 for count in calls) > 1  # else they were not side by side
+
+
+def test_call_of_a_process_that_died_is_waited_for_no_longer_than_any(tmp_path: Path) -> None:
+    """What another process has begun is waited for as its cost is not known; not for ever, if it never ends."""
+    clock = Clock()
+    tables: dict[str, Any] = {"budgets": [{"per": "day", "tokens": 100}], "day_file": str(tmp_path / "days.sqlite")}
+    assert isinstance(reserve(books(**tables), RunScope()), Reservation)  # and its process dies
+    other = books(clock, **tables)
+
+    with pytest.raises(MustWait):
+        reserve(other, RunScope())
+    clock.now_s = 121.0
+    assert isinstance(reserve(other, RunScope()), Reservation)
 
 
 def test_person_may_allow_a_budget_once_more() -> None:
