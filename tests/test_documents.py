@@ -67,7 +67,6 @@ def test_architecture_names_every_module_of_the_sdk() -> None:
     assert {name for name in modules if name not in text and not name.startswith("_")} == set()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("example", "blamed"), [("autogen_quickstart", "solver"), ("langgraph_quickstart", "solver")])
 def test_quick_starts_print_spans_with_verdicts(example: str, blamed: str) -> None:
     """A stranger who runs an example sees who is to blame, without a collector, a key or a network."""
@@ -81,7 +80,6 @@ def test_quick_starts_print_spans_with_verdicts(example: str, blamed: str) -> No
     assert [line for line in spans if "blamespan.blame.agent" in line and blamed in line]
 
 
-@pytest.mark.slow
 def test_demo_shows_who_failed(tmp_path: Path) -> None:
     """The demo blames the agent that went wrong in both failing runs, and nobody in the clean ones."""
     done = subprocess.run(

@@ -83,7 +83,6 @@ def run(installed: Path, *arguments: str, stdin: str | None = None) -> subproces
     )
 
 
-@pytest.mark.slow
 def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     """Weights, templates, patterns, `py.typed`: what git tracks below the packages is in the wheel."""
     tracked = subprocess.run(
@@ -98,7 +97,6 @@ def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     assert {path for path in tracked if (ROOT / path).exists() and path.partition("/")[2] not in held} == set()
 
 
-@pytest.mark.slow
 def test_wheel_says_what_it_is(wheel: Path) -> None:
     """The package index gets a summary, a licence, the README as Markdown, and every extra that README names."""
     archive = zipfile.ZipFile(wheel)
@@ -112,7 +110,6 @@ def test_wheel_says_what_it_is(wheel: Path) -> None:
     assert named <= set(metadata.get_all("Provides-Extra") or ())
 
 
-@pytest.mark.slow
 def test_programs_of_the_readme_run_with_the_wheel(installed: Path) -> None:
     """Each Python block of README is a program that ends in order, with the wheel in place of the checkout."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -125,7 +122,6 @@ def test_programs_of_the_readme_run_with_the_wheel(installed: Path) -> None:
         assert done.returncode == 0, (block, done.stderr)
 
 
-@pytest.mark.slow
 def test_commands_of_the_readme_are_offered_by_the_wheel(installed: Path) -> None:
     """Every command and option that README shows is one that the installed program has."""
     shown: dict[str, set[str]] = {}

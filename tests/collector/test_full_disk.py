@@ -262,6 +262,7 @@ def test_store_yields_first(disk: Disk) -> None:
     assert int(kept[0].trace_id, 16) == int(run(number)[0].trace_id, 16)
 
 
+@pytest.mark.slow
 def test_journal_that_filled_its_disk_drains_beside_a_foreign_writer(disk: Disk) -> None:
     """Loaded to its limit while the back end is away, and the rest eaten by others, it delivers all when that is back.
 

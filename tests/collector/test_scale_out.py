@@ -77,6 +77,7 @@ def trace_ids(spans: Sequence[bytes]) -> set[bytes]:
     return {ProtoSpan.FromString(span).trace_id for span in spans}
 
 
+@pytest.mark.slow
 def test_three_instances_give_what_one_gives(tmp_path: Path) -> None:
     """The union of three instances' output is a single instance's, span for span, verdicts included."""
     (alone,) = outputs(tmp_path, 1)

@@ -50,6 +50,7 @@ async def test_dead_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.Monke
     assert (is_ready, here.restarts, here.failed) == (True, 2, None)
 
 
+@pytest.mark.slow
 async def test_worker_that_breaks_again_and_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One death is no trouble; a third in a row is, with what it died of, until a worker stays."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)

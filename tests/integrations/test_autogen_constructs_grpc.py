@@ -165,7 +165,6 @@ async def test_provider_that_the_program_gave_a_worker_is_left_alone(host: str, 
         """)
 
 
-@pytest.mark.slow
 @pytest.mark.construct("AutoGen", "gRPC worker runtime: an answer from another process")
 async def test_answer_from_another_process(host: str) -> None:
     """An agent in another process answers in the same trace, below the tool that asked it and on the call's grounds."""
@@ -191,7 +190,6 @@ async def test_answer_from_another_process(host: str) -> None:
         """)
 
 
-@pytest.mark.slow
 @pytest.mark.construct("AutoGen", "gRPC worker runtime: publications between processes")
 async def test_publications_between_processes(host: str) -> None:
     """What one publication sets off in two processes is one trace; each message builds on the one it answers."""

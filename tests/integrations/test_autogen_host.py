@@ -349,7 +349,6 @@ asyncio.run(RoundRobinGroupChat([agent], max_turns=1).run(task="write"))
 """
 
 
-@pytest.mark.slow
 def test_opentelemetry_instrument_finds_us(tmp_path: Path) -> None:
     """`opentelemetry-instrument python program.py` records an unchanged program."""
     program = tmp_path / "program.py"

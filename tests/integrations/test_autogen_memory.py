@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.integrations.autogen_ends import ENDS, succeeds
 from tests.integrations.ends import alive_after, own_objects, recorded, variables_set_by_the_collector
 
@@ -21,6 +23,7 @@ def test_nothing_stays_of_a_run() -> None:
         assert (alive, own_objects() - before) == ({}, Counter())
 
 
+@pytest.mark.slow
 def test_dropped_run_sets_no_context_variable() -> None:
     """What ends a run that the garbage collector finds sets no context variable: Python 3.11 can crash where it does.
 

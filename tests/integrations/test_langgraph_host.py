@@ -359,7 +359,6 @@ graph.compile(name="desk").invoke({"messages": [("user", "1 + 2?")]})
 """
 
 
-@pytest.mark.slow
 def test_zero_code_instrumentation_finds_us(tmp_path: Path) -> None:
     """`opentelemetry-instrument python program.py` records a program that never heard of us."""
     program = tmp_path / "program.py"

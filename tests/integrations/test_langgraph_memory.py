@@ -54,6 +54,7 @@ def test_many_caught_errors_are_not_kept_while_a_run_goes_on(is_recorded: None) 
     assert watch.alive.total() == 0
 
 
+@pytest.mark.slow
 def test_dropped_run_sets_no_context_variable() -> None:
     """What ends a run that the garbage collector finds sets no context variable: Python 3.11 can crash where it does.
 

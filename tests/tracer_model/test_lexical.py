@@ -133,7 +133,6 @@ def test_step_without_text_does_not_disturb_the_others() -> None:
     assert {item.index for item in verdict.evidence} <= {0, 2}
 
 
-@pytest.mark.slow
 def test_long_runs_are_read_in_seconds() -> None:
     """Five hundred steps of ten kilobytes take seconds, not minutes."""
     words = "the plan is to check every result before we answer the question again "

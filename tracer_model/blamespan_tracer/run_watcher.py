@@ -28,7 +28,7 @@ from blamespan.guarding.policy import SignRule
 from blamespan.guarding.watching import Sign
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
-from blamespan_tracer.auto.observations import Observation, find_repeat, observe_claim
+from blamespan_tracer.auto.observations import Observation, count_claims, find_repeat, observe_claims
 from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
@@ -87,6 +87,7 @@ class RunWatcher:
         self._ledger = LedgerReader(task)
         self._kept: deque[tuple[int, ProposedStep]] = deque(maxlen=_MOST_KEPT)
         self._index = 0
+        self._deciders: list[str | None] = []
         self._n_claims = 0
         self._highest = 0.0
         self._unsupported: dict[tuple[str, str], set[str]] = {}
@@ -144,13 +145,14 @@ class RunWatcher:
             claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
         self._ledger.take(held)
         self._highest = max(self._highest, surprise)
-        self._n_claims += sum(claim.mention.value.form != "opposite" for claim in claims)
+        self._n_claims += count_claims(claims)
         self._note_support(step, held, claims)
         if decides:
             text = _SPACE.sub(" ", _content(step)).strip()
             self._texts.add((step.kind, text))
             self._own_texts.add((step.agent, step.kind, text))
         self._kept.append((self._index, step))
+        self._deciders.append(step.agent if decides else None)
         self._index += 1
 
     # --- suspicion
@@ -164,7 +166,7 @@ class RunWatcher:
         table, pointer, alarm = _weights().table, _weights().pointer, _weights().alarm
         text = _SPACE.sub(" ", _content(step)).strip()
         repeat = find_repeat(step.agent, step.kind, text, self._texts, self._own_texts)
-        observations = [item for claim in claims for item in observe_claim(self._index, claim)]
+        observations = list(observe_claims(self._index, claims, step.agent, self._deciders))
         if repeat:
             observations.append(Observation(self._index, f"repeats, {repeat}", "steps", 1.0))
         ranked = sorted(((table.surprise(item), item) for item in observations), key=lambda pair: -pair[0])
@@ -172,7 +174,7 @@ class RunWatcher:
         top = [surprise for surprise, _ in ranked[:3]]
         features[0, : len(top)] = np.array(top, np.float32) / _NATS
         highest = float(features[0, 0])
-        n_claims = math.log1p(self._n_claims + sum(claim.mention.value.form != "opposite" for claim in claims))
+        n_claims = math.log1p(self._n_claims + count_claims(claims))
         features[0, 3] = np.clip(highest - self._highest / _NATS, -1.5, 1.5)
         features[0, 4] = max(0.0, highest * _NATS - n_claims) / 3.0
         features[0, 5], features[0, 6] = repeat == 2, repeat >= 1

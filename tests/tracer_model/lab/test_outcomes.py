@@ -17,7 +17,7 @@ from blamespan.labels.people import PersonLabel
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.store import RunWriter
-from blamespan_lab.outcomes.learning import FEWEST, apply_labels, cross_fit, learn_head, read_outcomes
+from blamespan_lab.outcomes.learning import FEWEST, OutcomeFigures, apply_labels, cross_fit, learn_head, read_outcomes
 from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.lexical import LexicalTracer
@@ -51,9 +51,15 @@ def tracer() -> AutoTracer:
     return AutoTracer.bundled()
 
 
-def test_head_learns_what_tells_failures(tracer: AutoTracer, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def learnt(tracer: AutoTracer) -> tuple[OutcomeHead, OutcomeFigures]:
+    """A head that learnt from runs whose closing message tells how they ended, and its figures."""
+    return learn_head(read_outcomes(_runs(), tracer))
+
+
+def test_head_learns_what_tells_failures(learnt: tuple[OutcomeHead, OutcomeFigures], tmp_path: Path) -> None:
     """Where the closing message tells, the head is better than the tracer, survives its file, and knows new runs."""
-    head, figures = learn_head(read_outcomes(_runs(), tracer))
+    head, figures = learnt
     head.save(tmp_path / "outcomes.safetensors")
     again = OutcomeHead.load(tmp_path / "outcomes.safetensors")
 
@@ -77,9 +83,9 @@ def test_head_that_learns_nothing_is_not_used(
     assert head_in_use() is None
 
 
-def test_verdicts_take_the_score_of_the_head(tracer: AutoTracer) -> None:
+def test_verdicts_take_the_score_of_the_head(tracer: AutoTracer, learnt: tuple[OutcomeHead, OutcomeFigures]) -> None:
     """With a head the failure score follows how the user's runs fail; shares of the blame stay as they are."""
-    head, _ = learn_head(read_outcomes(_runs(), tracer))
+    head, _ = learnt
     taught = AutoTracer(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled(), head)
     runs = [replace(_run(77, outcome), outcome="unknown") for outcome in ("failed", "succeeded")]
 
@@ -92,9 +98,11 @@ def test_verdicts_take_the_score_of_the_head(tracer: AutoTracer) -> None:
     assert taught.settings != tracer.settings
 
 
-def test_known_outcome_is_not_given_back_as_a_finding(tracer: AutoTracer) -> None:
+def test_known_outcome_is_not_given_back_as_a_finding(
+    tracer: AutoTracer, learnt: tuple[OutcomeHead, OutcomeFigures]
+) -> None:
     """What the tracer says by itself is the same whether it is told how the run ended or not."""
-    head, _ = learn_head(read_outcomes(_runs(), tracer))
+    head, _ = learnt
     taught = AutoTracer(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled(), head)
     run = _run(78, "failed", says=CLOSINGS["succeeded"])
 

@@ -32,10 +32,23 @@ def _claim(run: MessageActionTrace, text: str) -> Claim:
     [
         ("1,250.50", "number", "1250.5"),
         ("1250.5", "number", "1250.5"),
+        ("1.250,50", "number", "1250.5"),
+        ("1.250.000", "number", "1250000"),
+        ("12,5", "number", "12.5"),
+        ("#48213", "number", "48213"),
+        ("twenty-three", "number", "23"),
+        ("two hundred", "number", "200"),
         ("-07", "number", "-7"),
         ("2024-05-15", "date", "2024-05-15"),
         ("15 May 2024", "date", "2024-05-15"),
         ("May 15th, 2024", "date", "2024-05-15"),
+        ("2024/05/15", "date", "2024-05-15"),
+        ("5/15/2024", "date", "2024-05-15"),
+        ("15 de mayo de 2024", "date", "2024-05-15"),
+        ("3 février 2025", "date", "2025-02-03"),
+        ("4. Oktober", "date", "10-04"),
+        ("3:30 PM", "time", "15:30"),
+        ("12 am", "time", "0:00"),
         ("08:30", "time", "8:30"),
         ("#W2378156", "identifier", "w2378156"),
         ("John Smith", "name", "John Smith"),
@@ -47,6 +60,22 @@ def test_a_value_has_one_key_however_it_is_written(text: str, form: str, key: st
     [value] = find_values(f"there is {text} in it")
 
     assert (value.text, value.form, value.key) == (text, form, key)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('{"order":48213,"due":"2024-05-15T10:00:00Z","n":-7.5}', ["48213", "2024-05-15", "10:00", "-7.5"]),
+        ("one of them may march on, second to none", []),
+        ("page 3 of 12: 4 rows", ["3", "12", "4"]),
+        ("v1.2.3, 10:45, ratio 3:1, 192.168.0.1", ["10:45"]),
+        ("am 3. Mai um 9:15 Uhr, am 31.12.2024", ["05-03", "9:15", "2024-12-31"]),
+        ("99/99/2024 or 45 May", []),
+    ],
+)
+def test_values_are_read_where_they_stand_and_nowhere_else(text: str, keys: list[str]) -> None:
+    """Compact JSON and other languages are read; pronouns, versions, ratios and days that there are not are none."""
+    assert [value.key for value in find_values(text) if value.form not in ("name", "opposite", "identifier")] == keys
 
 
 @pytest.mark.parametrize("text", ["", "漢字", "\ud800", "1" * 10_000, "a_" * 5_000, "\u202e12", '"' * 999])
@@ -121,6 +150,48 @@ def test_calculated_numbers_are_explained(key: str, operands: list[float]) -> No
     """Sums, percent change and per cent of others explain a number; a number that nothing gives is not explained."""
     assert derivation_surprise(key, operands) > 0
     assert derivation_surprise("417.6", [381.25, 36.25]) == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "claim", "is_explained"),
+    [
+        ("It leaves on 2024-05-15 and takes 10 days.", "2024-05-25", True),
+        ("It leaves on 2024-05-15 and takes 10 days.", "2024-05-26", False),
+        ("Signed on 2024-01-31 for 3 months.", "2024-04-30", True),
+        ("It starts at 09:40 and takes 75 minutes.", "10:55", True),
+        ("It starts at 09:40 and takes 75 minutes.", "10:45", False),
+        ("From 2024-05-01 to 2024-06-15, please.", "45", True),
+        ("From 09:10 to 11:25, please.", "135", True),
+        ("From 09:10 to 11:25, please.", "133", False),
+    ],
+)
+def test_dates_and_times_are_counted_on(task: str, claim: str, is_explained: bool) -> None:
+    """A date some days after a known one, and the days between two, are explained; a day more is not."""
+    run = _run(task, ("A", "message", f"That makes {claim}."))
+
+    assert (_claim(run, claim).derivation > 0) is is_explained
+
+
+def test_a_day_without_its_year_is_that_day() -> None:
+    """Who leaves the year out copies the date; who changes the day does not."""
+    right = _run("Be there on 15 May 2024.", ("A", "message", "I am there on 15 May."))
+    wrong = _run("Be there on 15 May 2024.", ("A", "message", "I am there on 16 May."))
+
+    assert _claim(right, "15 May").support is not None
+    assert [one.kind for one in _claim(wrong, "16 May").contradictions][:1] == ["near"]
+
+
+def test_values_copied_beside_a_claim_tell_where_it_was_copied_from() -> None:
+    """Of three values near a wrong one, all stand where the right one stands; on a page of new values none does."""
+    task = "Loan 2200 of Stellbrink: rate 3.45 %, 180 months, balance 18,431."
+    copied = _run(task, ("A", "message", "Loan 2200: rate 3.45 %, 180 months, balance 18,481."))
+    new = _run(task, ("A", "message", "Offer 9371: rate 7.12 %, 96 weeks, balance 18,481."))
+
+    [one, *_] = _claim(copied, "18,481").contradictions
+    [other, *_] = _claim(new, "18,481").contradictions
+
+    assert (one.n_alongside, one.n_around) == (3, 3)
+    assert (other.n_alongside, other.n_around) == (0, 0)
 
 
 def test_made_up_numbers_do_not_vouch_for_each_other() -> None:

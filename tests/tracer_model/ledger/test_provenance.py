@@ -176,6 +176,7 @@ def test_hostile_texts_are_followed_like_others(text: str) -> None:
     assert all(isinstance(one, Ancestor) for one in provenance.ancestors)
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_length_of_the_run() -> None:
     """A claim passed on 4,000 times is followed back in about twice the time of 2,000 times."""
 

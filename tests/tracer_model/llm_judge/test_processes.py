@@ -130,6 +130,7 @@ def test_account_that_cannot_be_used_is_refused(tmp_path: Path, content: bytes |
         JudgeTracer(settings)
 
 
+@pytest.mark.slow
 def test_collector_lives_with_a_slow_and_a_dead_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each run gets its verdict or the reason for none, within the deadline, from one and the same worker."""
     pytest.importorskip("blamespan_collector.command")

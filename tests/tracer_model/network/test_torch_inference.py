@@ -101,6 +101,7 @@ def test_out_of_memory_halves_what_is_read_at_once(caplog: pytest.LogCaptureFixt
     ]
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_fit_alone_is_read_on_the_cpu(caplog: pytest.LogCaptureFixture) -> None:
     """Where not even one run fits there is a verdict all the same: to the last bit that of the CPU."""
     runs = drawn_runs()

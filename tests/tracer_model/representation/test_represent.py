@@ -180,6 +180,7 @@ def long_run(n_steps: int) -> MessageActionTrace:
     return MessageActionTrace(f"{1:032x}", "Add it up.", steps, tuple(Agent(f"agent{place}") for place in range(5)))
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_length_of_a_run() -> None:
     """Eight times the steps cost far less than the 64 times that a square would."""
 

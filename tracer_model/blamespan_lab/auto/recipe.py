@@ -39,8 +39,8 @@ class EvidenceWeights:
         prose: In other runs that language models wrote.
     """
 
-    labelled_team: Listed[float] = (3.0, 2.0)
-    prose: Listed[float] = (3.0, 3.0)
+    labelled_team: Listed[float] = (3.0, -2.0)
+    prose: Listed[float] = (5.0, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class AutoRecipe:
     hidden: PositiveCount = 12
     epochs: PositiveCount = 6
     paradigm: Paradigm = "supervised"
-    penalty: PositiveNumber = 10.0
+    penalty: PositiveNumber = 30.0
     agent_part: Number = 0.3
-    sharpness: PositiveNumber = 1.75
-    prose_sharpness: PositiveNumber = 0.6
+    sharpness: PositiveNumber = 1.4
+    prose_sharpness: PositiveNumber = 0.3
     gate_penalty: PositiveNumber = 0.01
     evidence: EvidenceWeights = field(default_factory=EvidenceWeights)
     max_false_alarms: Number = 5.0

@@ -163,7 +163,7 @@ def _read_labelled(
         [(inputs, results)] = network.read([run.trace])
         prediction, by_words = network.predict([inputs])[0], lexical.attribute([run.trace])[0]
         reading = read_prose(run.trace, inputs, results, prediction, by_words, table)
-        features = labelled_team_features(reading.plain, reading.network, reading.lexical, reading.features)
+        features = labelled_team_features(reading.plain, reading.network, reading.lexical)
         labelled.append(LabelledSteps.of(run, features, reading.can_be_blamed))
     return labelled
 

@@ -52,7 +52,7 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
         top = sorted(values, reverse=True)[:3]
         table_of[step, : len(top)] = np.array(top, np.float32) / _NATS
     highest = table_of[:, 0].copy()
-    n_claims = np.log1p(sum(count for form, count in run.n_claims.items() if form != "opposite"))
+    n_claims = np.log1p(sum(count for (form, _), count in run.n_claims.items() if form != "opposite"))
     if n_steps:
         order = np.sort(highest)
         others = np.where(highest == order[-1], order[-2] if n_steps > 1 else 0.0, order[-1])

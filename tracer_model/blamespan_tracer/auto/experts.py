@@ -118,7 +118,7 @@ class LabelledTeamPointer:
 
 
 def labelled_team_features(
-    plain: NDArray[np.float64], network: NDArray[np.float64], lexical: NDArray[np.float64], evidence: Floats
+    plain: NDArray[np.float64], network: NDArray[np.float64], lexical: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Lay out what the pointer for labelled teams reads of the steps of a run: (T, F).
 
@@ -126,14 +126,13 @@ def labelled_team_features(
         plain: (T, P) of `plain_features`.
         network: (T,) shares of the blame by the tracer `network`, and
         lexical: (T,) by the tracer `lexical`.
-        evidence: (T, E) of `evidence_features`.
     """
     longer = np.log1p(len(plain)) - _USUAL_LENGTH
     shares = np.log(np.stack([network, lexical], axis=1) + _LEAST_SHARE)
     place = plain[:, 1:]
     speaker = np.log(np.maximum(plain[:, [9]] * len(plain), 1.0))
     by_length = np.concatenate([shares[:, :1], speaker, place[:, [0, 1, 4, 5, 6, 7, 8]]], axis=1) * longer
-    return np.concatenate([shares, evidence[:, [0, 4, 5, 6]], place, speaker, by_length], axis=1)
+    return np.concatenate([shares, place, speaker, by_length], axis=1)
 
 
 def _to_tensors(record: Gate | LabelledTeamPointer, prefix: str) -> dict[str, NDArray[Any]]:

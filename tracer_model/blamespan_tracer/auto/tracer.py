@@ -254,7 +254,7 @@ class AutoTracer:
     ) -> NDArray[np.float64]:
         """Return the (T,) shares of the blame as the experts for one kind of runs give them."""
         if kind == "labelled team":
-            features = labelled_team_features(reading.plain, reading.network, reading.lexical, reading.features)
+            features = labelled_team_features(reading.plain, reading.network, reading.lexical)
             prior = self._weights.labelled_team.score(features)
         else:
             prior = np.log(reading.network + _LEAST_SHARE)

@@ -20,7 +20,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "AutoWeights", "EvidenceWeight"]
 
-FORMAT = "blamespan-auto-1"
+FORMAT = "blamespan-auto-2"
 """Changes whenever a file written before can no longer be read."""
 
 

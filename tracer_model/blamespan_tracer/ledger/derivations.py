@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_OPERANDS", "Calculation", "derivation_surprise", "find_calculation"]
+__all__ = [
+    "MAX_OPERANDS",
+    "Calculation",
+    "date_surprise",
+    "derivation_surprise",
+    "differences",
+    "find_calculation",
+    "time_surprise",
+]
 
 _MOST_OPERANDS = 48
 """Operands of one calculation are looked for among so many numbers: each pair of them is tried."""
@@ -21,13 +30,16 @@ _FACTORS = np.array(
 """By which a number is multiplied or divided when it is told in another unit, doubled or halved."""
 
 
-def derivation_surprise(key: str, operands: Sequence[float], columns: Iterable[Sequence[float]] = ()) -> float:
+def derivation_surprise(
+    key: str, operands: Sequence[float], columns: Iterable[Sequence[float]] = (), others: Sequence[float] = ()
+) -> float:
     """Return how much better a calculation explains a number than chance does, in nats; 0 where none explains it.
 
     Args:
         key: The number, in its normal form.
         operands: Numbers that it may have been calculated from; of many the last 48.
         columns: Numbers that stand below each other: their neighbours may have been added up or averaged.
+        others: Results of other calculations, as `differences` returns them.
 
     A calculation explains a number if its result, rounded as the number is, equals it. The more results there are of
     this size, the more likely one equals the number by chance.
@@ -37,7 +49,7 @@ def derivation_surprise(key: str, operands: Sequence[float], columns: Iterable[S
     digits = len(key.lstrip("-").replace(".", "").lstrip("0"))
     results = _results(np.array(operands[-_MOST_OPERANDS:], np.float64))
     sums = [_range_results(np.array(column[:_MOST_OPERANDS], np.float64)) for column in columns]
-    results = np.abs(np.concatenate([results, *sums]))
+    results = np.abs(np.concatenate([results, *sums, np.array(others, np.float64)]))
     size = abs(target)
     if not size or not len(results):
         return 0.0
@@ -46,6 +58,90 @@ def derivation_surprise(key: str, operands: Sequence[float], columns: Iterable[S
         return 0.0
     n_alike = int(((results > size / 3.2) & (results < size * 3.2)).sum())
     return max(0.0, digits * math.log(10.0) - math.log(n_alike + 1.0) - 0.7)
+
+
+_DAYS_OF = {"day": 1, "week": 7}
+_MINUTES_OF = {"minute": 1, "hour": 60}
+_MINUTES_A_DAY = 1_440
+_A_DATE, _A_TIME = math.log(365.0), math.log(288.0)
+"""How unlikely it is that a chosen day of a year, or five minutes of a day, are met by chance, in nats."""
+
+
+def date_surprise(key: str, days: Sequence[str], spans: Sequence[tuple[float, str]]) -> float:
+    """Return how much better a count of days from another date explains a date than chance does, in nats.
+
+    Args:
+        key: The date in its normal form.
+        days: Dates that it may be counted from.
+        spans: Numbers with their units that may be counted on or back; one and two days and weeks always may be.
+
+    A date without a year is none that can be counted with.
+    """
+    target = _parse_date(key)
+    if target is None:
+        return 0.0
+    starts = [start for day in days if (start := _parse_date(day)) is not None and day != key]
+    counts = {1, 2, 7, 14} | {
+        round(number * _DAYS_OF[unit]) for number, unit in spans if unit in _DAYS_OF and 0 < number < 4_000
+    }
+    months = {round(number) * (12 if unit == "year" else 1) for number, unit in spans if unit in ("month", "year")}
+    reached = {
+        ends
+        for start in starts
+        for ends in (
+            *((start + timedelta(sign * count)).toordinal() for count in counts for sign in (1, -1)),
+            *(_add_months(start, sign * count) for count in months if 0 < count < 1_200 for sign in (1, -1)),
+        )
+    }
+    return max(0.0, _A_DATE - math.log(len(reached))) if target.toordinal() in reached else 0.0
+
+
+def time_surprise(key: str, hours: Sequence[str], spans: Sequence[tuple[float, str]]) -> float:
+    """Return how much better a count of minutes from another time explains a time of day than chance does, in nats.
+
+    Args:
+        key: The time in its normal form.
+        hours: Times that it may be counted from.
+        spans: Numbers with their units that may be counted on or back; half an hour and an hour always may be.
+    """
+    counts = {30, 60} | {
+        round(number * _MINUTES_OF[unit]) for number, unit in spans if unit in _MINUTES_OF and 0 < number < 1_440
+    }
+    starts = {_minutes(hour) for hour in hours if hour != key}
+    reached = {(start + sign * count) % _MINUTES_A_DAY for start in starts for count in counts for sign in (1, -1)}
+    return max(0.0, _A_TIME - math.log(len(reached))) if _minutes(key) in reached else 0.0
+
+
+def differences(days: Sequence[str], hours: Sequence[str]) -> list[float]:
+    """Return the days between each two dates, with both counted too, and the minutes and hours between two times."""
+    dates = [parsed for day in dict.fromkeys(days) if (parsed := _parse_date(day)) is not None]
+    times = sorted({_minutes(hour) for hour in hours})
+    spans = [float(abs((one - other).days)) for one, other in combinations(dates, 2)]
+    minutes = [float(later - earlier) for earlier, later in combinations(times, 2)]
+    return [*spans, *(span + 1 for span in spans), *minutes, *(span / 60 for span in minutes)]
+
+
+def _parse_date(key: str) -> date | None:
+    try:
+        return date.fromisoformat(key)
+    except ValueError:
+        return None
+
+
+def _add_months(start: date, months: int) -> int:
+    """Return the day some months from a date, as an ordinal: of a shorter month the last one; 0 where there is none."""
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    for day in range(start.day, start.day - 4, -1):
+        try:
+            return date(year, month + 1, day).toordinal()
+        except ValueError:
+            continue
+    return 0
+
+
+def _minutes(key: str) -> int:
+    hour, minute, *_ = key.split(":")
+    return (int(hour) * 60 + int(minute)) % _MINUTES_A_DAY
 
 
 _YEARS = range(1900, 2100)

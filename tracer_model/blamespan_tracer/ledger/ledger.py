@@ -6,16 +6,19 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterator, Reversible, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.ledger.derivations import derivation_surprise
+from blamespan_tracer.ledger.derivations import date_surprise, derivation_surprise, differences, time_surprise
 from blamespan_tracer.ledger.values import OPPOSITES, Form, Value, find_values
 
 __all__ = ["TASK", "Claim", "Contradiction", "HeldStep", "Ledger", "LedgerReader", "Mention", "read_ledger"]
+
+_V = TypeVar("_V")
 
 TASK: Final = -1
 """Stands for the task where a step's index is meant."""
@@ -50,6 +53,25 @@ _MAX_ROWS = 120
 _MAX_SOURCES = 3
 """Latest sources of one value whose rows are looked at."""
 
+_MAX_MOMENTS, _MAX_SPANS = 6, 12
+"""Latest dates, times, and numbers of days or hours that a date or time may be counted from."""
+
+_TIME_UNITS = ("minute", "hour", "day", "week", "month", "year")
+_LENGTH_WITHOUT_YEAR = 5
+"""Characters of a date without its year, `05-15`."""
+
+_OF_ANY_YEAR = "day "
+"""Begins the patterns by which a date without a year is nearly a date with one."""
+
+_BESIDE = 160
+"""Characters: what stands nearer to a number may have been calculated with."""
+
+_MAX_BESIDE = 16
+"""Most values of the same step that a claim is seen beside."""
+
+_MAX_NEAR = 6
+"""Values that nearly equal a claim's whose rows are looked at: those between whose words it stands best."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mention:
@@ -61,7 +83,7 @@ class Mention:
         value: The value.
         left: Words before it, the nearest first.
         right: Words after it, the nearest first.
-        around: Words of its row: those near it on both sides.
+        around: Words of its row: those near it on both sides, each once, in the order of the alphabet.
     """
 
     step: int
@@ -69,7 +91,7 @@ class Mention:
     value: Value
     left: tuple[str, ...]
     right: tuple[str, ...]
-    around: frozenset[str]
+    around: tuple[str, ...]
 
     def count_agreement(self, other: Mention) -> int:
         """Count the words right before and right after both values that agree."""
@@ -88,6 +110,8 @@ class Contradiction:
         is_unused: Whether no agent states the source's value anywhere in the run.
         is_repaired: Whether a later step of an agent states the source's value, and none the claim's any more.
         share_alike: Share of the values of this form and length in the sources that have such a twin there, too.
+        n_around: How many values near the claim have a source, and
+        n_alongside: how many of them stand in a text that states the source's value.
     """
 
     kind: ContradictionKind
@@ -97,6 +121,8 @@ class Contradiction:
     is_unused: bool = False
     is_repaired: bool = False
     share_alike: float = 0.0
+    n_alongside: int = 0
+    n_around: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +137,7 @@ class Claim:
         contradictions: At most one of each kind.
         is_repeated: Whether a later step of an agent states the value again.
         is_argument: Whether the step calls a tool with it.
+        n_known: How many values of its form the sources have.
     """
 
     mention: Mention
@@ -120,6 +147,7 @@ class Claim:
     contradictions: tuple[Contradiction, ...]
     is_repeated: bool
     is_argument: bool
+    n_known: int = 0
 
     @property
     def information(self) -> float:
@@ -224,6 +252,7 @@ class _Held:
     agreement: int
     derivation: float
     contradictions: tuple[Contradiction, ...]
+    n_known: int
 
     @property
     def is_vouched(self) -> bool:
@@ -235,19 +264,16 @@ class _Held:
         contradictions = []
         for one in self.contradictions:
             used = last_use.get((one.source.value.form, one.source.value.key), -1)
-            contradictions.append(
-                Contradiction(
-                    one.kind,
-                    one.source,
-                    one.surprise,
-                    one.agreement,
-                    used < 0,
-                    used > step and last <= step,
-                    one.share_alike,
-                )
-            )
+            contradictions.append(replace(one, is_unused=used < 0, is_repaired=used > step and last <= step))
         return Claim(
-            self.mention, self.support, self.agreement, self.derivation, tuple(contradictions), last > step, is_argument
+            self.mention,
+            self.support,
+            self.agreement,
+            self.derivation,
+            tuple(contradictions),
+            last > step,
+            is_argument,
+            self.n_known,
         )
 
 
@@ -256,54 +282,123 @@ class _Sources:
 
     def __init__(self) -> None:
         self._by_key: dict[tuple[Form, str], list[Mention]] = {}
+        self._full_dates: dict[str, list[Mention]] = defaultdict(list)
         self._by_pattern: dict[tuple[Form, str], list[Mention]] = defaultdict(list)
         self._by_context: dict[tuple[Form, tuple[str, ...]], list[Mention]] = defaultdict(list)
         self._n_keys: dict[tuple[Form, int], int] = defaultdict(int)
+        self._n_values: dict[Form, int] = defaultdict(int)
         self._n_twins: dict[tuple[Form, int], int] = defaultdict(int)
-        self._rows: dict[tuple[int, bool, Form], list[Mention]] = defaultdict(list)
+        self._rows: dict[tuple[int, bool, Form], _Rows] = defaultdict(_Rows)
         self._operands: dict[float, None] = {}
         self._columns: dict[tuple[int, bool], list[float]] = {}
+        self._moments: dict[Form, dict[str, None]] = {"date": {}, "time": {}}
+        self._spans: dict[tuple[float, str], None] = {}
 
     def add(self, mention: Mention, *, is_operand: bool = True) -> None:
         """Take a mention up: later claims are held against it."""
         value = mention.value
         key = value.form, value.key
+        if value.form == "date" and len(value.key) > _LENGTH_WITHOUT_YEAR:
+            self._full_dates[value.key[-_LENGTH_WITHOUT_YEAR:]].append(mention)
         if key in self._by_key:
             self._by_key[key].append(mention)
         else:
             self._by_key[key] = [mention]
             size = value.form, len(value.key)
             self._n_keys[size] += 1
+            self._n_values[value.form] += 1
             patterns = list(_patterns(value))
             self._n_twins[size] += any((value.form, pattern) in self._by_pattern for pattern in patterns)
             for pattern in patterns:
                 self._by_pattern[value.form, pattern].append(mention)
-        self._rows[mention.step, mention.is_input, value.form].append(mention)
+        self._rows[mention.step, mention.is_input, value.form].add(mention)
         for context in _contexts(mention):
             self._by_context[value.form, context].append(mention)
-        if value.form == "number" and is_operand:
+        if not is_operand:
+            return
+        if value.form in self._moments:
+            self._moments[value.form].pop(value.key, None)
+            self._moments[value.form][value.key] = None
+        if value.form == "number":
             number = float(value.key)
+            if value.unit in _TIME_UNITS:
+                self._spans.pop((number, value.unit), None)
+                self._spans[number, value.unit] = None
             self._operands.pop(number, None)
             self._operands[number] = None
             self._columns.setdefault((mention.step, mention.is_input), []).append(number)
 
     def hold(self, mentions: Sequence[Mention]) -> list[_Held]:
         """Hold the claims of one step against the sources, in order."""
-        numbers = [(m.value.start, float(m.value.key)) for m in mentions if m.value.form == "number"]
-        numbers.sort()
-        return [self._hold(mention, numbers) for mention in mentions]
+        values = sorted((mention.value for mention in mentions), key=lambda value: value.start)
+        held = [self._hold(mention, values) for mention in mentions]
+        texts: dict[tuple[Form, str], set[tuple[int, bool]]] = {}
+        return [self._count_alongside(one, values, texts) if one.contradictions else one for one in held]
 
-    def _hold(self, mention: Mention, numbers: Sequence[tuple[int, float]]) -> _Held:
+    def _count_alongside(
+        self, held: _Held, values: Sequence[Value], texts: dict[tuple[Form, str], set[tuple[int, bool]]]
+    ) -> _Held:
+        """Count, of the values near a claim that have a source, how many stand in that of what contradicts it."""
+        value = held.mention.value
+        around = [
+            known
+            for form, key in {
+                (other.form, other.key)
+                for other in _find_beside(value, values)
+                if other.form not in ("opposite", "quotation")
+            }
+            if (known := self._find_texts(form, key, texts))
+        ]
+        counted = []
+        for one in held.contradictions:
+            own = self._find_texts(one.source.value.form, one.source.value.key, texts)
+            alongside = max((sum(text in known for known in around) for text in own), default=0)
+            counted.append(replace(one, n_alongside=alongside, n_around=len(around)))
+        return replace(held, contradictions=tuple(counted))
+
+    def _find_texts(
+        self, form: Form, key: str, texts: dict[tuple[Form, str], set[tuple[int, bool]]]
+    ) -> set[tuple[int, bool]]:
+        """List the latest texts that state a value."""
+        if (form, key) not in texts:
+            texts[form, key] = {(one.step, one.is_input) for one in self._by_key.get((form, key), ())[-_MAX_SAME:]}
+        return texts[form, key]
+
+    def _hold(self, mention: Mention, values: Sequence[Value]) -> _Held:
         value = mention.value
         if value.form == "opposite":
             return self._hold_opposite(mention)
-        same = self._by_key.get((value.form, value.key), [])[-_MAX_SAME:]
+        same = self._find_same(value)
         if same:
             support = max(same, key=mention.count_agreement)
             contradictions = [*self._other_row(mention, same), *_other_unit(mention, same)]
-            return _Held(mention, support, mention.count_agreement(support), 0.0, tuple(contradictions))
-        derivation = self._derive(mention, numbers) if value.form == "number" else 0.0
-        return _Held(mention, None, 0, derivation, (*self._nearest(mention), *self._in_context(mention)))
+            return _Held(
+                mention,
+                support,
+                mention.count_agreement(support),
+                0.0,
+                tuple(contradictions),
+                self._n_values[value.form],
+            )
+        derivation = self._derive(value, values)
+        return _Held(
+            mention,
+            None,
+            0,
+            derivation,
+            (*self._nearest(mention), *self._in_context(mention)),
+            self._n_values[value.form],
+        )
+
+    def _find_same(self, value: Value) -> list[Mention]:
+        """List the latest mentions of a value; of a date also those of its day that name a year, or none."""
+        same = self._by_key.get((value.form, value.key), [])[-_MAX_SAME:]
+        if not same and value.form == "date":
+            if len(value.key) > _LENGTH_WITHOUT_YEAR:
+                same = self._by_key.get(("date", value.key[-_LENGTH_WITHOUT_YEAR:]), [])[-_MAX_SAME:]
+            else:
+                same = self._full_dates.get(value.key, [])[-_MAX_SAME:]
+        return same
 
     def _hold_opposite(self, mention: Mention) -> _Held:
         """Look for the opposite word between the same words, where the word itself stands between them nowhere."""
@@ -317,26 +412,39 @@ class _Sources:
                 elif other.value.key in OPPOSITES[mention.value.key] and words > most:
                     best, most = other, words
         found = () if best is None or agreement >= most else (Contradiction("opposite", best, 2.0 * most, most),)
-        return _Held(mention, support, agreement, 0.0, found)
+        return _Held(mention, support, agreement, 0.0, found, self._n_values["opposite"])
 
     def _nearest(self, mention: Mention) -> Iterator[Contradiction]:
         value = mention.value
-        near: dict[int, tuple[Mention, int]] = {}
-        for rank, pattern in enumerate(_patterns(value)):
+        near: dict[str, Mention] = {}
+        for pattern in _patterns(value):
             for other in self._by_pattern.get((value.form, pattern), ())[-_MAX_SAME:]:
-                if other.value.key != value.key:
-                    near.setdefault(id(other), (other, rank))
+                if other.value.key != value.key and (
+                    not pattern.startswith(_OF_ANY_YEAR) or len(other.value.key) != len(value.key)
+                ):
+                    near.setdefault(other.value.key, other)
         if not near:
             return
-        best = max((other for other, _ in near.values()), key=lambda other: self._best_agreement(mention, other))
+        found = [self._best_agreement(mention, other) for other in near.values()]
+        found.sort(key=lambda one: -one[0])  # of equal ones the first that was found
+        fits = [self._fit(mention, other) for _, other in found[:_MAX_NEAR]]
+        best = max(range(len(fits)), key=lambda index: found[index][0] + fits[index])
         size = value.form, len(value.key)
         alike = self._n_twins[size] / self._n_keys[size] if self._n_keys[size] > 1 else 0.0
-        agreement = self._best_agreement(mention, best)
-        yield Contradiction("near", best, self._near_surprise(value), agreement, share_alike=alike)
+        agreement, source = found[best]
+        yield Contradiction("near", source, self._near_surprise(value), agreement, share_alike=alike)
 
-    def _best_agreement(self, mention: Mention, near: Mention) -> int:
+    def _best_agreement(self, mention: Mention, near: Mention) -> tuple[int, Mention]:
+        """Return between how many of the same words a value stands where it stands best, and that mention of it."""
         same = self._by_key[near.value.form, near.value.key][-_MAX_SAME:]
-        return max(mention.count_agreement(other) for other in same)
+        best = max(same, key=mention.count_agreement)
+        return mention.count_agreement(best), best
+
+    def _fit(self, mention: Mention, source: Mention) -> float:
+        """Return how much a claim's words tell a value of a text from its other values, in nats."""
+        rows = self._rows[source.step, source.is_input, source.value.form]
+        fits = zip(rows.mentions, rows.fit(mention), strict=True)
+        return max((fit for row, fit in fits if row.value.key == source.value.key), default=0.0)
 
     def _near_surprise(self, value: Value) -> float:
         if value.form in ("name", "quotation"):
@@ -369,40 +477,96 @@ class _Sources:
             assert rival is not None
             yield Contradiction("row", rival, gain, mention.count_agreement(rival))
 
-    def _derive(self, mention: Mention, numbers: Sequence[tuple[int, float]]) -> float:
-        key = mention.value.key
-        if len(key.lstrip("-").replace(".", "")) < 2:
+    def _derive(self, value: Value, values: Sequence[Value]) -> float:
+        """Return how much better than chance a calculation from what is known, or stands beside it, explains a value.
+
+        Args:
+            value: The value.
+            values: All of its step, in order.
+        """
+        if value.form not in ("number", "date", "time"):
             return 0.0
-        own = float(key)
-        start = mention.value.start
-        low = bisect_left(numbers, (start - 160, -math.inf))
-        beside = [number for at, number in numbers[low : low + 16] if abs(at - start) <= 160 and number != own]
-        best = derivation_surprise(key, beside) if beside else 0.0
+        beside = _find_beside(value, values)
+        numbers = [float(other.key) for other in beside if other.form == "number"]
+        days = [other.key for other in beside if other.form == "date"]
+        hours = [other.key for other in beside if other.form == "time"]
+        known_days, known_hours = (_latest(self._moments[form], _MAX_MOMENTS) for form in ("date", "time"))
+        if value.form != "number":
+            spans = [*_latest(self._spans, _MAX_SPANS), *((float(o.key), o.unit) for o in beside if o.form == "number")]
+            if value.form == "date":
+                return date_surprise(value.key, [*known_days, *days], spans)
+            return time_surprise(value.key, [*known_hours, *hours], spans)
+        if len(value.key.lstrip("-").replace(".", "")) < 2:
+            return 0.0
+        best = derivation_surprise(value.key, numbers, others=differences(days, hours))
         if best < 1.0:
-            columns = list(self._columns.values())[-3:]
-            best = max(best, derivation_surprise(key, [*list(self._operands)[-32:], *beside], columns))
+            columns = _latest(self._columns.values(), 3)
+            operands = [*_latest(self._operands, 32), *numbers]
+            others = differences([*known_days, *days], [*known_hours, *hours])
+            best = max(best, derivation_surprise(value.key, operands, columns, others))
         return best
 
 
-def _fit_row(mention: Mention, rows: Sequence[Mention]) -> tuple[float, Mention | None]:
-    """Return by how many nats the claim's words fit another value of a source better than its own, and that value.
+def _latest(values: Reversible[_V], count: int) -> list[_V]:
+    """List the last values of a dictionary, in order, without a look at those before them."""
+    return list(islice(reversed(values), count))[::-1]
 
-    A word counts the more, the fewer values of the source it stands beside.
-    """
-    rows = rows[:_MAX_ROWS]
-    frequency: dict[str, int] = defaultdict(int)
-    for row in rows:
-        for word in row.around & mention.around:
-            frequency[word] += 1
-    weight = {word: math.log(len(rows) / count) for word, count in frequency.items()}
+
+def _find_beside(value: Value, values: Sequence[Value]) -> list[Value]:
+    """List the values of the same step that stand near one, in order; at most 16."""
+    low = bisect_left(values, value.start - _BESIDE, key=lambda other: other.start)
+    return [
+        other
+        for other in values[low : low + 16]
+        if abs(other.start - value.start) <= _BESIDE and other.key != value.key
+    ]
+
+
+class _Rows:
+    """The values of one form in one text, and beside which of them each word stands."""
+
+    def __init__(self) -> None:
+        self.mentions: list[Mention] = []
+        self._by_word: dict[str, list[int]] = {}
+        self._n_indexed = 0
+
+    def add(self, mention: Mention) -> None:
+        """Take a value up."""
+        if len(self.mentions) < _MAX_ROWS:
+            self.mentions.append(mention)
+
+    def fit(self, mention: Mention) -> list[float]:
+        """Return how well a claim's words fit each value: a word counts the more, the fewer values it stands beside."""
+        for index in range(self._n_indexed, len(self.mentions)):
+            for word in self.mentions[index].around:
+                self._by_word.setdefault(word, []).append(index)
+        self._n_indexed = count = len(self.mentions)
+        fits = [0.0] * count
+        for word in mention.around:
+            indices = self._by_word.get(word, ())
+            if 0 < len(indices) < count:
+                weight = math.log(count / len(indices))
+                for index in indices:
+                    fits[index] += weight
+        return fits
+
+
+def _fit_row(mention: Mention, rows: _Rows) -> tuple[float, Mention | None]:
+    """Return by how many nats the claim's words fit another value of a source better than its own, and that value."""
     own, best, rival = 0.0, 0.0, None
-    for row in rows:
-        fit = math.fsum(weight[word] for word in mention.around & row.around)  # exact: in whatever order
-        if row.value.key == mention.value.key:
+    for row, fit in zip(rows.mentions, rows.fit(mention), strict=True):
+        if _is_same(row.value, mention.value):
             own = max(own, fit)
         elif fit > best and abs(len(row.value.key) - len(mention.value.key)) <= 1:
             best, rival = fit, row
     return (best - own, rival) if rival is not None else (0.0, None)
+
+
+def _is_same(value: Value, other: Value) -> bool:
+    """Check whether two values of one form are the same; a date without a year is that day of any year."""
+    if value.form == "date" and len(value.key) != len(other.key):
+        return value.key[-_LENGTH_WITHOUT_YEAR:] == other.key[-_LENGTH_WITHOUT_YEAR:]
+    return value.key == other.key
 
 
 def _other_unit(mention: Mention, same: Sequence[Mention]) -> Iterator[Contradiction]:
@@ -430,7 +594,7 @@ def _read_mentions(index: int, text: str, *, is_input: bool = False) -> Iterator
                 value if not shift else Value(value.text, value.form, value.start + shift, value.key, value.unit),
                 left[:_MAX_CONTEXT_WORDS],
                 right[:_MAX_CONTEXT_WORDS],
-                frozenset(word for word in (*left, *right) if len(word) > 1),
+                tuple(sorted({word for word in (*left, *right) if len(word) > 1})),
             )
 
 
@@ -495,6 +659,12 @@ def _patterns(value: Value) -> Iterator[str]:
             yield f"{digits[:index]}?{digits[index + 1 :]}"
         if len(digits) > 3:
             yield "~" + "".join(sorted(digits))
+        if value.form == "number" and len(digits) > 2:
+            yield f"+{digits}"  # one digit more, or one less
+            yield from dict.fromkeys(f"+{digits[:index]}{digits[index + 1 :]}" for index in range(len(digits)))
+        if value.form == "date":
+            day = digits[-_LENGTH_WITHOUT_YEAR:]
+            yield from (f"{_OF_ANY_YEAR}{day[:index]}?{day[index + 1 :]}" for index in range(len(day)))
 
 
 def _information(value: Value) -> float:

@@ -316,7 +316,7 @@ class _Follower:
             match = pattern.search(text)
             if match is not None:
                 found = Value(match.group(), mention.value.form, match.start(), mention.value.key)
-                return Mention(index, is_input, found, (), (), frozenset())
+                return Mention(index, is_input, found, (), (), ())
         return None
 
     @lazy_property
@@ -460,4 +460,4 @@ def _read_values(index: int, text: str, *, is_input: bool = False) -> Iterator[M
             if number >= _MAX_VALUES:
                 break
             moved = Value(value.text, value.form, value.start + shift, value.key, value.unit) if shift else value
-            yield Mention(index, is_input, moved, (), (), frozenset())
+            yield Mention(index, is_input, moved, (), (), ())

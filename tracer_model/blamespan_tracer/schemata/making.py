@@ -133,7 +133,7 @@ def make_schema(
 
 def _is_plain(sign: str, own: StepSigns) -> bool:
     """Check whether a sign speaks of failure where there are too few sound runs to try it on."""
-    return own.signs[sign] >= _PLAIN_SURPRISE and not sign.endswith(", inconclusive")
+    return own.signs[sign] >= _PLAIN_SURPRISE
 
 
 def _hold_against(schema: ErrorSchema, sound: SoundSteps) -> ErrorSchema:

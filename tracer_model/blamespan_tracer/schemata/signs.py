@@ -158,7 +158,12 @@ def pairs_of(words: Sequence[str]) -> frozenset[str]:
 
 
 def _name_sign(observation: Observation) -> str:
-    return observation.kind if observation.form == "steps" else f"{observation.kind}: {observation.form}"
+    """Name what stands out; whose the contradicted words are differs from run to run."""
+    return (
+        observation.kind
+        if observation.form == "steps"
+        else f"{observation.kind.removesuffix(', own')}: {observation.form}"
+    )
 
 
 def _describe_neighbour(trace: MessageActionTrace, step: Step, index: int) -> str:

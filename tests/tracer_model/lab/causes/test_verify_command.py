@@ -92,6 +92,7 @@ def test_without_a_correction_the_agent_is_asked_again(birds: Path) -> None:
     assert "says the same again" in suspects[0]["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mood", "reason"),
     [

@@ -68,6 +68,7 @@ def test_what_is_wanted_is_made_and_labelled(tiny: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_same_recipe_gives_the_same_bytes_by_more_processes_and_after_an_interruption(
     tiny: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def test_unheeded_feedback_is_no_feedback() -> None:
     assert set(arms) == set(ARMS)
 
 
+@pytest.mark.slow
 def test_measure_is_repeatable_and_later_rounds_solve_no_less() -> None:
     """Same seed, same figures; what was solved stays solved."""
     suite = Suite(tasks=2, rounds=2, mistakes=0.4)

@@ -92,7 +92,6 @@ def test_random_baseline_repeats() -> None:
 
 
 @pytest.mark.data
-@pytest.mark.slow
 def test_bundled_tracer_clears_the_bar_on_validation(recorded_runs: Path) -> None:
     """Pair micro-F1 of the shipped weights stays above 33 %; the best language model of 14B parameters has 16.6."""
     runs = list(read_runs("aegis", recorded_runs / "aegis" / "validation.jsonl.xz"))

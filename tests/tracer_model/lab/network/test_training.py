@@ -90,6 +90,7 @@ def test_transcripts_teach_the_second_judge_alone(examples: Examples) -> None:
     assert all(np.array_equal(alone.ensemble[0][name], value) for name, value in both.ensemble[0].items())
 
 
+@pytest.mark.slow
 def test_members_are_trained_apart(examples: Examples) -> None:
     """Each begins from other weights; together they are one network of as many members."""
     few = replace(RECIPE, members=2, schedule=replace(RECIPE.schedule, epochs=1))
@@ -162,6 +163,7 @@ def test_labels_of_agents_alone_teach_no_step() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_networks_trained_side_by_side_are_those_trained_in_turn(
     examples: Examples, caplog: pytest.LogCaptureFixture
 ) -> None:

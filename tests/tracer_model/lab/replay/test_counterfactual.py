@@ -27,6 +27,7 @@ def _failures() -> list[tuple[Program, tuple[PlannedFault, ...], CounterfactualR
     return [one for one in examined() if one[2].runs and one[2].runs[-1].label.outcome == "failure"]
 
 
+@pytest.mark.slow
 def test_every_case_keeps_runs_or_says_why_not() -> None:
     """There are failures by every mechanism that can make one, harmless faults, and few reasons to drop a case."""
     outcomes = Counter(case.dropped or case.runs[-1].label.purpose for _, _, case in examined())
@@ -165,6 +166,7 @@ def test_spans_and_traces_say_nothing_of_faults() -> None:
             assert not any(word in said for word in ours)
 
 
+@pytest.mark.slow
 def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     """Order of the runs before, process and hash seed change neither spans nor labels."""
     code = "from tests.tracer_model.lab.replay.test_counterfactual import digest; print(digest({}))"

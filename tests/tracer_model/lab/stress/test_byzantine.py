@@ -129,6 +129,7 @@ def test_team_in_which_nobody_can_be_turned_is_named() -> None:
         summarise_byzantine("team", 1, [])
 
 
+@pytest.mark.slow
 def test_command_studies_a_bundled_team() -> None:
     """A loop of simulated agents: every conduct is tried, and JSON has counts and chance."""
     result = CliRunner().invoke(

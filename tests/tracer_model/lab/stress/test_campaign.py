@@ -53,6 +53,7 @@ def test_agents_that_are_not_there_are_named() -> None:
         planned(StressRecipe("mine", agents=("boss",)), {0: clean("clerk")})
 
 
+@pytest.mark.slow
 def test_same_seed_same_campaign_however_many_processes() -> None:
     """What runs beside what has no say in what comes out."""
     spec = Bundled("round_robin", "langgraph", tasks=3)
@@ -86,6 +87,7 @@ def test_program_without_a_check_is_stressed_without_verification() -> None:
     assert any(trial.is_changed for trial in done.trials)
 
 
+@pytest.mark.slow
 def test_run_that_never_ends_is_stopped_and_counted() -> None:
     """The others still run; what hung did not end by itself, and did not come out right."""
     recipe = StressRecipe("mine", runs=1, kinds=("aegis:FM-3.1",), agents=("clerk",), timeout_s=12.0)

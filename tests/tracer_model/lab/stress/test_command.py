@@ -128,7 +128,6 @@ def test_misuse_says_what_to_do(arguments: list[str], said: str) -> None:
     assert said in str(found.exception)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_json_is_all_that_is_on_stdout(tmp_path: Path) -> None:
     """The program's own words go to stderr; the document holds every trial; the page lies where it was asked for."""
