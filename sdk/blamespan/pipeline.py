@@ -39,6 +39,7 @@ __all__ = [
     "attribute_runs",
     "attribute_traces",
     "format_error",
+    "note_beside",
 ]
 
 _logger = logging.getLogger("blamespan")
@@ -291,7 +292,7 @@ def attribute_runs(
             AttributedRun(part, trace, verdict)
             for part, trace, verdict in zip(item.earlier_runs, item.earlier, verdicts[:-1], strict=False)
         ]
-        notes = _note(item) if verdicts[-1].abstained is None else RunNotes()
+        notes = note_beside(item, verdicts[-1])
         attributed.append(AttributedRun(run, item.trace, verdicts[-1], tuple(parts), notes).at_revision(revision))
     return attributed
 
@@ -362,9 +363,9 @@ def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attributi
     return [_try(partial(check_verdict, verdict, trace)) for verdict, trace in zip(verdicts, traces, strict=True)]
 
 
-def _note(run: RunInParts) -> RunNotes:
-    """Return what is said of a run beside its verdict; nothing where that is not installed, or breaks."""
-    note_run = _note_taker()
+def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
+    """Return what is said of a run beside its verdict; nothing of an abstention, and where that is not installed."""
+    note_run = _note_taker() if verdict.abstained is None else None
     if note_run is None:
         return RunNotes()
     try:

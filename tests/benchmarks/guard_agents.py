@@ -2,12 +2,15 @@
 
 The rule. An agent that is asked again repeats what it has answered, fault and all, unless it is told truthfully what is
 wrong and where. It is told truthfully if what the guard quotes as wrong stands in the answer given and not in the other
-answer that the agent could give, and what the guard quotes as right, if it does, stands in that one; or if the guard
-says that the answer repeats an earlier one, and it does and the other one does not. Of several reasons one is enough
-that is so. The other answer is the one
-without the fault: what the model said before the fault was written into it, or what it would have said to the prompt
-before that was changed. Where neither differs (the error is somebody else's, and the agent has passed it on) it is what
-the agent says that looks at its sources. A hint that quotes nothing, or quotes what is sound, repairs nothing.
+answer that the agent could give, and what the guard quotes as right, if it does, stands in that one. Two things can be
+true of an answer as a whole: "it repeats what was said before", if it does and the other one does not, and "it breaks
+off", if the other one goes on where it ends. Of several reasons one is enough that is so.
+
+The other answer is the one without the fault: what the model said before the fault was written into it, or what it
+would have said to the prompt before that was changed. Where neither differs (the error is somebody else's, and the
+agent has passed it on) it is what the agent says that looks at its sources. Where the guard tells the agent, word for
+word, what the task, a tool or another agent has said in this run, it is what the agent says that has heard that, too. A
+hint that quotes nothing, or quotes what is sound or what nobody has said, repairs nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +24,21 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from blamespan.injecting.injection import Injection
-from blamespan.intercepting.boundaries import ContentT, Opportunity, PlannedFault, RunScope, Said, ToolCall, Where
+from blamespan.intercepting.boundaries import (
+    Answer,
+    ContentT,
+    Opportunity,
+    PlannedFault,
+    RunScope,
+    Said,
+    ToolCall,
+    Where,
+)
 from blamespan_lab.simulation.agents.agent import AgentProfile, DecisionContext
 from blamespan_lab.simulation.agents.policy import InputMessage, Reply, RequestedCall, ToolSpec
 from blamespan_lab.simulation.agents.protocols import decide
 from blamespan_lab.simulation.simulated_run import SimulatedPolicy
+from blamespan_tracer.checks.messages import cut_sign_off
 
 __all__ = ["AskedAgain", "BlindRetries", "FirstAnswerFaults", "Hint", "RepairableAgent", "is_truthful", "read_hints"]
 
@@ -35,6 +48,7 @@ BLIND = "Look at your last answer again."
 _FROM_GUARD = (_OPENING, BLIND, _WARNING)
 _QUOTED = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _SAYS = re.compile(rf"it says {_QUOTED} where .{{0,40}}? says {_QUOTED}")
+_TELLS = re.compile(rf"(?:the task says|a tool answered|\S.{{0,60}}? said) {_QUOTED}: {_QUOTED}$")
 _SUPPORTS = re.compile(rf"nothing in the run supports {_QUOTED}")
 _LAST_QUOTE = re.compile(rf": {_QUOTED}$")
 _SPACE = re.compile(r"\s+")
@@ -49,11 +63,15 @@ class Hint:
         wrong: What is quoted as wrong; empty where nothing is.
         right: What is quoted as right; empty where nothing is.
         is_repeat: Whether it is told that it repeats itself.
+        is_cut: Whether it is told that it breaks off.
+        told: What it is told that was said; empty where nothing is.
     """
 
     wrong: str = ""
     right: str = ""
     is_repeat: bool = False
+    is_cut: bool = False
+    told: str = ""
 
 
 def read_hints(text: str) -> list[Hint]:
@@ -65,8 +83,10 @@ def read_hints(text: str) -> list[Hint]:
 def _read_hint(reason: str) -> Hint:
     if match := _SAYS.search(reason):
         return Hint(literal_eval(match[1]), literal_eval(match[2]))
+    if match := _TELLS.search(reason):
+        return Hint(literal_eval(match[2]), told=literal_eval(match[1]))
     if match := _SUPPORTS.search(reason) or _LAST_QUOTE.search(reason):
-        return Hint(literal_eval(match[1]))
+        return Hint(literal_eval(match[1]), is_cut="it breaks off" in reason)
     return Hint(is_repeat="it repeats what was said before" in reason)
 
 
@@ -84,6 +104,9 @@ def is_truthful(hint: Hint, given: str, other: str, earlier: Sequence[str] = ())
         return _plain(given) in said and _plain(other) not in said
     if not hint.wrong.strip():
         return False
+    if hint.is_cut:
+        begun = _plain(cut_sign_off(given)).rstrip(" `")
+        return _plain(other).startswith(begun) and len(_plain(cut_sign_off(other))) > len(begun)
     is_wrong_there = _stands_in(hint.wrong, given) and not _stands_in(hint.wrong, other)
     return is_wrong_there and (not hint.right.strip() or _stands_in(hint.right, other))
 
@@ -122,6 +145,7 @@ class AskedAgain:
     is_patient: bool = True
     loose: RunScope = field(default_factory=RunScope)
     _given: dict[tuple[str, int], Said] = field(default_factory=dict)
+    _said: list[str] = field(default_factory=list)
     _repaired: set[tuple[str, int]] = field(default_factory=set)
 
     def foretell(self, at: Opportunity) -> Said | None:
@@ -139,6 +163,8 @@ class AskedAgain:
         key = (at.agent, at.decision)
         if at.mechanism in ("memory", "prompt"):
             _asking.set(key)
+        if isinstance(content, Said | Answer) and content.text:
+            self._said.append(content.text)
         if not isinstance(content, Said):
             return content
         if not at.attempt:
@@ -155,6 +181,10 @@ class AskedAgain:
         """Return the text and the calls of the answer that is not passed on."""
         said = self._given[_asking.get()]
         return _write(said.text, said.calls)
+
+    def has_heard(self, text: str, task: str) -> bool:
+        """Check whether a text was said in this run, by the task, a tool or an agent."""
+        return any(text in said for said in (task, *self._said))
 
     def settle(self, *, is_repaired: bool) -> None:
         """Note whether the agent that is asked again gives another answer."""
@@ -196,10 +226,12 @@ class RepairableAgent:
 
     def __init__(self, profile: AgentProfile, asked_again: AskedAgain) -> None:
         self._profile = profile
+        self._task = profile.task.question
         self._policy = SimulatedPolicy(profile)
         self._asked_again = asked_again
         self._draws: Counter[tuple[str, ...]] = Counter()
         self._said = Reply()
+        self._refused: list[str] = []
 
     def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer; what the guard says is heard only where the guard asks again."""
@@ -208,21 +240,27 @@ class RepairableAgent:
         if not asked.startswith((_OPENING, BLIND)):
             self._draws = Counter(self._policy.draws)
             self._said = self._policy.reply(heard, tools)
+            self._refused = []
             return self._said
         if self._asked_again.forgives:
             return self._said
         given, hints = self._asked_again.given(), read_hints(asked)
+        self._refused.append(given)
         earlier = [message.text for message in heard]
-        for other in self._others(heard, tools):
+        every = [hint for message in messages if message.text.startswith(_OPENING) for hint in read_hints(message.text)]
+        told = [hint.told for hint in every if hint.told and self._asked_again.has_heard(hint.told, self._task)]
+        hints = [hint for hint in hints if not hint.told or hint.told in told]
+        for other in self._others(heard, tools, told):
             written = _write(other.text, other.calls)
-            if any(is_truthful(hint, given, written, earlier) for hint in hints):
+            is_new = written not in self._refused  # of what did not stand nothing is said again
+            if is_new and any(is_truthful(hint, given, written, earlier) for hint in hints):
                 self._asked_again.settle(is_repaired=True)
                 return other
         self._asked_again.settle(is_repaired=False)
         return self._said
 
-    def _others(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Iterator[Reply]:
-        """Yield what it could answer instead: without the fault, then as one that looks at its sources."""
+    def _others(self, heard: Sequence[InputMessage], tools: Sequence[ToolSpec], news: Sequence[str]) -> Iterator[Reply]:
+        """Yield what it could answer instead: without the fault, looking at its sources, and knowing the news."""
         yield self._said
         originals = self._asked_again.originals
         told = [replace(message, text=originals.get(message.text, message.text)) for message in heard]
@@ -230,6 +268,9 @@ class RepairableAgent:
         if told != list(heard):
             yield decide(DecisionContext(self._profile, index, told, tools, draws=Counter(self._draws)))
         yield decide(_AttentiveContext(self._profile, index, told, tools, draws=Counter(self._draws)))
+        if news:
+            told += [InputMessage("message", text, "guard") for text in news]
+            yield decide(_AttentiveContext(self._profile, index, told, tools, draws=Counter(self._draws)))
 
 
 def _write(text: str, calls: Sequence[RequestedCall | ToolCall]) -> str:

@@ -23,7 +23,7 @@ from blamespan_lab.simulation.program import Framework, Outcome, Program, StuckE
 from blamespan_lab.simulation.random_stream import RandomStream, stable_seed
 from blamespan_lab.simulation.tasks.task import Task
 from blamespan_lab.wordings.choosing import use_wordings
-from blamespan_tracer.ledger.values import find_values
+from blamespan_tracer.ledger.values import Value, find_values
 
 __all__ = ["ArmRun", "Trial", "TrialPlan", "plan_trials", "run_trials"]
 
@@ -217,7 +217,7 @@ def _measure(
     guard = Guard([policy]) if policy is not None else None
     asked = AskedAgain(forgives=blind is not None)
     outcome, run = _run(program, faults, seed, asked, task, guard=guard, blind=blind or ())
-    claims = {(value.form, value.key) for value in find_values(outcome.final_text) if value.form not in _VAGUE}
+    claims = {(value.form, value.key) for value in find_values(outcome.final_text) if _is_claim(value)}
     counts = dict(guard.counts) if guard is not None else {}
     rules: dict[str, int] = {}
     for step in guard.decisions if guard is not None else ():
@@ -238,6 +238,12 @@ def _measure(
 
 
 _VAGUE = ("opposite", "quotation")
+
+
+def _is_claim(value: Value) -> bool:
+    """Check whether a value claims something: a word in capitals by which one ends a run names nobody."""
+    is_shouted = value.form == "name" and any(word.isupper() and len(word) > 2 for word in value.text.split())
+    return value.form not in _VAGUE and not is_shouted
 
 
 def _known_values(task: Task, sound: Outcome) -> frozenset[tuple[str, str]]:

@@ -7,13 +7,13 @@ import pytest
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
 
-from tests.benchmarks.guard_agents import Hint, is_truthful, read_hints
+from tests.benchmarks.guard_agents import AskedAgain, Hint, is_truthful, read_hints
 from tests.benchmarks.guard_work import TrialPlan, try_plan
 
 from blamespan.guarding.decisions import Decision
 from blamespan.guarding.guard import _what_is_wrong
 from blamespan.guarding.policy import parse_policy
-from blamespan.intercepting.boundaries import Said
+from blamespan.intercepting.boundaries import Answer, Opportunity, RunScope, Said
 from blamespan_lab.corpus.recipe import find_recipe
 
 GIVEN, SOUND = "The lamps cost 1,253 euros.", "The lamps cost 1,235 euros."
@@ -26,6 +26,8 @@ GIVEN, SOUND = "The lamps cost 1,253 euros.", "The lamps cost 1,235 euros."
         ('nothing in the run supports "it\'s 1,253"', Hint("it's 1,253")),
         ("A written sum holds. comes to 74: '37 * 2 = 75'", Hint("37 * 2 = 75")),
         ("it repeats what was said before", Hint(is_repeat=True)),
+        ("A message is whole. it breaks off: 'We are'", Hint("We are", is_cut=True)),
+        ("It was said. bob said 'It is 12.\\nFine.': 'May I ask?'", Hint("May I ask?", told="It is 12.\nFine.")),
         ("something is wrong", Hint()),
         ("", Hint()),
     ],
@@ -72,6 +74,28 @@ def test_repetition_must_be_one() -> None:
     assert is_truthful(hint, GIVEN, SOUND, [f"  {GIVEN}"])
     assert not is_truthful(hint, GIVEN, SOUND, [SOUND])
     assert not is_truthful(hint, GIVEN, GIVEN, [GIVEN])
+
+
+def test_what_breaks_off_goes_on() -> None:
+    """Who is told that they break off believes it only where they can go on; what ends the run is no going on."""
+    hint = Hint("We are", is_cut=True)
+
+    assert is_truthful(hint, "To conclude: We are", "To conclude: We are at 43.\nDONE")
+    assert not is_truthful(hint, "To conclude: We are", "To conclude: We are\nDONE")
+    assert not is_truthful(hint, "To conclude: We are", "It is 43.")
+
+
+def test_only_what_was_said_is_news() -> None:
+    """What the guard claims that somebody said must have been said in this run: by the task, an agent or a tool."""
+    heard = AskedAgain()
+    scope = RunScope()
+    heard.change(Opportunity("response", scope, "ada", 0), Said("The stock is 12."), lambda: None)
+    heard.change(Opportunity("tool", scope, "ada", 0), Answer("The fee is 7."), lambda: None)
+
+    assert heard.has_heard("stock is 12.", "How many?")
+    assert heard.has_heard("The fee is 7.", "How many?")
+    assert heard.has_heard("How many?", "How many?")
+    assert not heard.has_heard("The stock is 13.", "How many?")
 
 
 PLAN = TrialPlan(3, "lookup", "round_robin", "autogen", "blamespan:X2", "response", "malformed-arguments", 0.5)

@@ -112,6 +112,17 @@ def test_agent_is_asked_again_with_every_reason() -> None:
     assert guard.counts["rewrite"] == 4
 
 
+def test_second_try_hears_what_was_wrong_with_the_first() -> None:
+    """Reasons add up within a turn, each with the answer that it is about; the next turn begins without them."""
+    writer, other = told("a secret", "a secret plan", "nothing"), told("read")
+    with blamespan.guard(policy(texts=[{**SECRET, "action": "rewrite"}])):
+        nodes(writer=writer, other=other).invoke(GIVEN)
+
+    assert "It was: <<a secret>>" in writer.sent[2]
+    assert "It was: <<a secret plan>>" in writer.sent[2]
+    assert "<<" not in other.sent[0]
+
+
 def test_agent_that_never_complies_meets_the_next_action() -> None:
     """After as many tries as the policy allows the next action is taken."""
     writer = told(*["a secret"] * 5)

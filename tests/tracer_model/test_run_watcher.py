@@ -125,6 +125,21 @@ def test_step_that_does_not_take_place_leaves_no_trace() -> None:
     assert spread(say(watching, "b", "The code is 7719.")) == 1
 
 
+def test_step_that_is_examined_again_breaks_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is asked again and says the same is told the same, without another reading; what came between is heard."""
+    watching = watcher({"check": "number-has-source"})
+    step = ProposedStep("message", "a", "There are 98765 boxes.")
+    first = watching.examine(step)
+    with monkeypatch.context() as patched:
+        patched.setattr(watching, "_running", None)
+        again = watching.examine(ProposedStep("message", "a", "There are 98765 boxes."))
+    watching.commit(ProposedStep("tool_result", "a", "I count 98765 boxes.", "count"))
+
+    assert again == first
+    assert [sign.name for sign in first] == ["number-has-source"]
+    assert watching.examine(step) == []
+
+
 @pytest.mark.parametrize("text", ["", "\ud800", "1" * 5_000, "\u202e7719", "{" * 2_000, "policy: allow *"])
 def test_odd_texts_are_watched(text: str) -> None:
     """No text raises."""

@@ -33,7 +33,7 @@ from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
 from blamespan_tracer.checks.in_use import checks_in_use
-from blamespan_tracer.checks.running import RunningChecks
+from blamespan_tracer.checks.running import MESSAGE_CHECKS, RunningChecks
 from blamespan_tracer.ledger import Claim, HeldStep, LedgerReader
 from blamespan_tracer.ledger.ledger import TASK
 
@@ -54,8 +54,9 @@ _SPACE = re.compile(r"\s+")
 
 
 def checks_of_steps() -> dict[str, Check]:
-    """Return the checks in use that one step can break, by name: how a run ends shows only at its end."""
-    return {check.name: check for check in checks_in_use() if not check.examine.__module__.endswith(".endings")}
+    """Return the checks that one step can break, by name: how a run ends shows only at its end."""
+    in_use = [check for check in checks_in_use() if not check.examine.__module__.endswith(".endings")]
+    return {check.name: check for check in (*MESSAGE_CHECKS, *in_use)}
 
 
 @cache
@@ -94,6 +95,7 @@ class RunWatcher:
         self._texts: set[tuple[str, str]] = set()
         self._own_texts: set[tuple[str, str, str]] = set()
         self._examined: tuple[ProposedStep, Step] | None = None
+        self._signs: list[Sign] = []
         self._held: tuple[HeldStep, float, tuple[Claim, ...]] | None = None
         if self._wants_suspicion:
             _weights()
@@ -104,10 +106,15 @@ class RunWatcher:
             step = replace(step, kind="tool_call")
         if step.kind not in ("message", "tool_call"):
             return []
+        if self._examined is not None and self._examined[0] == step:  # asked again, an agent says the same again
+            self._examined = step, self._examined[1]
+            return self._signs
         read = self._make_step(0, step)
-        signs = [self._make_sign(result) for result in self._running.examine(read)]
+        self._signs = [self._make_sign(result) for result in self._running.examine(read)]
         self._examined, self._held = (step, read), None
-        return [*signs, *self._examine_claims(step)] if self._needs_ledger else signs
+        if self._needs_ledger:
+            self._signs += self._examine_claims(step)
+        return self._signs
 
     def _examine_claims(self, step: ProposedStep) -> Iterator[Sign]:
         held = self._ledger.hold(self._index, _content(step), decides=True)

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from blamespan.analysis.showing.claims import last_word
 from blamespan.analysis.showing.html_pages import digest_source, load_templates
+from blamespan_collector.page.claim_graph import draw_claims
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.markdown import passages_to_html
 
@@ -43,6 +44,7 @@ def _environment() -> Environment:
     environment = load_templates(_FOLDER / "templates")
     environment.filters.update(
         html=passages_to_html,
+        draw_claims=draw_claims,
         lanes=lanes_of,
         last_word=last_word,
         pairs=lambda values: [(value, value) for value in values],

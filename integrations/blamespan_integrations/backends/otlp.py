@@ -21,6 +21,7 @@ from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection
 from blamespan.otlp import spans_to_proto
+from blamespan.pipeline import note_beside
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import Run
 from blamespan.spans import Span
@@ -70,6 +71,7 @@ def span_of_verdict(run: RecordedRun, verdict: Attribution) -> Span:
     attributes = {
         key: value for key, value in span.attributes.items() if key != words.BLAME_SPAN_NAME
     }  # a run keeps no names
+    attributes |= note_beside(run, verdict).run
     return replace(span, span_id=_id_of(run, verdict), attributes=attributes)
 
 

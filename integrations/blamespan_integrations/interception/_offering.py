@@ -164,6 +164,7 @@ class OfferedModelCall:
             for line in lines
         )
         self._what_is_wrong = ""
+        self._reasons: tuple[Line, ...] = ()
         self._read_lines: tuple[Line, ...] | None = None
         self._read: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), "")
 
@@ -202,11 +203,11 @@ class OfferedModelCall:
         return None if self._lines is original else self._lines
 
     def prompt_again(self) -> tuple[Line, ...]:
-        """Return what it is sent after an answer that does not stand: the same, and what is wrong."""
+        """Return what it is sent after an answer that does not stand: the same, and what was wrong with each answer."""
         self._attempt += 1
-        lines = (*self._lines, Line("user", self._what_is_wrong, "guard"))
+        self._reasons = (*self._reasons, Line("user", self._what_is_wrong, "guard"))
         self._what_is_wrong = ""
-        return lines
+        return (*self._lines, *self._reasons)
 
     def foretell_answer(self) -> Said | None:
         """Return what it answers without being asked; None where it is to be asked. Waits as long as it must."""

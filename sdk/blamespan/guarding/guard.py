@@ -53,7 +53,7 @@ _MOST_DECISIONS = 10_000
 _MOST_REFUSALS = 20
 """How often a run goes on after a budget is used up. Then it ends."""
 _MOST_QUOTED = 500
-_MOST_REASONS, _LONGEST_REASON = 6, 400
+_MOST_REASONS, _LONGEST_REASON = 6, 1_000
 """Of what a model is told that is asked again: reasons, and characters of one."""
 
 

@@ -21,13 +21,13 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.guarding.decisions import ACTIONS, Action
 from blamespan.guarding.tool_names import is_forbidden_name, skeleton
+from blamespan.strict_tables import read_choice, read_flag, read_text, read_whole_number, refuse_unknown_keys
 
 __all__ = [
     "EVERYBODY",
@@ -345,7 +345,7 @@ def parse_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
         ConfigError: as `read_policy`.
     """
     known = tuple(item.name for item in fields(Policy) if item.name not in ("source", "notes"))
-    _refuse_unknown(table, known, where)
+    refuse_unknown_keys(table, known, where)
     agents = {name: _read_agent(name, row, where) for name, row in _table(table, "agents", where).items()}
     rules: dict[str, tuple[Any, ...]] = {
         key: tuple(
@@ -364,13 +364,13 @@ def parse_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
         rules["texts"],
         rules["signs"],
         rules["budgets"],
-        _choice(table.get("fail", "open"), ("open", "closed"), f"{where}: fail"),
-        _whole(table.get("rewrites", 2), f"{where}: rewrites", least=0),
+        read_choice(table.get("fail", "open"), ("open", "closed"), f"{where}: fail"),
+        read_whole_number(table.get("rewrites", 2), f"{where}: rewrites", least=0),
         {
             model: _read_price(price, f"{where}: prices.{model}")
             for model, price in _table(table, "prices", where).items()
         },
-        _text(table.get("day_file", ""), f"{where}: day_file"),
+        read_text(table.get("day_file", ""), f"{where}: day_file"),
         _texts(table.get("code_tools", []), f"{where}: code_tools"),
         where,
     )
@@ -462,7 +462,7 @@ def _read_agent(name: str, row: object, where: str) -> AgentRule:
     place = f"{where}, [agents.{name}]"
     if not isinstance(row, Mapping):
         raise ConfigError(f"{place}: expected a table, got {row!r}. Write [agents.{name}] and its keys below")
-    _refuse_unknown(row, ("tools", "forbidden", "recipients", "action"), place)
+    refuse_unknown_keys(row, ("tools", "forbidden", "recipients", "action"), place)
     return AgentRule(
         name,
         _texts(row["tools"], f"{place}: tools") if "tools" in row else None,
@@ -476,7 +476,7 @@ def _read_record(kind: type[RecordT], row: object, where: str, key: str, number:
     if not isinstance(row, Mapping):
         raise ConfigError(f"{where}: expected a table, got {row!r}. Write [[{key}]] and its keys below")
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]  # every kind is a dataclass
-    _refuse_unknown(row, tuple(known), where)
+    refuse_unknown_keys(row, tuple(known), where)
     for name, item in known.items():
         if item.default is MISSING and name not in row:
             raise ConfigError(f"{where}: expected the key {name!r}, got {sorted(row)!r}. Add it")
@@ -508,7 +508,7 @@ def _check_budget(budget: Budget, table: Mapping[str, Any], where: str) -> None:
 def _read_price(row: object, where: str) -> tuple[float, float]:
     if not isinstance(row, Mapping):
         raise ConfigError(f"{where}: expected sent and answered, money for a million tokens, got {row!r}")
-    _refuse_unknown(row, ("sent", "answered"), where)
+    refuse_unknown_keys(row, ("sent", "answered"), where)
     return _number(row.get("sent", 0), f"{where}: sent"), _number(row.get("answered", 0), f"{where}: answered")
 
 
@@ -516,18 +516,11 @@ def _read_actions(value: object, where: str) -> Actions:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names:
         raise ConfigError(f"{where}: expected an action or a list of them, got {value!r}. One of {', '.join(ACTIONS)}")
-    actions: list[Action] = [_choice(name, ACTIONS, where) for name in names]
+    actions: list[Action] = [read_choice(name, ACTIONS, where) for name in names]
     last = actions[-1]
     if last in ("rewrite", "ask"):  # what may do no good is followed by what does
         actions.append("block")
     return tuple(actions)
-
-
-def _refuse_unknown(table: Mapping[str, object], names: Sequence[str], where: str) -> None:
-    for key in table:
-        if key not in names:
-            near = get_close_matches(key, names, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{where}: unknown key {key!r}. Nearest known: {near!r}")
 
 
 def _table(table: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
@@ -541,12 +534,6 @@ def _rows(table: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
     value = table.get(key, [])
     if not isinstance(value, list):
         raise ConfigError(f"{where}: expected [[{key}]] tables, got {key} = {value!r}")
-    return value
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{where}: expected a text, got {value!r}")
     return value
 
 
@@ -572,52 +559,33 @@ def _any_number(value: object, where: str) -> float:
     return _number(value, where, least=float("-inf"))
 
 
-def _whole(value: object, where: str, *, least: int = 1) -> int:
-    if type(value) is not int or value < least:
-        raise ConfigError(f"{where}: expected a whole number from {least}, got {value!r}")
-    return value
-
-
-def _limit(value: object, where: str) -> int:
-    return _whole(value, where, least=0)
-
-
-def _boolean(value: object, where: str) -> bool:
-    if type(value) is not bool:
-        raise ConfigError(f"{where}: expected true or false, got {value!r}")
-    return value
-
-
-def _choice(value: object, choices: Sequence[Any], where: str) -> Any:  # one of the choices, of their type
-    if value not in choices:
-        near = get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
-        raise ConfigError(f"{where}: expected one of {', '.join(choices)}, got {value!r}. Nearest: {near!r}")
-    return value
+def _count(value: object, where: str) -> int:
+    return read_whole_number(value, where, least=1)
 
 
 def _type_name(value: object, where: str) -> Any:  # a literal
-    return _choice(value, tuple(_TYPES), where)
+    return read_choice(value, tuple(_TYPES), where)
 
 
 def _per(value: object, where: str) -> Any:  # a literal
-    return _choice(value, ("agent", "run", "day"), where)
+    return read_choice(value, ("agent", "run", "day"), where)
 
 
 def _pattern(value: object, where: str) -> Pattern:
-    return compile_pattern(_text(value, where), where)
+    return compile_pattern(read_text(value, where), where)
 
 
 _READERS: Final[Mapping[str, Callable[[object, str], object]]] = {
-    **dict.fromkeys(("tool", "argument", "agent", "check", "schema", "name"), _text),
+    **dict.fromkeys(("tool", "argument", "agent", "check", "schema", "name"), read_text),
     **dict.fromkeys(("hosts", "recipients"), _texts),
     **dict.fromkeys(("one_of", "none_of"), _values),
     **dict.fromkeys(("at_least", "at_most"), _any_number),
-    **dict.fromkeys(("calls", "model_calls", "tool_calls", "tokens", "max_chars"), _limit),
+    **dict.fromkeys(("calls", "model_calls", "tool_calls", "tokens", "max_chars"), read_whole_number),
     **dict.fromkeys(("seconds", "money", "suspicion"), _number),
     **dict.fromkeys(("pattern", "forbidden_pattern"), _pattern),
-    "unsupported_reaches": _whole,
+    "unsupported_reaches": _count,
     "type": _type_name,
     "per": _per,
-    "required": _boolean,
+    "required": read_flag,
     "action": _read_actions,
 }

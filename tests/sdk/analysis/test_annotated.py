@@ -20,9 +20,12 @@ from blamespan.annotate import annotate, read_verdict, without_verdict
 from blamespan.attribution import TracerIdentity
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
+from blamespan.pipeline import annotate_traces
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Scope, Span
+from blamespan.trace import Agent, AttributeValue, MessageActionTrace, Step
+from blamespan_integrations.backends.otlp import span_of_verdict
 from tests.sdk.analysis.archives import numbered_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 
@@ -143,3 +146,35 @@ def test_runs_without_spans_are_written_anew() -> None:
     [result] = attribute_recorded([RecordedRun("there:1", numbered_run(1))], TRACER)
 
     assert [span.span_id for span in annotated_spans(result)] == [span.span_id for span in emit(numbered_run(1))]
+
+
+def claiming_run() -> list[Span]:
+    """A run whose answer states a number that nobody gave."""
+    said = ("The hotel has 36 rooms.", "Fine.", "It has 36 rooms at 84.50 euros.")
+    steps = tuple(
+        Step(index, f"{index + 1:016x}", f"agent{index}", content=text, end_ns=index + 1)
+        for index, text in enumerate(said)
+    )
+    agents = tuple(Agent(step.agent) for step in steps)
+    return emit(MessageActionTrace("7" * 32, "How many rooms at 84.50 euros?", steps, agents, outcome="failed"))
+
+
+def test_what_is_said_beside_a_verdict_is_written_as_the_collector_writes_it(tmp_path: Path) -> None:
+    """Where the claims of the answer come from stands on the same spans, in the same words; and on a span sent back."""
+    pytest.importorskip("blamespan_tracer.run_notes")
+    spans = claiming_run()
+    [live] = annotate_traces([spans], TRACER)
+    [found] = annotated(written(tmp_path / "a", [spans]))
+    [run] = [item for piece in pieces([str(tmp_path / "a")]) for item in piece.read(with_spans=True)]
+    assert isinstance(run, RecordedRun)
+    [result] = attribute_recorded([run], TRACER)
+
+    claims = [claims_on(span) for span in live]
+    assert [claims_on(span) for span in found] == claims
+    assert claims[0][words.CLAIM_UNSUPPORTED] == 1
+    assert any(words.CLAIM_SOURCES in one for one in claims[1:])
+    assert claims_on(span_of_verdict(run, result.verdict)) == claims[0]
+
+
+def claims_on(span: Span) -> dict[str, AttributeValue]:
+    return {key: value for key, value in span.attributes.items() if key.startswith("blamespan.claim.")}

@@ -13,11 +13,12 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 from blamespan_integrations.importers.who_and_when import WhoAndWhenImporter
 from blamespan_tracer.checks import running
+from blamespan_tracer.checks.bundled import CONTRACTS
 from blamespan_tracer.checks.check import Check, ExaminedRun
 from blamespan_tracer.checks.running import RunningChecks
 from blamespan_tracer.run_watcher import checks_of_steps
 
-CHECKS = [check for check in checks_of_steps().values() if RunningChecks.can_run(check)]
+CHECKS = [check for check in CONTRACTS if RunningChecks.can_run(check)]
 TASK = (
     "The fee of the north harbour is 48.5 crowns. The rent of the old mill is 1,240 crowns. "
     "What do both cost in 14 days?"
@@ -151,12 +152,14 @@ def test_memory_of_running_checks_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(running, name, 100)
     checks = RunningChecks([_find("number-has-source"), _find("step-new")], TASK)
     for number in range(300):
-        text = f"The depot of {chr(97 + number % 26)}{number}x holds {3 * number + 20_000} crates in its long yard."
+        word = f"{chr(97 + number % 26)}{number}x"
+        text = f"The depot of {word} in {word.title()} holds {3 * number + 20_000} crates in its long yard."
         checks.take(Step(0, "1" * 16, "ada", "message", text, input_text=TASK))
+        checks.take(Step(0, "1" * 16, "ada", "tool_result", f"{word} has {3 * number + 30_000} crates"))
 
     kept = [part for part in vars(checks).values() if isinstance(part, running._Recent)]
-    assert len(kept) == 4
-    assert all(0 < len(part) <= 100 for part in kept)
+    assert len(kept) == 6
+    assert [len(part) for part in kept] == [100] * 6
     forgotten = Step(0, "1" * 16, "bob", "message", "The depot of this town holds 20003 crates.", input_text=TASK)
     assert [result.outcome for result in checks.examine(forgotten)] == ["fail"]
 

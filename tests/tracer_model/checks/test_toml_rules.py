@@ -79,8 +79,8 @@ def test_rule_says_what_its_table_says(tmp_path: Path, body: str, expected: list
     ("text", "message"),
     [
         ("contract = 3", "expected at least one \\[\\[contract\\]\\]"),
-        ("[[contracts]]\nname = 'x'", "unknown key 'contracts'. Did you mean 'contract'"),
-        ("[[contract]]\nname = 'x'\nforbit = {}", "unknown key 'forbit'. Did you mean 'forbid'"),
+        ("[[contracts]]\nname = 'x'", "unknown key 'contracts'. Nearest known: 'contract'"),
+        ("[[contract]]\nname = 'x'\nforbit = {}", "unknown key 'forbit'. Nearest known: 'forbid'"),
         ("[[contract]]\nforbid = { text = 'x' }", "expected a name"),
         ("[[contract]]\nname = 'x'", "expected either require or forbid"),
         (
@@ -88,17 +88,20 @@ def test_rule_says_what_its_table_says(tmp_path: Path, body: str, expected: list
             "expected either require or forbid",
         ),
         ("[[contract]]\nname = 'x'\nforbid = {}", "expected something to look for"),
-        ("[[contract]]\nname = 'x'\nforbid = { txt = 'a' }", "unknown key 'txt'. Did you mean 'text'"),
+        ("[[contract]]\nname = 'x'\nforbid = { txt = 'a' }", "unknown key 'txt'. Nearest known: 'text'"),
         ("[[contract]]\nname = 'x'\nforbid = { text = '(?=a)' }", "expected a pattern that RE2 takes"),
         ("[[contract]]\nname = 'x'\nforbid = { text = '(a' }", "missing \\)"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 3 }", "expected a string, got 3"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'befor' }", "Did you mean 'before'"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 3 }", "expected a text, got 3"),
+        ("[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'befor' }", "Nearest: 'before'"),
         (
             "[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'task', agent = 'b' }",
             "expected only text with in = 'task'",
         ),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 'a', within = -1 }", "expected a whole number from 0 on, got -1"),
-        ("[[contract]]\nname = 'x'\nforbid = { kind = 'mesage' }", "Did you mean 'message'"),
+        (
+            "[[contract]]\nname = 'x'\nforbid = { text = 'a', within = -1 }",
+            "expected a whole number from 0 to 1,000,000, got -1",
+        ),
+        ("[[contract]]\nname = 'x'\nforbid = { kind = 'mesage' }", "Nearest: 'message'"),
         ("[[contract]]\nname = 'x'\nforbid = { text = 'a' }\nmode = 'mast:FM-9'", "expected an error mode"),
         ("[[contract]]\nname = 'x'\nforbid = { text = 'a' }\ntrust = 2", "expected trust between 0 and 1, got 2"),
         (

@@ -15,14 +15,21 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
+from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.checks.bundled.arithmetic import sums_hold
-from blamespan_tracer.checks.bundled.contradictions import agents_believe_results, agents_keep_the_task
+from blamespan_tracer.checks.bundled.contradictions import (
+    agents_believe_results,
+    agents_keep_the_task,
+    is_worked_out,
+)
 from blamespan_tracer.checks.bundled.numbers import MAX_KNOWN, find_odd_number, numbers_have_a_source
 from blamespan_tracer.checks.bundled.repetition import LEAST_CHARS, REPEATED, steps_are_new
 from blamespan_tracer.checks.bundled.teamwork import agents_heed_objections
 from blamespan_tracer.checks.bundled.tool_calls import arguments_fit_their_tool
 from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun, Finding
+from blamespan_tracer.checks.messages import MESSAGE_RULES, MessageRule, SaidMessage, find_asking_sentences
+from blamespan_tracer.ledger.values import find_values
 from blamespan_tracer.representation.claims import Segments, find_claims, read_run_inputs
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.facts import (
@@ -37,15 +44,20 @@ from blamespan_tracer.representation.facts import (
 from blamespan_tracer.representation.likeness import SHINGLE_TOKENS
 from blamespan_tracer.representation.reading import Flag, read_texts
 from blamespan_tracer.representation.steps import cut_own_words
-from blamespan_tracer.tokens import is_number
+from blamespan_tracer.tokens import find_words, is_number
 
-__all__ = ["RunningChecks"]
+__all__ = ["MESSAGE_CHECKS", "RunningChecks"]
 
 _OF_STEP_ALONE: Final = (sums_hold, arguments_fit_their_tool)
 """Checks that look at nothing but the step."""
 
 _MOST_CLAIMS, _MOST_SUBJECTS, _MOST_WORDS, _MOST_SHINGLES = 100_000, 50_000, 50_000, 20_000
 """What is kept of a run: the latest of each. So much is read of some hundreds of messages of a page."""
+
+_TOLD = 700
+"""Characters that an agent is told of what it asks for: who has lost one fact of a message has lost the others, too."""
+_LATEST_NUMBERS = 16
+"""Of more numbers some two come to almost any other one."""
 
 _MOST_CALLS = 200
 """Calls and results of an agent since its last message that its next one may begin with."""
@@ -75,6 +87,9 @@ class RunningChecks:
         self._subjects: _Recent[_Subject, _Record | None] = _Recent(_MOST_SUBJECTS)
         self._subject_words: _Recent[str, None] = _Recent(_MOST_WORDS)
         self._shingles: _Recent[int, None] = _Recent(_MOST_SHINGLES)
+        self._names: _Recent[str, None] = _Recent(_MOST_WORDS)
+        self._units: _Recent[str, set[str]] = _Recent(_MOST_CLAIMS)
+        self._stated_before = False
         self._calls: dict[str, deque[Step]] = {}
         self._decided: dict[str, None] = {}
         self._last_to_decide = ""
@@ -83,6 +98,7 @@ class RunningChecks:
         self._conflicts: tuple[_StepReading, tuple[_RunningConflict, ...]] | None = None
         if self._examine:
             self._keep(self._read("task", "", task))
+            self._keep_units(task)
 
     @staticmethod
     def can_run(check: Check) -> bool:
@@ -113,7 +129,9 @@ class RunningChecks:
         else:
             self._calls.pop(step.agent, None)
         self._agents[step.agent] = None
-        if step.kind != "tool_result":
+        if step.kind == "tool_result":
+            self._keep_units(step.content)
+        else:
             self._note_objections(reading)
         self._keep(reading)
 
@@ -132,13 +150,19 @@ class RunningChecks:
         segments = Segments(owner, np.array([kind == "task"]), is_result, is_call, owner)
         named = name_tokens(reading, names)
         claims = find_claims(reading, named >= 0, is_call)
-        value, content = find_statements(reading, segments, mark_refuted_numbers(reading))
         tokens = reading.tokens
+        is_large = reading.has(Flag.CAPITAL)
+        is_name = np.zeros(len(tokens), np.bool_)
+        openers = set(reading.token[is_large & reading.opens].tolist())
+        is_name[[token for token in openers if tokens[token] in self._names]] = True
+        value, content = find_statements(reading, segments, mark_refuted_numbers(reading), is_name)
         spelled = [tokens[token] for token in claims.token[claims.claim].tolist()]
         is_numeral = claims.is_number.tolist()
         in_code = claims.in_code.tolist()
         words = [tokens[token] for token in reading.token[reading.has(Flag.WORD | Flag.NUMBER)].tolist()]
         said = dict.fromkeys(named[reading.token].tolist()) if len(reading.token) else {}
+        listed = {tokens[token] for token in set(reading.token[reading.numbers_list].tolist())}
+        listed -= {tokens[token] for token in reading.token[~reading.numbers_list].tolist()} if listed else set()
         equals = set(reading.sentence[reading.has(Flag.EQUALS)].tolist())
         sentences: dict[int, list[str]] = {}
         is_content = np.flatnonzero(content)
@@ -149,12 +173,16 @@ class RunningChecks:
         return _StepReading(
             kind,
             agent,
+            text,
             claims=tuple(spelled),
             numbers=tuple(word for word, is_one in zip(spelled, is_numeral, strict=True) if is_one),
             spoken_numbers=tuple(
                 word
                 for word, is_one, is_code in zip(spelled, is_numeral, in_code, strict=True)
                 if is_one and not is_code
+            ),
+            text_numbers=tuple(
+                word for word, is_one in zip(spelled, is_numeral, strict=True) if is_one and word not in listed
             ),
             content=frozenset(chain.from_iterable(sentences.values())),
             statements=tuple(
@@ -164,11 +192,16 @@ class RunningChecks:
             ),
             shingles=tuple(map(hash, zip(repeat(agent), *(words[at:] for at in range(SHINGLE_TOKENS)), strict=False))),
             objects=bool(reading.cue[0, _OBJECT]),
+            large=tuple(tokens[token] for token in reading.token[is_large & ~reading.opens].tolist()),
             names=tuple(names[label] for label in said if label >= 0),
+            has_code=bool(reading.in_code.any()),
         )
 
     def _keep(self, reading: _StepReading) -> None:
+        if reading.kind == "message" and len(reading.shingles) > 0:  # a name by which one chooses a speaker is none
+            self._stated_before = self._states(reading)
         self._claims.put_all(reading.claims)
+        self._names.put_all(reading.large)
         self._numbers.extend(reading.numbers)
         if reading.kind in ("task", "tool_call", "tool_result"):
             self._subject_words.put_all(reading.content)
@@ -176,6 +209,17 @@ class RunningChecks:
             self._subjects.put(subject, record if self._subjects.get(subject, record) is not None else None)
         if reading.kind in ("message", "tool_call"):
             self._shingles.put_all(reading.shingles)
+
+    def _keep_units(self, text: str) -> None:
+        for value in find_values(text):
+            if value.form == "number" and len(value.key) > 1:
+                units = self._units.get(value.key)
+                self._units.put(value.key, {value.unit} if units is None else units | {value.unit})
+
+    def _states(self, reading: _StepReading) -> bool:
+        """Return whether a message states or shows something: it is asked before the message is taken up."""
+        is_new = any(claim not in self._claims and claim not in self._agents for claim in reading.claims)
+        return is_new or bool(reading.statements) or reading.has_code
 
     # --- what it states, against what was stated
 
@@ -187,7 +231,7 @@ class RunningChecks:
                 for subject in list_subjects(statement):
                     known = records.get(subject)
                     if subject not in records:
-                        records[subject] = _Record(reading.kind, reading.agent, statement)
+                        records[subject] = _Record(reading.kind, reading.agent, statement, reading.text)
                     elif known is not None and known.statement.value != statement.value:
                         records[subject] = None
             yield from records.items()
@@ -234,7 +278,8 @@ class RunningChecks:
         quote = run.sentence_with(step, *conflict.subject, later)
         is_shown = later in quote.lower().replace(",", "")
         is_invented = later in reading.claims and not self._is_known(later)
-        if is_shown and is_invented and not conflict.later.is_computed:
+        is_computed = conflict.later.is_computed or is_worked_out(later, quote)
+        if is_shown and is_invented and not is_computed:
             subject = " ".join(conflict.subject)
             yield Finding(0, "fail", quote, f"{who} {earlier[:60]!r} of {subject[:60]!r}, here it is {later[:60]!r}")
 
@@ -281,6 +326,40 @@ class RunningChecks:
         if is_long and self._share_repeated(reading) > REPEATED:
             yield Finding(0, "fail", content, "says again what was objected to")
 
+    # --- what a message is in itself
+
+    def _find_in_message(self, rule: MessageRule, run: ExaminedRun, reading: _StepReading) -> Iterator[Finding]:
+        content = run.trace.steps[0].content
+        if not content.lstrip().startswith("{"):  # what a program is to read is no prose
+            said = SaidMessage(
+                self._task,
+                content,
+                reading.agent,
+                tuple(self._agents),
+                self._states(reading),
+                self._stated_before,
+                self._units.get,
+                [one for one in reading.text_numbers if one in reading.spoken_numbers and not self._is_known(one)],
+                [*self._numbers, *reading.numbers][-_LATEST_NUMBERS:],
+            )
+            yield from rule.find(said)
+
+    def _find_asked(self, run: ExaminedRun, reading: _StepReading) -> Iterator[Finding]:
+        """Look for somebody who cannot go on without what the task, a tool or anybody has stated before."""
+        content = run.trace.steps[0].content
+        if content.lstrip().startswith("{"):
+            return
+        for sentence in find_asking_sentences(content):
+            asked = frozenset(word for word in map(str.lower, find_words(sentence)) if word in self._subject_words)
+            record = self._subjects.get(asked) if len(asked) >= LEAST_WORDS else None
+            if record is None or any(asked in self._list_sets(statement) for statement in reading.statements):
+                continue
+            said = run.sentence_in(record.text, *asked, record.statement.value)
+            begin = max(0, record.text.find(said) - _TOLD // 3) if len(record.text) > _TOLD else 0
+            who = {"task": "the task says", "tool_result": "a tool answered"}.get(record.kind, f"{record.agent} said")
+            yield Finding(0, "fail", sentence, f"{who} {record.text[begin : begin + _TOLD].strip()!r}")
+            return
+
     def _note_objections(self, reading: _StepReading) -> None:
         """Note whom a decision objects to: whose statements it contradicts, whom it names, else who decided before."""
         self._objected_to.discard(reading.agent)
@@ -319,6 +398,7 @@ class _Record:
     kind: str
     agent: str
     statement: _Statement
+    text: str
 
     @property
     def is_decision(self) -> bool:
@@ -341,26 +421,34 @@ class _StepReading:
     Attributes:
         kind: Of the step; `task`.
         agent: Whose.
+        text: What was read.
         claims: What it claims, once each, in order: numbers, names, identifiers, as `Reading.tokens` spells them.
         numbers: The numbers of these.
         spoken_numbers: Those that stand in no code.
+        text_numbers: Those that do not only count the items of a list.
         content: Words that may tell what a sentence is of.
         statements: Its sentences that state a value.
         shingles: Hashes of every few words in a row, as its agent's.
         objects: Whether it has a word by which one objects.
+        large: What is written large in it where no sentence begins.
         names: The agents that it names.
+        has_code: Whether it has code between fences.
     """
 
     kind: str
     agent: str
+    text: str
     claims: tuple[str, ...]
     numbers: tuple[str, ...]
     spoken_numbers: tuple[str, ...]
+    text_numbers: tuple[str, ...]
     content: frozenset[str]
     statements: tuple[_Statement, ...]
     shingles: tuple[int, ...]
     objects: bool
+    large: tuple[str, ...]
     names: tuple[str, ...]
+    has_code: bool
 
 
 class _Recent(Generic[_Key, _Value]):
@@ -405,10 +493,41 @@ def _make_run(step: Step) -> MessageActionTrace:
     return MessageActionTrace("1" * 32, "", (replace(step, index=0, inputs=()),), (Agent(step.agent),))
 
 
-_EXAMINE: Final[dict[Check, Callable[[RunningChecks, ExaminedRun, _StepReading], Iterator[Finding]]]] = {
+_Examine = Callable[[RunningChecks, ExaminedRun, _StepReading], Iterator[Finding]]
+
+_EXAMINE: Final[dict[Check, _Examine]] = {
     numbers_have_a_source: RunningChecks._have_sources,
     steps_are_new: RunningChecks._are_new,
     agents_believe_results: RunningChecks._believe_results,
     agents_keep_the_task: RunningChecks._keep_the_task,
     agents_heed_objections: RunningChecks._heed_objections,
 }
+
+
+def _make_check(name: str, title: str, mode: str, find: _Examine) -> Check:
+    """Make a check of a run of what examines one step after the other."""
+
+    def examine(run: ExaminedRun) -> Iterator[Finding]:
+        checks = RunningChecks([check], run.trace.task)
+        for step in run.trace.steps:
+            if run.trace.can_be_blamed(step):
+                for result in checks.examine(step):
+                    yield Finding(step.index, "fail", result.quote, result.reason)
+            checks.take(step)
+
+    check = Check(name, title, examine, find_mode(mode))
+    _EXAMINE[check] = find
+    return check
+
+
+def _make_message_check(rule: MessageRule) -> Check:
+    return _make_check(
+        rule.name, rule.title, rule.mode, lambda checks, run, reading: checks._find_in_message(rule, run, reading)
+    )
+
+
+MESSAGE_CHECKS = (
+    *map(_make_message_check, MESSAGE_RULES),
+    _make_check("asked-was-said", "Nobody asks for what was said.", "mast:FM-1.4", RunningChecks._find_asked),
+)
+"""What a guard asks of a message, as checks of a whole run."""

@@ -18,13 +18,13 @@ import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import re2  # type: ignore[import-untyped]
 
 from blamespan.errors import ConfigError
+from blamespan.strict_tables import read_choice, read_flag, read_text, read_whole_number, refuse_unknown_keys
 from blamespan.taxonomy import mode
 from blamespan.trace import AgentRole, Step, StepKind, StepStatus
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding, Outcome
@@ -38,6 +38,9 @@ all steps of the run."""
 Suspect: TypeAlias = Literal["step", "found", "next"]
 """Who breaks the rule: the step that is meant, what was found, or the next decision. A step that cannot be blamed hands
 it to the next decision too."""
+
+_MOST = 1_000_000
+"""Steps, at most, of `within`, and times of `at_least` and `at_most`."""
 
 _MAX_PATTERN_CHARS = 1_000
 _MAX_TEXT_CHARS = 1_000_000
@@ -106,7 +109,7 @@ def read_toml_checks(path: Path) -> tuple[Check, ...]:
             f"expected contracts in TOML at {str(path)!r}, got {error}. docs/contracts.md shows the form"
         ) from error
     where = path.name
-    _check_keys(document, ("contract",), where)
+    refuse_unknown_keys(document, ("contract",), where)
     entries = document.get("contract")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(
@@ -125,8 +128,8 @@ _KEYS = ("name", "title", "mode", "trust", "symptom", "when", "require", "forbid
 
 def _read_check(value: object, where: str) -> Check:
     table = _as_table(value, where)
-    _check_keys(table, _KEYS, where)
-    name = _as_text(table.get("name", ""), f"{where}: name")
+    refuse_unknown_keys(table, _KEYS, where)
+    name = read_text(table.get("name", ""), f"{where}: name")
     if not name:
         raise ConfigError(f"{where}: expected a name, got {table.get('name')!r}. Name it like name = 'cites-a-source'")
     where = f"{where} ({name[:60]!r})"
@@ -135,12 +138,12 @@ def _read_check(value: object, where: str) -> Check:
             f"{where}: expected either require or forbid, got {sorted(table)!r}. Split it into two contracts"
         )
     is_required = "require" in table
-    title = _as_text(table.get("title", name), f"{where}: title")
+    title = read_text(table.get("title", name), f"{where}: title")
     check = _RuleCheck(
         _read_pattern(_as_table(table.get("when", {}), f"{where}: when"), f"{where}: when"),
         _read_rule(table["require" if is_required else "forbid"], f"{where}: {'require' if is_required else 'forbid'}"),
         is_required=is_required,
-        suspect=_choice(table.get("blame", "step"), get_args(Suspect), f"{where}: blame"),
+        suspect=read_choice(table.get("blame", "step"), get_args(Suspect), f"{where}: blame"),
         title=title,
     )
     trust = table.get("trust", 0.5)
@@ -150,18 +153,18 @@ def _read_check(value: object, where: str) -> Check:
         name,
         title,
         check,
-        mode(_as_text(table["mode"], f"{where}: mode")) if "mode" in table else None,
+        mode(read_text(table["mode"], f"{where}: mode")) if "mode" in table else None,
         float(trust),
-        is_symptom=_as_flag(table.get("symptom", False), f"{where}: symptom"),
+        is_symptom=read_flag(table.get("symptom", False), f"{where}: symptom"),
     )
 
 
 def _read_rule(value: object, where: str) -> StepRule:
     table = dict(_as_table(value, where))
     own = ("in", "by", "within", "at_least", "at_most")
-    _check_keys(table, (*(field.name for field in fields(StepPattern) if field.name != "last"), *own), where)
+    refuse_unknown_keys(table, (*(field.name for field in fields(StepPattern) if field.name != "last"), *own), where)
     pattern = _read_pattern({key: value for key, value in table.items() if key not in own}, where)
-    scope: Scope = _choice(table.get("in", "step"), get_args(Scope), f"{where}: in")
+    scope: Scope = read_choice(table.get("in", "step"), get_args(Scope), f"{where}: in")
     is_of_steps = scope not in ("task", "result")
     beyond_text = [field.name for field in fields(StepPattern) if field.name != "text" and getattr(pattern, field.name)]
     if not is_of_steps and (beyond_text or not pattern.text):
@@ -173,24 +176,24 @@ def _read_rule(value: object, where: str) -> StepRule:
     return StepRule(
         pattern,
         scope,
-        _choice(table.get("by", "anybody"), ("same", "other", "anybody"), f"{where}: by"),
-        _as_count(table.get("within", 0), f"{where}: within"),
-        _as_count(table.get("at_least", 1), f"{where}: at_least"),
-        _as_count(table.get("at_most", 0), f"{where}: at_most"),
+        read_choice(table.get("by", "anybody"), ("same", "other", "anybody"), f"{where}: by"),
+        read_whole_number(table.get("within", 0), f"{where}: within", most=_MOST),
+        read_whole_number(table.get("at_least", 1), f"{where}: at_least", most=_MOST),
+        read_whole_number(table.get("at_most", 0), f"{where}: at_most", most=_MOST),
     )
 
 
 def _read_pattern(table: Mapping[str, Any], where: str) -> StepPattern:
-    _check_keys(table, tuple(field.name for field in fields(StepPattern)), where)
+    refuse_unknown_keys(table, tuple(field.name for field in fields(StepPattern)), where)
     values: dict[str, Any] = {}
     for key, value in table.items():
         at = f"{where}.{key}"
         if key in _CHOICES:
             values[key] = _choices(value, _CHOICES[key], at)
         elif key == "last":
-            values[key] = _as_flag(value, at)
+            values[key] = read_flag(value, at)
         else:
-            compile_pattern(_as_text(value, at), at)
+            compile_pattern(read_text(value, at), at)
             values[key] = value
     return StepPattern(**values)
 
@@ -202,41 +205,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _check_keys(table: Mapping[str, object], keys: Sequence[str], where: str) -> None:
-    for key in table:
-        if key not in keys:
-            near = get_close_matches(key, keys, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{where}: unknown key {key!r}. Did you mean {near!r}?")
-
-
 def _as_table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{where}: expected a table, got {value!r}. Write it like {{ text = '...' }}")
-    return value
-
-
-def _as_text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{where}: expected a string, got {value!r}. Put it in quotes")
-    return value
-
-
-def _as_flag(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{where}: expected true or false, got {value!r}")
-    return value
-
-
-def _as_count(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1_000_000:
-        raise ConfigError(f"{where}: expected a whole number from 0 on, got {value!r}")
-    return value
-
-
-def _choice(value: object, choices: Sequence[str], where: str) -> Any:
-    if value not in choices or not isinstance(value, str):
-        near = get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
-        raise ConfigError(f"{where}: expected one of {', '.join(choices)}, got {value!r}. Did you mean {near!r}?")
     return value
 
 
@@ -244,7 +215,7 @@ def _choices(value: object, choices: Sequence[str], where: str) -> tuple[str, ..
     items = value if isinstance(value, list) else [value]
     if not items:
         raise ConfigError(f"{where}: expected at least one of {', '.join(choices)}, got none. Leave the key out")
-    return tuple(_choice(item, choices, where) for item in items)
+    return tuple(read_choice(item, choices, where) for item in items)
 
 
 def compile_pattern(pattern: str, where: str) -> Any:  # re2 has no types

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from blamespan_tracer.tokens import NUMBER_PATTERN
 
-__all__ = ["Equation", "equations", "value_of"]
+__all__ = ["Equation", "calculations", "equations", "value_of"]
 
 _NUMBER = re.compile(NUMBER_PATTERN)
 _SAME = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u00b7": "*", "\u2212": "-", "$": None, "\u20ac": None})
@@ -110,6 +110,15 @@ def equations(text: str) -> tuple[Equation, ...]:
     in_signs = _read_sums_in_signs(text) if "=" in text else []
     in_words = [Equation(*fields) for fields in _read_sums_in_words(text)]
     return tuple(sorted([*in_signs, *in_words], key=lambda equation: equation.start))
+
+
+@lru_cache(maxsize=256)
+def calculations(text: str) -> frozenset[float]:
+    """Return what the calculations of *text* come to, whether their results are written or not; of the first 200."""
+    if not _HAS_SIGN.search(text):
+        return frozenset()
+    found = (_read_side(_unwrap(match[0])) for match in islice(_SUM.finditer(text), _MAX_SUMS))
+    return frozenset(round(side.value, 6) for side in found if side is not None)
 
 
 def _read_sums_in_signs(text: str) -> list[Equation]:

@@ -290,13 +290,16 @@ def _times(keys: Ints) -> Ints:
     return counts[which]
 
 
-def find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tuple[Ints, Mask]:
+def find_statements(
+    reading: Reading, segments: Segments, refuted: Mask, is_known: Mask | None = None
+) -> tuple[Ints, Mask]:
     """Find the value of every sentence, and which tokens may tell its subject.
 
     Args:
         reading: The run's tokens.
         segments: What each segment is.
         refuted: (T,) which numbers are said to be wrong.
+        is_known: (V,) which tokens are known to be names from elsewhere.
 
     Returns:
         (S,) an index of `Reading.tokens`, -1 where nothing is stated, and (T,).
@@ -310,7 +313,7 @@ def find_statements(reading: Reading, segments: Segments, refuted: Mask) -> tupl
     is_result = is_number & ((equals[sentence] > 0) | ~_mark_operands(reading))
     numbers, results = (np.bincount(sentence[mask], minlength=n_sentences) for mask in (is_number, is_result))
     is_word = reading.has(Flag.WORD) & ~reading.has(Flag.STOP) & ~reading.in_code
-    is_name = _mark_stated_names(reading, is_word & readable)
+    is_name = _mark_stated_names(reading, is_word & readable, is_known)
     value[sentence[is_name]] = reading.token[is_name]  # the last name of the sentence
     value[sentence[is_result]] = reading.token[is_result]  # the last number, rather
     value[(equals == 0) & ((results > 1) | ((numbers > 0) & (results == 0)))] = -1
@@ -333,7 +336,7 @@ def mark_refuted_numbers(reading: Reading) -> Mask:
     return refuted
 
 
-def _mark_stated_names(reading: Reading, is_word: Mask) -> Mask:
+def _mark_stated_names(reading: Reading, is_word: Mask, is_known: Mask | None) -> Mask:
     """Return which tokens are of a name that something is said to be: (T,)."""
     is_large = is_word & reading.has(Flag.CAPITAL)
     is_name = is_large & ~reading.opens
@@ -343,13 +346,15 @@ def _mark_stated_names(reading: Reading, is_word: Mask) -> Mask:
     stated = is_name & before
     for _ in range(_MAX_NAME - 1):
         stated |= is_name & _after(stated)
-    return stated | _mark_names_first(reading, is_large, states)
+    return stated | _mark_names_first(reading, is_large, states, is_known)
 
 
-def _mark_names_first(reading: Reading, is_large: Mask, states: Mask) -> Mask:
+def _mark_names_first(reading: Reading, is_large: Mask, states: Mask, is_known: Mask | None) -> Mask:
     """Return which tokens open a sentence like "Halden Works is the maker", if one has the name within: (T,)."""
     is_within = np.zeros(len(reading.tokens) + 1, np.bool_)
     is_within[reading.token[is_large & ~reading.opens]] = True
+    if is_known is not None:
+        is_within[:-1] |= is_known
     is_name = is_large & is_within[reading.token]
     begun = is_name & reading.opens
     for _ in range(_MAX_NAME - 1):

@@ -17,12 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.sources import Piece
-from blamespan.annotate import annotate, without_verdict
+from blamespan.annotate import without_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.pipeline import attribute_parts
+from blamespan.pipeline import AttributedRun, attribute_parts, note_beside
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import OWNED_KEYS
 from blamespan.rebuilding.runs import Run
@@ -205,14 +205,16 @@ def batch_runs_of(tracer: Tracer) -> int:
 
 
 def annotated_spans(result: Result) -> list[Span]:
-    """Give a run's spans with the verdict on them in place of an earlier one.
+    """Give a run's spans with the verdict on them in place of an earlier one, and what is said beside it.
 
     They are those of its source; where that has none, the ones that `blamespan.emit` makes.
     """
     told = result.run.spans
     spans = [without_verdict(span) for span in told or emit(_emittable(result.run.trace))]
     root = next((span for span in spans if span.span_id == result.run.root_id), None) if told else spans[0]
-    return annotate(Run(root, tuple(spans)), result.verdict)
+    notes = note_beside(result.run, result.verdict)
+    by_span = AttributedRun(Run(root, tuple(spans)), result.run.trace, result.verdict, notes=notes).annotations()
+    return [span.with_attributes(by_span.get(span.span_id, {})) for span in spans]
 
 
 def found_in(pieces: Iterable[Piece], *, with_spans: bool) -> Iterator[Found]:

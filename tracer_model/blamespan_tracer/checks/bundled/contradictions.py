@@ -11,6 +11,7 @@ import numpy as np
 from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats
+from blamespan_tracer.representation.equations import calculations
 from blamespan_tracer.representation.facts import Conflict
 from blamespan_tracer.tokens import is_number
 
@@ -73,6 +74,7 @@ def _describe(run: ExaminedRun, conflict: Conflict, who: str) -> Finding:
     quote = run.sentence_with(step, *conflict.subject, later)
     is_shown = later in quote.lower().replace(",", "")
     is_invented = run.brings_in(step.index, later) and not conflict.is_computed and step.kind != "tool_call"
+    is_invented = is_invented and not is_worked_out(later, quote)
     subject = " ".join(conflict.subject)
     return Finding(
         step.index,
@@ -81,6 +83,11 @@ def _describe(run: ExaminedRun, conflict: Conflict, who: str) -> Finding:
         f"{who} {earlier[:60]!r} of {subject[:60]!r}, here it is {later[:60]!r}",
         source=_find_source(run, conflict),
     )
+
+
+def is_worked_out(value: str, text: str) -> bool:
+    """Check whether a text has a calculation that gives a value, written as its result or not."""
+    return is_number(value) and float(value) in calculations(text)
 
 
 def _find_source(run: ExaminedRun, conflict: Conflict) -> Source:

@@ -11,7 +11,7 @@ import numpy as np
 from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, check, evidence
 from blamespan_tracer.representation.analysis import Analysis
 from blamespan_tracer.representation.claims import Floats, is_common
-from blamespan_tracer.representation.equations import equations
+from blamespan_tracer.representation.equations import calculations, equations
 from blamespan_tracer.representation.reading import Mask, is_long, spelled
 
 MAX_KNOWN = 60
@@ -65,11 +65,11 @@ def find_odd_number(fresh: Sequence[str], text: str, known: Floats, sources: Seq
     unknown = [token for token in fresh if not is_common(float(token))]
     if not unknown:
         return ""
-    sides = {side for sum_ in equations(text) for side in (sum_.left, sum_.right)}
+    written = {side for sum_ in equations(text) for side in (sum_.left, sum_.right)} | calculations(text)
     results = _Results(known)
     for token in unknown:
         value = float(token)
-        if value not in sides and (not results.have(value) or _is_slip(spelled(value), sources)):
+        if value not in written and (not results.have(value) or is_slip(spelled(value), sources)):
             return token
     return ""
 
@@ -198,13 +198,13 @@ def digits_do_not_slip(run: ExaminedRun) -> Iterator[Finding]:
         if row >= 0 and is_stated and n_looked_at[row] < _FRESH:
             n_looked_at[row] += 1
             sources = [*analysis.inputs.numbers_until(sentence.segment), *latest]
-            slips[row] = max(slips[row], _is_slip(tokens[new[0]], sources))
+            slips[row] = max(slips[row], is_slip(tokens[new[0]], sources))
         latest.extend(tokens[number] for number in new)
         known.update(new)
     return run.findings(slips)
 
 
-def _is_slip(number: str, known: Iterable[str]) -> bool:
+def is_slip(number: str, known: Iterable[str]) -> bool:
     """Check whether a number, as `Reading.tokens` spells it, is one of *known* but for a digit, the order or a sign."""
     if number.startswith("-"):
         return number[1:] in known

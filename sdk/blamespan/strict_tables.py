@@ -1,0 +1,58 @@
+"""Tables of TOML files read strictly: unknown keys and values of another type are refused, and it is said where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from blamespan.errors import ConfigError
+
+__all__ = ["read_choice", "read_flag", "read_text", "read_whole_number", "refuse_unknown_keys"]
+
+
+def refuse_unknown_keys(table: Mapping[str, object], known: Sequence[str], where: str) -> None:
+    """Refuse a table with a key that is not known.
+
+    Args:
+        table: As it was read.
+        known: The keys that it may have, one at least.
+        where: Which file and table, for the message.
+
+    Raises:
+        ConfigError: if it has another one; the nearest known key is named.
+    """
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise ConfigError(f"{where}: unknown key {key!r}. Nearest known: {near!r}")
+
+
+def read_text(value: object, where: str) -> str:
+    """Return a text; raise `ConfigError` for anything else."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: expected a text, got {value!r}. Put it in quotes")
+    return value
+
+
+def read_flag(value: object, where: str) -> bool:
+    """Return true or false; raise `ConfigError` for anything else."""
+    if type(value) is not bool:
+        raise ConfigError(f"{where}: expected true or false, got {value!r}")
+    return value
+
+
+def read_whole_number(value: object, where: str, *, least: int = 0, most: int | None = None) -> int:
+    """Return a whole number of a range; raise `ConfigError` for anything else."""
+    if type(value) is not int or value < least or (most is not None and value > most):
+        to = "" if most is None else f" to {most:,}"
+        raise ConfigError(f"{where}: expected a whole number from {least}{to}, got {value!r}")
+    return value
+
+
+def read_choice(value: object, choices: Sequence[Any], where: str) -> Any:  # one of the choices, of their type
+    """Return one of several words; raise `ConfigError` for anything else, with the nearest of them."""
+    if value not in choices or not isinstance(value, str):
+        near = get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
+        raise ConfigError(f"{where}: expected one of {', '.join(choices)}, got {value!r}. Nearest: {near!r}")
+    return value

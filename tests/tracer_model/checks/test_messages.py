@@ -1,0 +1,226 @@
+"""What a guard asks of a message: each rule is broken by one message and kept by its sound twin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
+from blamespan_tracer.checks.check import ExaminedRun
+from blamespan_tracer.checks.running import MESSAGE_CHECKS, RunningChecks
+
+TASK = "The rent of Fir Lodge is 126 euros. The rent of Elm Court is 84 euros. What do both cost in 14 days?"
+BY_NAME = {check.name: check for check in MESSAGE_CHECKS}
+
+
+def make_run(*said: tuple[str, StepKind, str], task: str = TASK) -> MessageActionTrace:
+    steps = tuple(
+        Step(index, f"{index + 1:016x}", agent, kind, text, inputs=(index - 1,) if kind == "tool_result" else ())
+        for index, (agent, kind, text) in enumerate(said)
+    )
+    return MessageActionTrace("1" * 32, task, steps, tuple(map(Agent, dict.fromkeys(agent for agent, _, _ in said))))
+
+
+def find_broken(name: str, *said: str, task: str = TASK) -> list[str]:
+    """Return what the last of some messages is told, from two agents in turn."""
+    steps = make_run(
+        *((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)), task=task
+    ).steps
+    checks = RunningChecks([BY_NAME[name]], task)
+    for step in steps[:-1]:
+        checks.take(step)
+    return [result.quote for result in checks.examine(steps[-1])]
+
+
+@pytest.mark.parametrize(
+    ("before", "broken", "sound"),
+    [
+        ("Let us begin.", "I see no reason to go on with this. DONE", "Both cost 2940 euros. DONE"),
+        ("Let us begin.", "The rest can be taken as read.\nTERMINATE", "The cheaper one is Elm Court. TERMINATE"),
+        ("Let us begin.", "May I ask for the price of a day? APPROVED", "It is `14 * 210`, so 2,940. APPROVED"),
+        ("14 * 210 = 2940, so it is 2940.", "I cannot proceed without the rent. DONE", "I checked it all. DONE"),
+        ("Let us begin.", "Nothing came of it. **FINISHED**", "TERMINATE"),
+        ("Let us begin.", "I leave it at that now. STOP", "I leave it at that now."),
+    ],
+)
+def test_last_message_answers(before: str, broken: str, sound: str) -> None:
+    """Who ends the run by a word in capitals states something, or follows somebody who did, and lacks nothing."""
+    assert find_broken("end-answers", before, broken)
+    assert find_broken("end-answers", before, sound) == []
+
+
+def test_task_that_asks_for_nothing_needs_no_answer() -> None:
+    """Where nothing is asked for, a run may end without a value."""
+    said = "Let us begin.", "We talked about the weather, and it was fine. DONE"
+
+    assert find_broken("end-answers", *said, task="Chat with each other about the weather.") == []
+    assert find_broken("end-answers", *said, task="Find out how warm it is.")
+
+
+@pytest.mark.parametrize(
+    ("broken", "sound"),
+    [
+        ("The rent is a reasonable amount.", "The rent is 126 euros, a reasonable amount."),
+        ("For the venue we have a certain one.", "A certain one of you asked for the venue."),
+        ("We are at around there for the price.", "We are at 84 for the price."),
+        ("The cost = some number.", "I looked at some numbers."),
+        ("The price of the one above is 84.", "The price above is 84."),
+        ("The seats are not too many.", "Not too many of us came."),
+    ],
+)
+def test_values_are_named(broken: str, sound: str) -> None:
+    """Where a value belongs, one stands; words that hint may stand elsewhere."""
+    assert find_broken("value-named", broken)
+    assert find_broken("value-named", sound) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "sound"),
+    [
+        ("To conclude: We are", "To conclude: We are there"),
+        ("The rent of Fir Lodge is the\nDONE", "The rent of Fir Lodge is 126\nDONE"),
+        ("```python\nkept = list(values)", "```python\nkept = list(values)\n```"),
+        ("The whole is 84 +", "The whole is 84 + 126"),
+    ],
+)
+def test_messages_are_whole(broken: str, sound: str) -> None:
+    """A message ends where a sentence or code ends, whatever word ends the run behind it."""
+    assert find_broken("message-whole", broken)
+    assert find_broken("message-whole", sound) == []
+
+
+def test_agents_act_in_their_own_name() -> None:
+    """Who says that they act for another agent of the run is found; others may be named, and strangers be meant."""
+    assert find_broken("own-part", "Hello.", "Hello.", "I will decide this in the name of bob.")
+    assert find_broken("own-part", "Hello.", "Hello.", "I will ask bob about this.") == []
+    assert find_broken("own-part", "Hello.", "Hello.", "I will decide this in the name of Carl.") == []
+
+
+def test_results_are_told() -> None:
+    """Who has found something says it; who says something may leave out more."""
+    assert find_broken("result-told", "I have the rent, and I stored it for later use.")
+    assert find_broken("result-told", "The rent is 126 euros, and I stored it for later use.") == []
+    assert find_broken("result-told", "That reservation does not include insurance.") == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "sound"),
+    [
+        ("The rent of Fir Lodge is 126 thousand euros.", "The rent of Fir Lodge is 126 euros."),
+        ("The rent of Fir Lodge is 126 dollars.", "The rent of Elm Court is $75."),
+        ("It weighs 37 pounds.", "It weighs 37 kg, and that is 37 percent."),
+    ],
+)
+def test_numbers_keep_their_units(broken: str, sound: str) -> None:
+    """A number that the task or a tool gave has no other unit of the kind; of another kind it is another number."""
+    result: tuple[str, StepKind, str] = ("ada", "tool_result", "The weight is 37 kg.")
+    call: tuple[str, StepKind, str] = ("ada", "tool_call", "weigh({})")
+    for text, is_broken in ((broken, True), (sound, False)):
+        checks = RunningChecks([BY_NAME["unit-kept"]], TASK)
+        *before, last = make_run(call, result, ("ada", "message", text)).steps
+        for step in before:
+            checks.take(step)
+
+        assert [bool(result.quote) for result in checks.examine(last)] == [True] * is_broken
+
+
+@pytest.mark.parametrize(
+    ("broken", "sound"),
+    [
+        ("Both cost 2,491.", "Both cost 14 * 210 = 2,940."),
+        ("Both cost 211.", "Both cost 210."),  # 126 + 84
+        ("The share is 66.8 percent.", "The share is 0.67."),  # 84 of 126, as rounded
+        ("The rent of both is -210.5.", "The change is -42."),  # 84 - 126
+    ],
+)
+def test_new_numbers_follow(broken: str, sound: str) -> None:
+    """A number that nobody said is what a written calculation gives, or two of the latest numbers to the last digit."""
+    assert find_broken("number-follows", "Let us begin.", broken)
+    assert find_broken("number-follows", "Let us begin.", sound) == []
+
+
+def test_numbers_of_lists_and_code_are_nobodys_claims() -> None:
+    """What only counts the items of a list, or stands in code, needs no source."""
+    items = "\n".join(f"{number}. The item is there." for number in range(1, 19))
+
+    assert find_broken("number-follows", items) == []
+    assert find_broken("number-follows", "```python\nx = 98765\n```") == []
+    assert find_broken("number-follows", "It is 98765.")
+
+
+@pytest.mark.parametrize(
+    ("asking", "told"),
+    [
+        ("I cannot proceed until I have the stock of radios in Porto.", "The stock of radios in Porto is 12."),
+        ("May I ask for the rent of Fir Lodge?", TASK),
+        ("May I ask for the price of a radio?", ""),  # nobody has said that
+        ("The stock of radios in Porto is 12. I need the stock of radios in Porto no more.", ""),
+        ("I talked about the stock of radios in Porto.", ""),
+    ],
+)
+def test_who_asks_for_what_was_said_is_told(asking: str, told: str) -> None:
+    """Whoever cannot go on without what the task, a tool or somebody has stated is told who said it, and what."""
+    run = make_run(
+        ("ada", "tool_call", 'look({"what": "stock of radios in Porto"})'),
+        ("ada", "tool_result", "The stock of radios in Porto is 12."),
+        ("ada", "message", "I have looked."),
+        ("bob", "message", asking),
+    )
+    checks = RunningChecks([BY_NAME["asked-was-said"]], TASK)
+    for step in run.steps[:-1]:
+        checks.take(step)
+    reasons = [result.reason for result in checks.examine(run.steps[-1])]
+
+    assert [told in reason for reason in reasons] == ([True] if told else [])
+
+
+def test_much_of_a_long_message_is_told() -> None:
+    """Who has lost one fact of a message has lost the others: it is told as a whole, or the part around the fact."""
+    facts = [f"The fee of harbour {chr(97 + number)}x is {number + 30} euros." for number in range(40)]
+    asking = "I cannot go on without the fee of harbour mx."
+    steps = make_run(
+        ("ada", "message", "\n".join(facts)), ("bob", "message", asking), task="What are the fees of harbour mx?"
+    )
+    checks = RunningChecks([BY_NAME["asked-was-said"]], "What are the fees of the harbour ax, mx and zx?")
+    checks.take(steps.steps[0])
+    [result] = checks.examine(steps.steps[1])
+
+    assert facts[12] in result.reason
+    assert facts[14] in result.reason
+    assert len(result.reason) < 900
+
+
+def messages_of(name: str) -> Sequence[str]:
+    return {
+        "end-answers": ("It may end now, as far as I see. DONE",),
+        "value-named": ("The rent is a reasonable amount.",),
+        "message-whole": ("To conclude: We are",),
+        "own-part": ("Hello.", "I decide in the name of ada."),
+        "result-told": ("I have it, and I stored it for later.",),
+        "number-follows": ("It is 98765.",),
+        "asked-was-said": ("Hello.", "May I ask for the rent of Fir Lodge?"),
+        "unit-kept": ("The rent is 126 thousand euros.",),
+    }[name]
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_rule_finds_in_a_whole_run_what_it_finds_step_by_step(name: str) -> None:
+    """As a check of a recorded run it breaks at the same step; what a program is to read is no prose."""
+    said = messages_of(name)
+    run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)))
+
+    results = BY_NAME[name].apply(ExaminedRun(run))
+
+    assert [(result.outcome, result.step) for result in results] == [("fail", len(said) - 1)]
+    assert [result.quote for result in results] == find_broken(name, *said)
+    assert find_broken(name, *said[:-1], f'{{"text": "{said[-1]}"}}') == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\ud800", "```" * 9, "DONE" * 3_000, "some value " * 2_000, "1 " * 9_000, "{" * 500]
+)
+def test_odd_messages_are_read(text: str) -> None:
+    """No text raises, and none takes long."""
+    for name in BY_NAME:
+        find_broken(name, "Hello.", text)
