@@ -54,7 +54,7 @@ class PlayedConflict:
     def label(self, recipe: str) -> RunLabel:
         """Return what is known of the run, made by the recipe of this name."""
         scene, step = self.scene, self.trace.steps[self.step]
-        place = (step.agent, step.index, step.span_id, (scene.mode,))
+        place = (step.agent, step.index, step.span_id, (scene.mode,) if self.is_broken else ())
         return RunLabel(
             trace_id=self.trace.trace_id,
             outcome="failure" if self.is_broken else "success",

@@ -83,7 +83,7 @@ async def _perform_langgraph(scene: Scene, run: SimulatedRun) -> None:
     from langgraph.graph import END, START, MessagesState, StateGraph
 
     from blamespan_lab.simulation.model_clients.langchain import PolicyModel
-    from blamespan_lab.simulation.topologies.langgraph import speak
+    from blamespan_lab.simulation.topologies.langgraph import take_turn
 
     told: list[AnyMessage] = [HumanMessage(scene.task)]
     last_of_user = max((index for index, turn in enumerate(scene.turns) if turn.speaker == _USER), default=-1)
@@ -98,7 +98,7 @@ async def _perform_langgraph(scene: Scene, run: SimulatedRun) -> None:
         model = PolicyModel(agent=name)
 
         async def node(state: MessagesState) -> dict[str, Any]:
-            return {"messages": await speak(model, state["messages"])}  # type: ignore[arg-type]  # messages of any kind are messages
+            return {"messages": await take_turn(model, state["messages"])}  # type: ignore[arg-type]  # messages of any kind are messages
 
         return node
 

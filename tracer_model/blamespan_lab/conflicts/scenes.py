@@ -22,8 +22,8 @@ __all__ = ["MODES", "PAIRS", "Rank", "Scene", "Turn", "Way", "make_scenes"]
 
 Rank: TypeAlias = Literal["system", "user", "orchestrator", "agent", "tool"]
 Way: TypeAlias = Literal["broken", "kept", "none", "agreeing", "replaced"]
-"""What is asked otherwise is obeyed; the rule is; nobody asks otherwise; somebody asks for what the rule says; who states
-the rule asks otherwise later, or somebody of higher rank does, and is obeyed."""
+"""What is asked otherwise is obeyed; the rule is; nobody asks otherwise; somebody asks for what the rule says; who
+stated the rule, or somebody of a higher rank, asks otherwise later and is obeyed."""
 
 PAIRS: Final[tuple[tuple[Rank, Rank], ...]] = (
     ("system", "user"),

@@ -120,8 +120,6 @@ class StatementWordings:
     rules: Mapping[str, _Wordings]
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class ConflictCase:
     """What a conflict of instructions is about.
