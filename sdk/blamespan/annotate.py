@@ -34,6 +34,7 @@ __all__ = [
     "is_verdict",
     "is_verdict_word",
     "read_verdict",
+    "read_verifications",
     "received_word",
     "step_numbers",
     "verdict_attributes",
@@ -238,8 +239,16 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         revision=revision,
         step_set=tuple(sorted(step.index for step in suspects)),
         unaided_score=_number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None,
-        verified=tuple(item for step, span in decisions if (item := _read_verification(step.index, span)) is not None),
+        verified=tuple(
+            item for step, span in decisions if (item := _read_verification(step.index, span.attributes)) is not None
+        ),
     )
+
+
+def read_verifications(trace: MessageActionTrace) -> tuple[Verification, ...]:
+    """Read which steps of a rebuilt run its spans say were put to the test, and what came of it, in step order."""
+    found = (_read_verification(step.index, step.attributes) for step in trace.steps)
+    return tuple([item for item in found if item is not None])
 
 
 def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
@@ -330,8 +339,8 @@ def _verification(item: Verification) -> Mapping[str, AttributeValue]:
     }
 
 
-def _read_verification(index: int, span: Span) -> Verification | None:
-    outcome = span.text(words.VERIFIED)
+def _read_verification(index: int, attributes: Attributes) -> Verification | None:
+    outcome = attributes.get(words.VERIFIED)
     if outcome not in get_args(VerificationOutcome):
         return None
     counts = (
@@ -340,7 +349,8 @@ def _read_verification(index: int, span: Span) -> Verification | None:
         words.VERIFICATION_UNCHANGED_REPEATS,
         words.VERIFICATION_UNCHANGED_SUCCEEDED,
     )
-    return Verification(index, cast(VerificationOutcome, outcome), *(span.integer(key) or 0 for key in counts))
+    numbers = [value if isinstance(value := attributes.get(key), int) else 0 for key in counts]
+    return Verification(index, cast(VerificationOutcome, outcome), *numbers)
 
 
 def _evidence(attribution: Attribution, index: int) -> Mapping[str, AttributeValue]:

@@ -22,6 +22,7 @@ PARTS = {
     "embedded_processor": "blamespan_collector.embedded:embedded_processor",
     "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
+    "instruction_conflicts": "blamespan_tracer.instructions.conflicts:find_conflicts",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
     "known_failures": "blamespan_tracer.schemata.in_use:known_failures",
     "langgraph_hooks": "blamespan_integrations.interception.langgraph:LangGraphHooks",

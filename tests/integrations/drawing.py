@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from textwrap import dedent
 
+from blamespan import conventions as words
 from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
@@ -73,7 +74,8 @@ def _details(step: Step, hide: Collection[str]) -> Iterator[str]:
         yield f"{step.status} {_name(step.error)}" if step.error else step.status
     if step.usage:
         yield f"{step.usage.input_tokens}+{step.usage.output_tokens} tokens"
-    yield from (f"{key}={value!r}" for key, value in sorted(step.attributes.items()) if key not in hide)
+    not_drawn = {*hide, words.STEP_INSTRUCTIONS}  # marks what a step was given, which is not drawn either
+    yield from (f"{key}={value!r}" for key, value in sorted(step.attributes.items()) if key not in not_drawn)
 
 
 def _name(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, get_args
 from urllib.parse import quote
 
@@ -35,6 +37,9 @@ __all__ = ["page_application"]
 
 _PAGE_RUNS = 50
 _PAGE_STEPS = 500
+_LONG_STEPS = 10_000
+"""A run of so many steps takes seconds to lay out: its verdict is shown at once, its steps when that is done."""
+_FIRST_VIEW_S = 0.2
 _MAX_FIELD_CHARS = 500
 _MOST_CHOICES = 500
 _MOST_PARTS = 10
@@ -83,6 +88,10 @@ class _Page:
         self._labelling = labelling
         self._last_view: tuple[tuple[RunSummary, bool], TraceView] | None = None
         """What was looked at last: to leaf through a long run it need not be read again."""
+        self._lock = Lock()
+        self._executor = ThreadPoolExecutor(1, "lay-out")
+        self._work: tuple[tuple[RunSummary, bool], Future[tuple[RunSummary, TraceView]]] | None = None
+        """Which long run is being laid out."""
 
     def runs(self, request: Request) -> Response:
         """List runs."""
@@ -105,6 +114,10 @@ class _Page:
     def run(self, request: Request) -> Response:
         """Show one trace."""
         summary, view = self._view_of(request.path_params["trace_id"], checks_all="contracts" in request.query_params)
+        if view is None:
+            answer = _html("laying_out.html", summary=summary)
+            answer.headers["Refresh"] = "1"
+            return answer
         given = request.query_params.get("from")
         first = None if given is None else _step(given)
         by = request.query_params.get("by", "")[:MAX_NAME_CHARS]
@@ -121,12 +134,30 @@ class _Page:
             earlier=[(trace_id, self._store.run(trace_id) is not None) for trace_id in view.earlier],
         )
 
-    def _view_of(self, trace_id: str, *, checks_all: bool) -> tuple[RunSummary, TraceView]:
-        """Return a trace, laid out; the one that was asked for last only once, unless more of it came meanwhile."""
+    def _view_of(self, trace_id: str, *, checks_all: bool) -> tuple[RunSummary, TraceView | None]:
+        """Return a trace, laid out; the one that was asked for last only once, unless more of it came meanwhile.
+
+        A long run is laid out in a thread of its own; None where that takes longer than people wait for a first view.
+        """
         summary = self._store.summary(trace_id)
         last = self._last_view  # another thread may replace it
         if summary is not None and last is not None and last[0] == (summary, checks_all):
             return summary, last[1]
+        if summary is None or summary.steps < _LONG_STEPS:
+            return self._lay_out(trace_id, checks_all=checks_all)
+        with self._lock:
+            if self._work is None or self._work[0] != (summary, checks_all) or self._work[1].done():
+                self._work = (
+                    (summary, checks_all),
+                    self._executor.submit(self._lay_out, trace_id, checks_all=checks_all),
+                )
+            future = self._work[1]
+        try:
+            return future.result(timeout=_FIRST_VIEW_S)
+        except TimeoutError:
+            return summary, None
+
+    def _lay_out(self, trace_id: str, *, checks_all: bool) -> tuple[RunSummary, TraceView]:
         stored = self._load_run(trace_id)
         view = trace_view(stored.spans, checks_all=checks_all)
         self._last_view = (stored.summary, checks_all), view

@@ -33,6 +33,7 @@ class LaterVerdict:
         step: Index of the decisive step.
         mode: What for, in words.
         abstained: Why it is none, or empty.
+        verified: What came of putting the decisive step to the test, or empty.
     """
 
     revision: int
@@ -40,6 +41,7 @@ class LaterVerdict:
     step: int | None
     mode: str
     abstained: str
+    verified: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +145,5 @@ def _later(span: Span) -> LaterVerdict:
         step=span.integer(words.BLAME_STEP),
         mode=clean(span.text(words.ERROR_NAME) or ""),
         abstained=clean(span.text(words.ABSTAINED) or ""),
+        verified=clean(span.text(words.VERIFIED) or ""),
     )

@@ -11,7 +11,8 @@ from blamespan.analysis.showing.claims import ShownAnswer
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, without_idle_suspects
+from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, verification_text, without_idle_suspects
+from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.guarding.recorded import GuardMark, read_guard_mark
 from blamespan.trace import MessageActionTrace, Step
@@ -53,6 +54,7 @@ class StepView:
         contradicted_step: the step that says them; None for the task.
         rules: Those it breaks or leaves open.
         guard: What a guard decided on it while the run went on.
+        verified: What came of putting it to the test: the outcome and the counts in words; None where nobody did.
     """
 
     step: Step
@@ -73,6 +75,7 @@ class StepView:
     contradicted_step: int | None
     rules: tuple[BrokenRule, ...]
     guard: GuardMark | None
+    verified: tuple[str, str] | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -226,6 +229,8 @@ def _steps(
     for item in verdict.evidence if verdict else ():
         quotes[item.index].append(item.quote)
     contradicted = contradicted_of(verdict) if verdict else {}
+    tests = (verdict.verified if verdict else ()) or read_verifications(trace)
+    verified = {item.index: (item.outcome, verification_text(item)) for item in tests}
     highest, room = max(scores, default=0.0), _RUN_CHARS
     views: list[StepView] = []
     for step, score in zip(trace.steps, scores, strict=True):
@@ -252,6 +257,7 @@ def _steps(
                 contradicted_step=contradicted[step.index].index if step.index in contradicted else None,
                 rules=tuple(rules.get(step.index, ())),
                 guard=read_guard_mark(step),
+                verified=verified.get(step.index),
             )
         )
     return tuple(views)

@@ -158,7 +158,7 @@ def _with_explicit_inputs(trace: MessageActionTrace, spans: list[Span], steps: l
         spans[0],
         *(
             span.with_attributes({words.STEP_INPUT: step.input_text})
-            if read.get(step.index, "") != step.input_text
+            if (read[step.index].text if step.index in read else "") != step.input_text
             else span
             for span, step in zip(spans[1:], steps, strict=True)
         ),

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 from blamespan.json_text import parse_json
 from blamespan.trace import AttributeValue
 
-__all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of", "texts_of"]
+__all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of", "texts_by_role", "texts_of"]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Part: TypeAlias = Mapping[str, Any]  # the schema is open: any JSON object with a "type"
@@ -67,17 +67,24 @@ def texts_of(value: AttributeValue) -> list[list[str]]:
 
     A value that is neither is one message of one plain text, as in `text_of`.
     """
+    return [texts for _, texts in texts_by_role(value)]
+
+
+def texts_by_role(value: AttributeValue) -> list[tuple[str, list[str]]]:
+    """Read what `texts_of` does, each message with its role; empty where it has none."""
     objects = _objects(value)
     if objects is not None:
-        messages = [message["parts"] for message in objects]
+        messages = [(str(message.get("role", "")), message["parts"]) for message in objects]
     else:
         parts = _parts_alone(value)
         if parts is None:
             text = text_of(value)
-            return [[text]] if text else []
-        messages = [parts]
-    texts = [[_part_text(part) for part in parts if part.get("type") != "tool_call"] for parts in messages]
-    return [[text for text in message if text] for message in texts if any(message)]
+            return [("", [text])] if text else []
+        messages = [("", parts)]
+    texts = [
+        (role, [_part_text(part) for part in parts if part.get("type") != "tool_call"]) for role, parts in messages
+    ]
+    return [(role, [text for text in message if text]) for role, message in texts if any(message)]
 
 
 def _parts_alone(value: AttributeValue) -> Sequence[Part] | None:

@@ -19,7 +19,7 @@ from blamespan.json_text import parse_json
 from blamespan.rebuilding.messages import text_of, texts_of
 from blamespan.rebuilding.older import in_current_form
 from blamespan.rebuilding.runs import Run, is_told_step, split_runs
-from blamespan.rebuilding.step_inputs import input_texts
+from blamespan.rebuilding.step_inputs import InputText, input_texts
 from blamespan.spans import Span
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, Usage
 
@@ -88,7 +88,7 @@ def rebuild_run(run: Run) -> MessageActionTrace:
     task = _task(run, root)
     texts = input_texts(spans, _of_own_span(drafts, steps), [task, *_task_parts(root)] if task else [])
     if texts:
-        steps = tuple([replace(s, input_text=texts[s.index]) if s.index in texts else s for s in steps])
+        steps = tuple([_with_input(step, texts[step.index]) if step.index in texts else step for step in steps])
     return MessageActionTrace(
         trace_id=spans[0].trace_id,
         task=task,
@@ -216,6 +216,11 @@ def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mappi
         usage=None if is_result else _usage(span) or model_usage.get(span.span_id),
         attributes={} if is_result else {k: v for k, v in span.attributes.items() if k not in OWNED_KEYS},
     )
+
+
+def _with_input(step: Step, given: InputText) -> Step:
+    marked = {words.STEP_INSTRUCTIONS: given.instructions} if given.instructions else {}
+    return replace(step, input_text=given.text, attributes={**step.attributes, **marked})
 
 
 def _recipients(span: Span) -> tuple[str, ...]:

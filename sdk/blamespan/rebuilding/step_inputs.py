@@ -9,22 +9,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import texts_of
+from blamespan.rebuilding.messages import texts_by_role, texts_of
 from blamespan.spans import Span
 
-__all__ = ["StepTexts", "input_texts"]
+__all__ = ["InputText", "StepTexts", "input_texts"]
 
 _KEY = re.compile(r"[\w .\-\[\]]{1,60}:(?:\s+|$)")
 """What stands before a value of a state, or before the words of somebody who is quoted: `plan: `, `writer: `."""
 _ITEM = "\n- "
+_BETWEEN = "\n\n"
+_INSTRUCTING = ("system", "developer")
+"""Roles of messages that say what an agent is and must do; OpenAI calls the second what others call the first."""
 _TELLING = 8
 """Characters of a value that is the same wherever it stands; a shorter one, a number above all, goes with its key."""
 _TASK_INDEX = -1
 """Stands for the task among the indices of steps: it was there before all of them."""
 _MAX_HOPS = 128
 """Levels between a model call and its step, at most: a hostile trace may hold a cycle, or be as deep as it is long."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputText:
+    """What a step was given.
+
+    Attributes:
+        text: The messages' texts, a blank line between two.
+        instructions: First and end of each stretch of it that is a message of the role `system`, one after the other.
+    """
+
+    text: str
+    instructions: tuple[int, ...] = ()
 
 
 class StepTexts:
@@ -66,7 +83,7 @@ class StepTexts:
 
 def input_texts(
     spans: Sequence[Span], steps: Sequence[tuple[Span, int, str, str]], task: Sequence[str]
-) -> Mapping[int, str]:
+) -> Mapping[int, InputText]:
     """Find what each step was given.
 
     Args:
@@ -75,7 +92,7 @@ def input_texts(
         task: What the run was asked: the whole text, and its parts.
 
     Returns:
-        By index, for the steps that were given anything new: the messages' texts, a blank line between two.
+        By index, for the steps that were given anything new.
     """
     models = _model_spans(spans, {span.span_id for span, *_ in steps})
     messages_of_steps = {
@@ -90,18 +107,33 @@ def input_texts(
             for text in (content, *_said_parts(span)):
                 texts.is_said(text, index)
             texts.is_said(_answer(span), max(index, span.integer(words.STEP_RESULT_INDEX) or index))
-    input_text_of: dict[int, str] = {}
+    inputs: dict[int, InputText] = {}
     for span, index, agent, _ in steps:
         explicit = span.text(words.STEP_INPUT)
         new_messages = [
-            [text for text in message if texts.is_new(text, agent, index)] for message in messages_of_steps[index]
+            (is_instruction, [text for text in message if texts.is_new(text, agent, index)])
+            for is_instruction, message in messages_of_steps[index]
         ]
-        text = (
-            "\n\n".join(["\n".join(message) for message in new_messages if message]) if explicit is None else explicit
-        )
-        if text:
-            input_text_of[index] = text
-    return input_text_of
+        given = _join_messages(new_messages) if explicit is None else InputText(explicit)
+        if given.text:
+            inputs[index] = given
+    return inputs
+
+
+def _join_messages(messages: Sequence[tuple[bool, Sequence[str]]]) -> InputText:
+    """Join the texts of messages, each with whether it is an instruction."""
+    blocks: list[str] = []
+    stretches: list[int] = []
+    length = 0
+    for is_instruction, message in messages:
+        if not message:
+            continue
+        block = "\n".join(message)
+        if is_instruction:
+            stretches += (length, length + len(block))
+        blocks.append(block)
+        length += len(block) + len(_BETWEEN)
+    return InputText(_BETWEEN.join(blocks), tuple(stretches))
 
 
 def _answer(span: Span) -> str:
@@ -114,12 +146,13 @@ def _said_parts(span: Span) -> list[str]:
     return [] if value is None else [text for message in texts_of(value) for text in message]
 
 
-def _messages(span: Span) -> Iterator[Sequence[str]]:
-    """Yield the texts of each message that a span was given, its instructions first."""
-    for key in (words.SYSTEM_INSTRUCTIONS, words.INPUT_MESSAGES):
-        value = span.attributes.get(key)
-        if value is not None:
-            yield from texts_of(value)
+def _messages(span: Span) -> Iterator[tuple[bool, Sequence[str]]]:
+    """Yield the texts of each message that a span was given, with whether it is an instruction; instructions first."""
+    instructions, messages = (span.attributes.get(key) for key in (words.SYSTEM_INSTRUCTIONS, words.INPUT_MESSAGES))
+    if instructions is not None:
+        yield from ((True, texts) for texts in texts_of(instructions))
+    if messages is not None:
+        yield from ((role in _INSTRUCTING, texts) for role, texts in texts_by_role(messages))
 
 
 def _model_spans(spans: Sequence[Span], step_ids: set[str]) -> dict[str, list[Span]]:

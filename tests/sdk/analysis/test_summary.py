@@ -445,3 +445,32 @@ def test_decisions_of_guards_are_a_line(tmp_path: Path) -> None:
     assert "guard       3 block, 1 observe in 2 runs" in guarded.stdout
     assert "guard" not in plain.stdout
     assert document["tracers"][0]["guard"] == {"runs": 2, "actions": {"block": 3, "observe": 1}}
+
+
+def test_agents_are_scored_by_whom_they_obey(tmp_path: Path) -> None:
+    """Of conflicts of instructions each agent's are counted over the runs, who gives way most often first."""
+    kept, lost = ({"agent": "solver", "obeyed": side} for side in ("higher", "lower"))
+    other = {"agent": HOSTILE, "obeyed": "higher"}
+    rows = [row(1, instruction_conflicts=[kept, lost, other]), silent(2, instruction_conflicts=[kept]), row(3)]
+    path = written(tmp_path / "conflicts.jsonl", rows)
+    result, plain = run(path), run(written(tmp_path / "plain.jsonl", [row(1)]))
+    [tracer] = json.loads(run(path, "--json").stdout)["tracers"]
+    [summed] = summarize(rows).judges
+
+    assert re.search(r"solver +3 +2 +66.7 % +20.8 to 93.9", result.stdout)
+    assert "instructions disagree" not in plain.stdout
+    assert next((item["agent"], item["count"], item["of"]) for item in tracer["adherence"]) == ("solver", 2, 3)
+    assert [adherence.share for _, adherence in summed.tally.ranked_adherence()] == [Share(2, 3), Share(1, 1)]
+    assert "Whom agents obey" in page_of(summarize(rows), title="t")
+    assert "| `solver` | 3 | 66.7 % (20.8 to 93.9) |" in run(path, "--format", "markdown").stdout
+
+
+def test_suspects_put_to_the_test_are_a_line(tmp_path: Path) -> None:
+    """What `blamespan verify` found out is counted; without it the line is not there."""
+    marks = [{"index": 1, "outcome": outcome} for outcome in ("confirmed", "refuted", "confirmed", "nonsense")]
+    path = written(tmp_path / "verified.jsonl", [row(1, verified=marks), row(2)])
+    plain = run(written(tmp_path / "plain.jsonl", [row(1)]))
+
+    assert "suspects    put to the test: 2 confirmed, 1 refuted" in run(path).stdout
+    assert "put to the test" not in plain.stdout
+    assert json.loads(run(path, "--json").stdout)["tracers"][0]["verified"] == {"confirmed": 2, "refuted": 1}

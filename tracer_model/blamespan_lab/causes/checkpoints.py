@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blamespan import conventions as words
@@ -22,9 +22,22 @@ _THREAD = "blamespan"
 
 
 def go_on_from_checkpoint(
-    program: UserProgram, script: Script, correction: Correction, models: PromptWatcher, most_asked: float
+    program: UserProgram,
+    script: Script,
+    correction: Correction,
+    models: PromptWatcher,
+    most_asked: float,
+    later: Sequence[Correction] = (),
 ) -> tuple[Ran, tuple[tuple[str, str], ...], int, str] | None:
     """Put a node's message right at its checkpoint, and let the graph go on from there.
+
+    Args:
+        program: Makes the graph.
+        script: The recording.
+        correction: Of the message.
+        models: Hears what models are told.
+        most_asked: Most times that models may be asked.
+        later: Of further steps, which are put right when they come.
 
     Returns:
         How it ended, what was said from the step on, how often models were asked, and what keeps it from saying
@@ -39,14 +52,14 @@ def go_on_from_checkpoint(
     if not is_graph(graph) or not getattr(graph, "checkpointer", None):
         program.give_back(graph)
         return None
-    later = [other for other in script.trace.steps[correction.step + 1 :] if _is_like(other, step)]
-    fork = _fork(graph, thread, step.agent, step.content, correction.text, len(later))
+    repeated = [other for other in script.trace.steps[correction.step + 1 :] if _is_like(other, step)]
+    fork = _fork(graph, thread, step.agent, step.content, correction.text, len(repeated))
     if fork is None:
         program.give_back(graph)
         return None
     forked, config = fork
     with Playback(
-        script, models, correction.step, correction.text, most_asked=most_asked, starts_live=True
+        script, models, correction.step, correction.text, later=later, most_asked=most_asked, starts_live=True
     ) as playback:
         try:
             answer, error = answer_of(asyncio.run(forked.ainvoke(None, config))), ""

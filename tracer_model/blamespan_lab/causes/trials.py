@@ -77,8 +77,8 @@ def try_corrections(
     """
     first, *later = sorted(corrections, key=lambda correction: correction.step)
     check_step(script, first.step)
-    if not later and not first.told:
-        gone_on = go_on_from_checkpoint(program, script, first, models, most_asked)
+    if not first.told:
+        gone_on = go_on_from_checkpoint(program, script, first, models, most_asked, later)
         if gone_on is not None:
             ran, said, asked, trouble = gone_on
             return Trial(ran, said, asked, trouble, is_from_checkpoint=True)

@@ -38,19 +38,24 @@ def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | No
     Interrupted, the same command goes on where it was. The same recipe gives the same files.
 
     Bundled: small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
-    heldout (1,000: other words, names, teams), team (240 of one team), edits (of runs in --data that succeeded).
+    heldout (1,000: other words, names, teams), team (240 of one team), edits (of runs in --data that succeeded),
+    conflicts (480 runs in which instructions disagree, or do not).
 
     Example:  blamespan generate small --out corpora/small
     """
+    from blamespan_lab.conflicts.recipe import BUNDLED_CONFLICTS
     from blamespan_lab.edits.recipe import BUNDLED_EDITS
     from blamespan_lab.toml_records import peek
 
-    path = BUNDLED_EDITS if recipe == "edits" else Path(recipe)
+    path = {"edits": BUNDLED_EDITS, "conflicts": BUNDLED_CONFLICTS}.get(recipe) or Path(recipe)
     if path.suffix == ".toml" and peek(path, "kind") == "edits":
         _generate_edits(path, data, out, as_json=as_json)
         return
     if data:
         raise ConfigError(f"expected --data for edits alone, got it with {recipe!r}. Leave it out")
+    if path.suffix == ".toml" and peek(path, "kind") == "conflicts":
+        _generate_conflicts(path, out, as_json=as_json)
+        return
     from blamespan_lab.corpus.generate import generate_corpus
     from blamespan_lab.corpus.recipe import find_recipe
 
@@ -73,14 +78,27 @@ def _generate_edits(recipe: Path, data: tuple[Path, ...], out: Path, *, as_json:
 
     if not data:
         raise ConfigError("expected --data DIR with runs to edit, got none. Name the folder of recorded runs")
-    summary = generate_edits(read_edit_recipe(recipe), data, out)["made"]
+    _print_made(generate_edits(read_edit_recipe(recipe), data, out)["made"], out, as_json=as_json)
+    if not as_json:
+        click.echo(f"next       blamespan evaluate pairs --data {out}")
+
+
+def _generate_conflicts(recipe: Path, out: Path, *, as_json: bool) -> None:
+    from blamespan_lab.conflicts.generate import generate_conflicts
+    from blamespan_lab.conflicts.recipe import read_conflict_recipe
+
+    _print_made(generate_conflicts(read_conflict_recipe(recipe), out)["made"], out, as_json=as_json)
+    if not as_json:
+        click.echo(f"next       blamespan contracts {out}/runs")
+
+
+def _print_made(summary: Mapping[str, Any], out: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"out": str(out), **summary}))
         return
     click.echo(f"runs       {summary['runs']} in {out}")
     for name, count in summary["tally"].items():
         click.echo(f"  {name:<22}{count:6}")
-    click.echo(f"next       blamespan evaluate pairs --data {out}")
 
 
 @click.command()

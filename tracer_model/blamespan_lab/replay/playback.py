@@ -132,7 +132,10 @@ class Playback(Injection):
         self._later: dict[tuple[str, int], Said] = {}
         for correction in later:
             self._put_right_later(script, correction)
+        self._agents = {answer.agent for answer in script.answers}
         self._turns: Counter[str] = Counter()
+        if starts_live:
+            self._turns.update(answer.agent for answer in script.answers if answer.step <= self._end)
         self._most_asked = most_asked
         self._turn = threading.Lock()
         self.answered = self.asked = 0
@@ -156,7 +159,7 @@ class Playback(Injection):
         with self._turn:
             self._go_on()
             agent = _current_agent() or at.agent
-            agent = agent if agent in self._answers else at.agent
+            agent = agent if agent in self._agents else at.agent
             turn = agent, self._turns[agent]
             self._turns[agent] += 1
             waiting = self._answers[agent]
@@ -210,7 +213,7 @@ class Playback(Injection):
     def _tell(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         """Put what is wrong behind what the model is sent that is asked again."""
         agent = _current_agent() or at.agent
-        agent = agent if agent in self._answers else at.agent
+        agent = agent if agent in self._agents else at.agent
         told = self._told.get((agent, self._turns[agent]))
         return lines if told is None else (*lines, Line("user", told))
 

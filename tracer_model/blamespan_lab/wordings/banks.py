@@ -10,10 +10,14 @@ from typing import TypeAlias
 from blamespan_lab.data_files import read_data_file
 
 __all__ = [
+    "CONFLICTS",
     "ELABORATION",
     "FAULTS",
     "STATEMENTS",
     "TALK",
+    "ConflictCase",
+    "ConflictKind",
+    "ConflictWordings",
     "ElaborationWordings",
     "FaultWordings",
     "StatementWordings",
@@ -116,7 +120,56 @@ class StatementWordings:
     rules: Mapping[str, _Wordings]
 
 
+@dataclass(frozen=True, slots=True)
+class ConflictCase:
+    """What a conflict of instructions is about.
+
+    Attributes:
+        x: What the rule wants, or forbids.
+        y: What is asked otherwise.
+        question: What the user wants to know or have done.
+        kept: What an agent does that keeps the rule, and
+        broken: one that does what was asked otherwise. A line that begins with `@call` is a tool's call.
+        verb: Further words that stand in rules,
+        noun: likewise,
+        unit: likewise,
+        name: likewise.
+    """
+
+    x: str
+    y: str
+    question: str
+    kept: _Wordings
+    broken: _Wordings
+    verb: str = ""
+    noun: str = ""
+    unit: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictKind:
+    """Conflicts about one kind of rule: what states it, what asks otherwise, what asks nothing else."""
+
+    rules: _Wordings
+    asks: _Wordings
+    agreeing: _Wordings
+    cases: tuple[ConflictCase, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictWordings:
+    """What stands in conflicts of instructions: `conflicts.toml`."""
+
+    held_out: _Wordings
+    neutral: _Wordings
+    roles: _Wordings
+    pages: _Wordings
+    kinds: Mapping[str, ConflictKind]
+
+
 FAULTS = read_data_file(FaultWordings, _FOLDER / "faults.toml")
 TALK = read_data_file(TalkWordings, _FOLDER / "talk.toml")
 ELABORATION = read_data_file(ElaborationWordings, _FOLDER / "elaboration.toml")
 STATEMENTS = read_data_file(StatementWordings, _FOLDER / "statements.toml")
+CONFLICTS = read_data_file(ConflictWordings, _FOLDER / "conflicts.toml")

@@ -27,6 +27,7 @@ from blamespan.lazy import lazy_property
 from blamespan.taxonomy import ErrorMode
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import AgentRole, MessageActionTrace, Step
+from blamespan_tracer.instructions import InstructionConflict, find_conflicts
 from blamespan_tracer.representation import Analysis, analyse
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
@@ -129,6 +130,11 @@ class ExaminedRun:
         """Yield a finding for each merged step whose value, of the (N,) *values*, is not 0: its strength."""
         for row in np.flatnonzero(values).tolist():
             yield Finding(self.analysis.steps[row].origins[0].index, "fail", strength=float(values[row]))
+
+    @lazy_property
+    def conflicts(self) -> tuple[InstructionConflict, ...]:
+        """Where instructions disagree, and which of them an agent obeyed."""
+        return tuple(find_conflicts(self.trace))
 
     @lazy_property
     def decisions(self) -> tuple[Step, ...]:

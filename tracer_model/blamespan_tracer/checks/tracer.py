@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from blamespan._version import __version__
-from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.in_use import checks_in_use, digest_files
@@ -113,7 +114,16 @@ def _rank_modes(trace: MessageActionTrace, broken: Sequence[tuple[int, CheckResu
 
 
 def _choose_evidence(broken: Sequence[tuple[int, CheckResult]]) -> list[Evidence]:
-    quoted = [(step, result) for step, result in broken if result.quote]
-    quotes = dict.fromkeys((step, result.quote) for step, result in quoted)
-    trust = {(step, result.quote): result.check.trust for step, result in reversed(quoted)}
-    return [Evidence(step, quote, trust[step, quote]) for step, quote in list(quotes)[:_MAX_EVIDENCE]]
+    """Return the first quotes that break checks, each with the words that it contradicts where one names them."""
+    quoted: dict[tuple[int, str], CheckResult] = {}
+    for step, result in broken:
+        if result.quote:
+            quoted.setdefault((step, result.quote), result)
+    return [
+        Evidence(step, quote, result.check.trust, _contradicted(result))
+        for (step, quote), result in islice(quoted.items(), _MAX_EVIDENCE)
+    ]
+
+
+def _contradicted(result: CheckResult) -> Contradicted | None:
+    return None if result.source is None else Contradicted(result.source.step, result.source.quote)

@@ -51,7 +51,11 @@ RELATIONS = (
 """Relations between two steps, by index: edges both ways, order, and whether one agent took both."""
 
 WINDOW = 512
-"""Most steps that attend to each other: longer runs are split, so that time stays linear."""
+"""Most steps of a run that all attend to each other: longer ones are split, so that time stays linear."""
+
+_LONG_RUN_WINDOW = 128
+"""Steps of a longer run that attend to each other: most runs that networks learn from are shorter than this, and
+attention costs the square of it."""
 
 _N_EDGES = len(EDGE_TYPES)
 
@@ -277,9 +281,9 @@ def split_into_windows(run: RunInputs) -> list[RunInputs]:
     if len(run) <= WINDOW:
         return [run]
     parts = []
-    for start in range(0, len(run), WINDOW):
-        end = min(start + WINDOW, len(run))
-        kind, source, target = run.edges
+    kind, source, target = run.edges
+    for start in range(0, len(run), _LONG_RUN_WINDOW):
+        end = min(start + _LONG_RUN_WINDOW, len(run))
         inside = (source >= start) & (source < end) & (target >= start) & (target < end)
         parts.append(
             RunInputs(

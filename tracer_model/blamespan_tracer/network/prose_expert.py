@@ -32,6 +32,9 @@ _NEIGHBOUR_WEIGHT = np.float32(0.5)
 
 _N_CONTEXTS = 9
 
+_BLOCK_STEPS = 2_048
+"""Steps whose contexts are put side by side at once: bounded memory for long runs."""
+
 _CERTAIN = 0.99
 """From this gate weight on the other expert is not computed."""
 
@@ -73,9 +76,14 @@ class ProseExpert:
         Returns:
             (N,) adding up to 1, and (N, K), each row adding up to 1.
         """
-        inputs = contextual_features(run, self.columns)
-        shares = softmax(np.where(run.can_be_blamed, inputs @ self.pointer, -np.inf)).astype(np.float32)
-        return shares, softmax(inputs @ self.modes + self.modes_bias).astype(np.float32)
+        logits, modes = [], []
+        contexts = _contexts(run, self.columns)
+        for start in range(0, len(run), _BLOCK_STEPS):
+            inputs = np.concatenate([context[start : start + _BLOCK_STEPS] for context in contexts], axis=1)
+            logits.append(inputs @ self.pointer)
+            modes.append(softmax(inputs @ self.modes + self.modes_bias).astype(np.float32))
+        pointer = np.where(run.can_be_blamed, np.concatenate(logits), -np.inf)
+        return softmax(pointer).astype(np.float32), np.concatenate(modes)
 
     def mix(self, run: RunInputs, shares: Floats) -> Floats:
         """Mix this expert's shares of a run into the (N,) *shares* of the network, as the gate weighs them."""
@@ -145,6 +153,11 @@ def contextual_features(run: RunInputs, columns: Ints) -> Floats:
         run: The run, its features scaled.
         columns: Which features.
     """
+    return np.concatenate(_contexts(run, columns), axis=1)
+
+
+def _contexts(run: RunInputs, columns: Ints) -> tuple[NDArray[Any], ...]:
+    """Return the nine contexts, (N, C) each."""
     features = run.features[:, columns]
     zeros = np.zeros((1, features.shape[1]), np.float32)
     after, before = np.concatenate([features[1:], zeros]), np.concatenate([zeros, features[:-1]])
@@ -157,7 +170,7 @@ def contextual_features(run: RunInputs, columns: Ints) -> Floats:
         own_highest[own[1:]] = features[own[1:]] > _running_maximum(features[own])[1:]
     around = (after, before, own_after, own_before, features - so_far, features > highest, own_highest)
     ranks = _ranks(features, features[run.can_be_blamed])
-    return np.concatenate([features, *(_NEIGHBOUR_WEIGHT * context for context in around), ranks], axis=1)
+    return (features, *(_NEIGHBOUR_WEIGHT * context for context in around), ranks)
 
 
 def _running_maximum(features: Floats) -> Floats:
@@ -174,9 +187,12 @@ def gate_features(features: Floats) -> Floats:
 
 def _ranks(features: Floats, among: Floats) -> Floats:
     """Return, per column, the share of the (M, C) *among* below a value less that above it: (N, C), -1 to 1."""
-    n_others, column = len(among), np.arange(features.shape[1])
-    lane = (float(np.ptp(features)) + 1) * column  # columns one behind the other: none reaches into the next
-    line = (np.sort(among, axis=0) + lane).ravel(order="F")
-    before, up_to = (np.searchsorted(line, features + lane, side=side) for side in ("left", "right"))
-    ranks: Floats = ((before + up_to - n_others * (2 * column + 1)) / max(n_others, 1)).astype(np.float32)
+    n_others, n_columns = len(among), features.shape[1]
+    lane = (float(np.ptp(features)) + 1) * np.arange(n_columns)
+    ranks = np.zeros(features.shape, np.float32)
+    for column in range(n_columns):  # one fits into the processor's cache, all of them do not
+        line = np.sort(among[:, column]) + lane[column]
+        values = features[:, column] + lane[column]
+        before, up_to = (np.searchsorted(line, values, side=side) for side in ("left", "right"))
+        ranks[:, column] = ((before + up_to - n_others) / max(n_others, 1)).astype(np.float32)
     return ranks

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.results.rows import row_of
+from blamespan.analysis.showing.instruction_conflicts import conflicts_of
 from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.sources import Piece
 from blamespan.annotate import without_verdict
@@ -74,7 +75,8 @@ class Result:
 
     def row(self) -> dict[str, Any]:
         """Lay the result out as plain values; see `blamespan.analysis.results.rows`."""
-        return row_of(self.run, self.verdict, self.error, known_failures_of(self.run.trace))
+        trace = self.run.trace
+        return row_of(self.run, self.verdict, self.error, known_failures_of(trace), conflicts_of(trace))
 
 
 @dataclass(frozen=True, slots=True)

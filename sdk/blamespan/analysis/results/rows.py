@@ -3,8 +3,9 @@
 A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
 `service`, `framework`, `task`), and what it says (`failure_score` to `abstained`). `content` is the head of the
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
-lists the steps on which a guard decided while the run went on, `known_failures` those of the user's error schemata that
-the run shows.
+lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
+`instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
+user's error schemata that the run shows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from blamespan.analysis.showing.instruction_conflicts import DecidedConflict
 from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.guarding.recorded import read_guard_marks
@@ -60,6 +63,8 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "content": None,
     "error": None,
     "guard": [],
+    "verified": [],
+    "instruction_conflicts": [],
     "known_failures": [],
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
@@ -92,14 +97,21 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "content": (str, type(None)),
     "error": (str, type(None)),
     "guard": list,
+    "verified": list,
+    "instruction_conflicts": list,
     "known_failures": list,
 }
+_COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET_MAGIC: Final = b"PAR1"
 
 
 def row_of(
-    run: RecordedRun, verdict: Attribution, error: str | None = None, known: Sequence[KnownFailure] = ()
+    run: RecordedRun,
+    verdict: Attribution,
+    error: str | None = None,
+    known: Sequence[KnownFailure] = (),
+    conflicts: Sequence[DecidedConflict] = (),
 ) -> dict[str, Any]:
     """Lay out a result as a row: plain values as JSON has them, scores with six decimals.
 
@@ -108,6 +120,7 @@ def row_of(
         verdict: What the tracer says of it.
         error: Why it says nothing, where the tracer failed on it.
         known: Known failures that the run shows.
+        conflicts: Where instructions disagree in it.
     """
     trace = run.trace
     content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
@@ -121,6 +134,8 @@ def row_of(
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
         "guard": [asdict(mark) for mark in read_guard_marks(trace)],
+        "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
+        "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
     }
 
@@ -171,6 +186,19 @@ def arrow_schema() -> Any:
         "duration_s": number,
         "guard": pa.list_(
             pa.struct([("step", whole), *((key, text) for key in ("agent", "action", "rule", "kind", "reason"))])
+        ),
+        "verified": pa.list_(pa.struct([("index", whole), ("outcome", text), *((key, whole) for key in _COUNTED)])),
+        "instruction_conflicts": pa.list_(
+            pa.struct(
+                [
+                    ("step", whole),
+                    *((key, text) for key in ("agent", "kind", "obeyed", "rule_by")),
+                    ("rule_step", whole),
+                    *((key, text) for key in ("rule", "request_by")),
+                    ("request_step", whole),
+                    ("request", text),
+                ]
+            )
         ),
         "known_failures": pa.list_(
             pa.struct([("schema", text), ("step", whole), ("score", number), ("seen_trace_id", text)])

@@ -15,7 +15,15 @@ from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean, duration, number, when
 from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import MOST_STEPS, NO_SIGN, SHARE_WORTH_A_LINE, contradicted_of, mode_text
+from blamespan.analysis.showing.verdicts import (
+    MOST_STEPS,
+    NO_SIGN,
+    SHARE_WORTH_A_LINE,
+    contradicted_of,
+    mode_text,
+    verification_text,
+)
+from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution, Contradicted
 from blamespan.guarding.recorded import GuardMark, read_guard_mark
 from blamespan.trace import Step, Usage
@@ -76,6 +84,7 @@ class Picture:
         self._lanes = AgentColumns(run.trace, console)
         self._has_rules = rules is not None
         self._facts = _facts(verdict, rules or ())
+        self._verified = {item.index: item for item in verdict.verified or read_verifications(run.trace)}
         self._highest = max(self._facts.shares, default=0.0)
 
     def print_run(self, *, every: bool) -> None:
@@ -229,6 +238,9 @@ class Picture:
             facts.append(Text(f"{step.kind}{f' {line(tool)[:40]}' if isinstance(tool, str) else ''}"))
         if share > 0:
             facts.append(Text(f"{marks.bar(share, self._highest)} {share:.2f}", style="red" if is_decisive else ""))
+        if (verification := self._verified.get(step.index)) is not None:
+            style = "bold red" if verification.outcome == "confirmed" else "dim"
+            facts.append(Text(verification_text(verification), style=style))
         if step.inputs:
             named = _join_names(step.inputs)
             if self._console.width >= _WIDE and len(step.inputs) <= _MOST_NAMED:
@@ -277,6 +289,10 @@ class Picture:
                 ("built on by", ", ".join(f"{other.index} {other.agent}" for other in built)),
                 ("evidence", " … ".join(self._facts.quotes[step.index])),
                 ("contradicts", self._contradicted_by(step.index)),
+                (
+                    "put to the test",
+                    verification_text(self._verified[step.index]) if step.index in self._verified else "",
+                ),
                 ("guard", _guard_text(mark) if mark is not None else ""),
                 ("began", when(step.start_ns)),
                 ("status", step.status if step.status != "unset" else ""),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution, Contradicted
+from blamespan.attribution import Attribution, Contradicted, Verification
 from blamespan.trace import MessageActionTrace, Outcome
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "has_suspects",
     "mode_text",
     "step_rows",
+    "verification_text",
     "without_idle_suspects",
 ]
 
@@ -49,6 +50,14 @@ def has_suspects(verdict: Attribution, outcome: Outcome) -> bool:
     Of other runs a verdict still holds who would be to blame if they failed; people see that when they ask for it.
     """
     return outcome == "failed" or (outcome == "unknown" and verdict.calls_failed)
+
+
+def verification_text(item: Verification) -> str:
+    """Say what came of putting a suspect to the test: `confirmed: put right 3 of 3 succeed, as it was 0 of 3`."""
+    text = f"{item.outcome}: put right {item.succeeded} of {item.repeats} succeed"
+    if item.unchanged_repeats:
+        text += f", as it was {item.unchanged_succeeded} of {item.unchanged_repeats}"
+    return text if item.repeats else item.outcome
 
 
 def without_idle_suspects(verdict: Attribution, outcome: Outcome) -> Attribution:

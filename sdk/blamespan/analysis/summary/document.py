@@ -63,6 +63,10 @@ def _judge(judge_summary: JudgeSummary) -> Document:
             }
             for name, found in sorted(tally.known.items(), key=lambda item: (-item[1].runs, item[0]))[:_MOST_NAMES]
         ],
+        "adherence": [
+            {"agent": name, **_share(adherence.share)} for name, adherence in tally.ranked_adherence()[:_MOST_NAMES]
+        ],
+        "verified": dict(sorted(tally.verified.items())),
         "failure_scores": list(tally.scores),
         "timeline": _timeline(tally),
         "sampled_failures": judge_summary.sampled,

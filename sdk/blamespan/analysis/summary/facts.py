@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import NOBODY_KNOWS
+from blamespan.attribution import NOBODY_KNOWS, VerificationOutcome
 from blamespan.errors import UnreadableInput
 from blamespan.guarding.decisions import ACTIONS
 
@@ -27,6 +27,8 @@ _MAX_NAME_CHARS = 200
 _MAX_REASON_CHARS = 120
 _MAX_TEXT_CHARS = 2_000
 _MAX_KNOWN = 100
+_MAX_CONFLICTS = 1_000
+_VERIFICATIONS = get_args(VerificationOutcome)
 _CLOCK_YEARS = range(1990, 2100)
 """What else a row says is no clock's."""
 
@@ -74,6 +76,8 @@ class Fact:
         text: Evidence and beginning of the decisive step.
         guard: What a guard did on its steps while it went on, an action each.
         known: Names of the error schemata that the run shows.
+        obeyed: For each conflict of instructions the agent, and whether it obeyed the higher one.
+        verified: What came of each suspect that was put to the test.
     """
 
     judge: Judge
@@ -93,6 +97,8 @@ class Fact:
     text: str = ""
     guard: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
+    obeyed: tuple[tuple[str, bool], ...] = ()
+    verified: tuple[VerificationOutcome, ...] = ()
 
 
 def fact_of(row: Row) -> Fact:
@@ -142,6 +148,10 @@ def _fact(row: Row) -> Fact:
         text=_text(row, index) if has_verdict else "",
         guard=tuple(str(mark["action"]) for mark in row.get("guard") or () if mark.get("action") in ACTIONS),
         known=tuple(dict.fromkeys(_name(item["schema"]) for item in row["known_failures"][:_MAX_KNOWN])),
+        obeyed=tuple(
+            (_name(item["agent"]), item["obeyed"] == "higher") for item in row["instruction_conflicts"][:_MAX_CONFLICTS]
+        ),
+        verified=tuple(item["outcome"] for item in row["verified"] if item["outcome"] in _VERIFICATIONS),
     )
 
 

@@ -12,6 +12,7 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.summary.change import SIGNIFICANT, ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
+from blamespan.analysis.summary.tally import Tally
 from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks
 
 __all__ = ["code_span", "markdown_of"]
@@ -59,7 +60,7 @@ def _judge_lines(judge: JudgeSummary, most: int | None, *, is_only: bool) -> lis
     lines = [] if is_only else [f"#### {code_span(str(judge.judge), _MOST_NAME_CHARS)}", ""]
     lines += [", ".join(fact for fact in facts if fact), ""]
     lines += [f"_{remark}_  " for remark in remarks(judge)]
-    lines += ["", *_cluster_lines(judge, most), *_change_lines(judge.changes, most)]
+    lines += ["", *_cluster_lines(judge, most), *_adherence_lines(tally, most), *_change_lines(judge.changes, most)]
     return lines
 
 
@@ -74,6 +75,17 @@ def _cluster_lines(judge: JudgeSummary, most: int | None) -> list[str]:
         lines.append(f"| {cluster.count:,} | {_cell(cluster.agent)} | {mode} | {where} |")
     hidden = len(judge.clusters) - len(lines) + 2
     return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]
+
+
+def _adherence_lines(tally: Tally, most: int | None) -> list[str]:
+    ranked = [(name, adherence) for name, adherence in tally.ranked_adherence() if adherence.kept < adherence.conflicts]
+    if not ranked:
+        return []
+    lines = ["| obeys lower instructions | conflicts | kept the higher (95 %) |", "|---|---:|---:|"]
+    for name, adherence in ranked[:most]:
+        share = adherence.share
+        lines.append(f"| {_cell(name)} | {share.total:,} | {percent(share.value)} ({interval(share)}) |")
+    return [*lines, ""]
 
 
 def _change_lines(changes: tuple[ShareChange, ...], most: int | None) -> list[str]:

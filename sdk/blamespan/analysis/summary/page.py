@@ -111,7 +111,10 @@ def _list_notes(summary: Summary) -> Iterator[str]:
 
 def _describe_judge(judge: JudgeSummary) -> _Section:
     tally = judge.tally
-    first = [_show_times(tally), _show_agents(tally), _show_modes(tally), _show_scores(tally)]
+    first = [
+        *(_show_times(tally), _show_agents(tally), _show_modes(tally)),
+        *(_show_adherence(tally), _show_scores(tally)),
+    ]
     last = [_show_changes(judge), _show_reasons(tally)]
     return _Section(
         title=str(judge.judge),
@@ -147,6 +150,20 @@ def _show_names(title: str, column: str, names: Names, tally: Tally) -> _PagePar
     plot = bars(f"{title}: share of the failed runs", [Bar(shown, share) for shown, share, _ in titled[:_BARS]])
     caption = f"Share of {tally.failed:,} failed runs" + _more(len(ranked) - len(rows))
     return _PagePart(title, plot, _PageTable([column, "Failed", "Share, %", "95 %", "Confidence"], rows, caption))
+
+
+def _show_adherence(tally: Tally) -> _PagePart | None:
+    ranked = tally.ranked_adherence()
+    if not ranked:
+        return None
+    shown = [(name, adherence.share) for name, adherence in ranked[:_ROWS]]
+    rows = [
+        [name, f"{share.total:,}", f"{share.count:,}", percent(share.value), interval(share)] for name, share in shown
+    ]
+    title = "Whom agents obey where instructions disagree"
+    plot = bars("Share of conflicts in which the higher instruction was kept", [Bar(*bar) for bar in shown[:_BARS]])
+    caption = "Instructions that disagree, and how often the higher one was kept" + _more(len(ranked) - len(rows))
+    return _PagePart(title, plot, _PageTable(["Agent", "Conflicts", "Kept", "Share, %", "95 %"], rows, caption))
 
 
 def _show_times(tally: Tally) -> _PagePart | None:

@@ -10,7 +10,7 @@ from typing import Final
 from blamespan.analysis.summary.facts import Fact
 from blamespan.analysis.summary.statistics import Share
 
-__all__ = ["Count", "Moment", "Names", "Recurring", "Tally", "Timeline"]
+__all__ = ["Adherence", "Count", "Moment", "Names", "Recurring", "Tally", "Timeline"]
 
 MOST_NAMES: Final = 20_000
 """Names that are counted each for itself: an archive may name its agents anew in every run."""
@@ -159,6 +159,24 @@ class Recurring:
 
 
 @dataclass(slots=True)
+class Adherence:
+    """How often an agent obeyed the higher of two instructions that disagree.
+
+    Attributes:
+        conflicts: How many there were.
+        kept: In how many it obeyed the higher one.
+    """
+
+    conflicts: int = 0
+    kept: int = 0
+
+    @property
+    def share(self) -> Share:
+        """Kept of all: its score of adherence to roles and rules."""
+        return Share(self.kept, self.conflicts)
+
+
+@dataclass(slots=True)
 class Tally:
     """What the verdicts of one judge come to.
 
@@ -173,6 +191,8 @@ class Tally:
         timeline: When runs began.
         untimed: Runs with a verdict of which no clock says when.
         known: Known failures, by the name of their schema.
+        adherence: How agents obey where instructions disagree, by name.
+        verified: How many suspects were put to the test, by what came of it.
         scores: Runs with a verdict by failure score: below 0.1, below 0.2, and so on.
         first: When the first run began, and
         last: the last.
@@ -190,11 +210,19 @@ class Tally:
     timeline: Timeline = field(default_factory=Timeline)
     untimed: int = 0
     known: dict[str, Recurring] = field(default_factory=dict)
+    adherence: dict[str, Adherence] = field(default_factory=dict)
+    verified: Counter[str] = field(default_factory=Counter)
     scores: list[int] = field(default_factory=lambda: [0] * 10)
     first: datetime | None = None
     last: datetime | None = None
     guarded: int = 0
     guard: Counter[str] = field(default_factory=Counter)
+
+    def ranked_adherence(self) -> list[tuple[str, Adherence]]:
+        """List the agents that obeyed lower instructions most often first, equals by how many conflicts they had."""
+        return sorted(
+            self.adherence.items(), key=lambda item: (item[1].kept - item[1].conflicts, -item[1].conflicts, item[0])
+        )
 
     @property
     def runs(self) -> int:
@@ -216,6 +244,12 @@ class Tally:
         for name in fact.known:
             if name in self.known or len(self.known) < MOST_NAMES:
                 self.known.setdefault(name, Recurring()).add(fact)
+        for agent, has_kept in fact.obeyed:
+            if agent in self.adherence or len(self.adherence) < MOST_NAMES:
+                adherence = self.adherence.setdefault(agent, Adherence())
+                adherence.conflicts += 1
+                adherence.kept += has_kept
+        self.verified.update(fact.verified)
         if fact.kind == "abstained":
             self.abstained += 1
             self.reasons.add(fact.reason)

@@ -54,11 +54,15 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
     if tally.guarded:
         done = ", ".join(f"{tally.guard[action]:,} {action}" for action in reversed(ACTIONS) if tally.guard[action])
         console.print(f"{'guard':10}  {done} in {tally.guarded:,} runs")
+    if tally.verified:
+        tried = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(tally.verified.items()))
+        console.print(f"{'suspects':10}  put to the test: {tried}")
     for remark in remarks(judge):
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
     _print_known(console, tally, most)
+    _print_adherence(console, tally, most)
     _print_reasons(console, tally, most)
     _print_clusters(console, judge, most)
     _print_changes(console, judge, most)
@@ -85,6 +89,18 @@ def _print_known(console: Console, tally: Tally, most: int | None) -> None:
     table = _table("known failure", "runs", "last 7 days", "first in run")
     for name, found in ranked[:most]:
         table.add_row(Text(name), f"{found.runs:,}", f"{found.count_of_week(tally.last):,}", Text(found.first[:8]))
+    _print_table(console, table, len(ranked) - table.row_count)
+
+
+def _print_adherence(console: Console, tally: Tally, most: int | None) -> None:
+    ranked = tally.ranked_adherence()
+    if not ranked:
+        return
+    table = _table("instructions disagree", "conflicts", "kept the higher", "share", "95 %")
+    for name, adherence in ranked[:most]:
+        share = adherence.share
+        cells = (f"{adherence.conflicts:,}", f"{adherence.kept:,}", percent(share.value), interval(share))
+        table.add_row(Text(name), *cells)
     _print_table(console, table, len(ranked) - table.row_count)
 
 

@@ -176,6 +176,27 @@ def test_graph_with_a_checkpoint_goes_on_from_it(tmp_path: Path) -> None:
     assert list(programs.remembering().get_state_history(config)) == before
 
 
+def test_coalition_goes_on_from_the_checkpoint_of_its_first_step(tmp_path: Path) -> None:
+    """Further steps are put right when they come, as in a run from the start; what nobody corrects is asked live."""
+    config = {"configurable": {"thread_id": "coalition"}}
+    path = _record(
+        tmp_path / "birds.jsonl", lambda: programs.remembering().invoke({"messages": [("user", TASK)]}, config)
+    )
+    script = read_script(path)
+    both = [Correction(0, "I see 30 birds, and 2 more."), Correction(2, "The answer is 32.")]
+    with recording_quietly() as models:
+        kept, fresh = (load_program(f"{_HERE}:{name}", f"{_HERE}:is_42") for name in ("remembering", "team"))
+        from_checkpoint = try_corrections(kept, script, both, TASK, models)
+        asked = list(programs.asked)
+        from_start = try_corrections(fresh, script, both, TASK, models)
+
+    assert from_checkpoint.is_from_checkpoint
+    assert not from_start.is_from_checkpoint
+    assert asked == ["adder"]
+    assert from_checkpoint.ran.answer == from_start.ran.answer == "The answer is 32."
+    assert from_checkpoint.said == from_start.said
+
+
 def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words are said at the step; where it gives none, the suspect is undecided, and its reason is told."""
     monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")

@@ -28,7 +28,7 @@ from blamespan_lab.simulation.model_clients.autogen import PolicyClient, tool_fo
 from blamespan_lab.simulation.simulated_run import SimulatedRun
 from blamespan_lab.wordings.banks import TALK
 
-__all__ = ["perform"]
+__all__ = ["make_agent", "perform"]
 
 _MAX_MESSAGES = 60
 _OUT_OF_ROUNDS = "Max rounds reached"
@@ -54,10 +54,11 @@ async def perform(topology: str, run: SimulatedRun) -> list[tuple[str, str]]:
 
 def _make_agents(run: SimulatedRun, *roles: str, handoffs: bool = False) -> list[AssistantAgent]:
     members = [member for member in run.team if member.role in roles] if roles else run.team
-    return [_make_agent(run, member.name, handoffs=handoffs) for member in members]
+    return [make_agent(run, member.name, handoffs=handoffs) for member in members]
 
 
-def _make_agent(run: SimulatedRun, name: str, *, handoffs: bool = False) -> AssistantAgent:
+def make_agent(run: SimulatedRun, name: str, *, handoffs: bool = False) -> AssistantAgent:
+    """Make the agent *name* of a run: its instructions, its tools, its policy behind a model client."""
     others = [member.name for member in run.team if member.name != name]
     tools: list[Any] = [tool_for(tool) for tool in run.tools_of(name)]
     return AssistantAgent(

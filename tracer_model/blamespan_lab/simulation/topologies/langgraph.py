@@ -22,7 +22,7 @@ from blamespan_lab.simulation.simulated_run import CURRENT_RUN, SimulatedRun
 from blamespan_lab.simulation.tasks.task import Tool
 from blamespan_lab.wordings.banks import TALK
 
-__all__ = ["perform"]
+__all__ = ["perform", "take_turn"]
 
 # Every function of a graph is async: LangGraph runs others in threads, and steps of branches would change places.
 
@@ -62,12 +62,13 @@ def _make_node(name: str, *, last_only: bool = False) -> _Node:
     model = PolicyModel(agent=name)
 
     async def speak(state: MessagesState) -> dict[str, Any]:
-        return {"messages": await _speak(model, _filter_messages(state["messages"], name, last_only))}
+        return {"messages": await take_turn(model, _filter_messages(state["messages"], name, last_only))}
 
     return speak
 
 
-async def _speak(model: PolicyModel, visible: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
+async def take_turn(model: PolicyModel, visible: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
+    """Return what an agent of the run that is on says to the messages that it sees, its tools in a loop."""
     run = CURRENT_RUN.get()
     tools = {tool.name: tool_for(tool) for tool in (*run.tools_of(model.agent), *extra)}
     bound = model.bind_tools(list(tools.values())) if tools else model
@@ -248,11 +249,11 @@ def _make_swarm_node(name: str, names: Sequence[str]) -> _Node:
 
     async def speak(state: MessagesState) -> Any:
         visible = _filter_messages(state["messages"], name, last_only=False)
-        new = await _speak(model, visible, offers)
+        new = await take_turn(model, visible, offers)
         if any(mark in str(new[-1].text) for mark in TALK.termination_words) or _is_over(state, name, _MAX_ROUNDS * 2):
             return Command(goto=END, update={"messages": new})
         if not _read_handover(new[-1]):
-            new += await _speak(model, [*visible, *new], offers)
+            new += await take_turn(model, [*visible, *new], offers)
         target = _read_handover(new[-1])
         if target is None:
             return Command(goto=END, update={"messages": new})

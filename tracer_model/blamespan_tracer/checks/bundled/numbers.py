@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,6 +23,9 @@ _KNOWN, _FRESH = 48, 16
 
 _LEAST_DIGITS = 2
 """A number of one digit is like too many others to be mistaken for one."""
+
+_SIGNS = "0123456789-"
+"""What a number in ASCII is spelled with, but for its point."""
 
 _MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
 """Earlier sentences that a number is looked up in, the first; numbers of a step that are looked at; names of a sentence
@@ -217,6 +221,8 @@ def _list_strange_numbers(fresh: list[str], known: list[str], text: str) -> list
         return []
     sums = {round(equation.right, 6) for equation in equations(text)}
     remaining = [number for number in fresh if round(float(number), 6) not in sums and not is_common(float(number))]
+    if not remaining:
+        return []
     values = np.unique([float(number) for number in known[-2 * _KNOWN :]])
     left, right = values[:, None], values[None, :]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -233,19 +239,39 @@ def _list_strange_numbers(fresh: list[str], known: list[str], text: str) -> list
 
 
 def _is_mistakable(number: str, known: Iterable[str]) -> bool:
-    digits = number.replace(".", "")
-    return len(digits) >= _LEAST_DIGITS and any(_are_alike(digits, other.replace(".", "")) for other in known)
+    """Check whether a number has the digits of a known one in another order, or all of its but one.
 
-
-def _are_alike(first: str, second: str) -> bool:
-    if first == second or abs(len(first) - len(second)) > 1:
+    What it may be mistaken for is looked up among the known ones, which are never compared one by one.
+    """
+    digits = _strip_point(number)
+    if len(digits) < _LEAST_DIGITS:
         return False
-    if len(first) != len(second):
-        short, long = sorted((first, second), key=len)
-        return any(long[:index] + long[index + 1 :] == short for index in range(len(long)))
-    return sorted(first) == sorted(second) or (
-        len(first) > _LEAST_DIGITS and sum(a != b for a, b in zip(first, second, strict=True)) == 1
-    )
+    others = set(map(_strip_point, known))
+    others.discard(digits)
+    signs = "".join(others)
+    misspellings = _list_misspellings(digits, _SIGNS if signs.isascii() else "".join(sorted({*signs})))
+    return not others.isdisjoint(misspellings) or _sort_digits(digits) in map(_sort_digits, others)
+
+
+@lru_cache(maxsize=8_192)
+def _strip_point(number: str) -> str:
+    return number.replace(".", "")
+
+
+@lru_cache(maxsize=8_192)
+def _sort_digits(digits: str) -> str:
+    return "".join(sorted(digits))
+
+
+@lru_cache(maxsize=1_024)
+def _list_misspellings(digits: str, signs: str) -> frozenset[str]:
+    """List what a number becomes with one of *signs* more or one less, and, of a long one, with another one."""
+    heads_tails = [(digits[:at], digits[at:]) for at in range(len(digits) + 1)]
+    changed = {head + tail[1:] for head, tail in heads_tails[:-1]}
+    changed.update([f"{head}{sign}{tail}" for head, tail in heads_tails for sign in signs])
+    if len(digits) > _LEAST_DIGITS:
+        changed.update([f"{head}{sign}{tail[1:]}" for head, tail in heads_tails[:-1] for sign in signs])
+    return frozenset(changed)
 
 
 @check(
