@@ -8,18 +8,16 @@ See `blamespan.trace` for the records, `blamespan.conventions` for the words on 
 `blamespan.errors` for what can be raised.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from blamespan._version import __version__
 from blamespan.attribution import AgentBlame, Attribution, Evidence, ModeBlame, StepBlame, TracerIdentity
 from blamespan.errors import BlamespanError
-from blamespan.guarding.guard import guard
-from blamespan.injecting.injection import inject
 from blamespan.instrumenting.instrument import instrument, uninstrument
 from blamespan.outcomes.record_outcome import record_outcome
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import rebuild
-from blamespan.retrying import retry
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
@@ -27,6 +25,9 @@ from blamespan.tracers import Tracer, load_tracer
 
 if TYPE_CHECKING:
     from blamespan.analysis.analyze import Result, Results, analyze
+    from blamespan.guarding.guard import guard
+    from blamespan.injecting.injection import inject
+    from blamespan.retrying import retry
 
 __all__ = [
     "Agent",
@@ -58,13 +59,18 @@ __all__ = [
     "uninstrument",
 ]
 
-_LAZY = ("Result", "Results", "analyze")
-"""What reads files: imported when first asked for, as most programs never do."""
+_LAZY = {
+    "Result": "blamespan.analysis.analyze",
+    "Results": "blamespan.analysis.analyze",
+    "analyze": "blamespan.analysis.analyze",
+    "guard": "blamespan.guarding.guard",
+    "inject": "blamespan.injecting.injection",
+    "retry": "blamespan.retrying",
+}
+"""What most programs never use, by the module that is imported when it is first asked for."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from blamespan.analysis import analyze
-
-    return getattr(analyze, name)
+    return getattr(import_module(_LAZY[name]), name)

@@ -232,13 +232,15 @@ class _Clock:
 
 def _saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Run a program on an SQLite file and read all of it, chance and time being the same at every call."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.checkpoint import sqlite as checkpoint_sqlite
 
     monkeypatch.setattr(checkpoint_id, "time", _Clock)
     monkeypatch.setattr(checkpoint_id, "_last_v6_timestamp", None)
-    monkeypatch.setattr(checkpoint_id, "random", random.Random(7))  # a thread of an earlier test may draw from `random`
+    draws = random.Random(7)  # a thread of an earlier test may draw from `random` meanwhile
+    monkeypatch.setattr(checkpoint_id, "random", draws)
+    monkeypatch.setattr(checkpoint_sqlite, "random", draws)
     monkeypatch.setattr(_checkpoint, "datetime", _Clock)
-    with SqliteSaver.from_conn_string(str(path)) as saver:
+    with checkpoint_sqlite.SqliteSaver.from_conn_string(str(path)) as saver:
         nodes: Any = [("one", says("1")), ("ask", lambda _: {"words": [interrupt("well?")]}), ("two", says("2"))]
         graph = chain(*nodes, checkpointer=saver)
         graph.invoke({"words": []}, THREAD)
