@@ -116,6 +116,7 @@ async def test_collector_that_starts_on_a_full_disk_refuses_and_goes_on_when_the
     assert ended.is_all_delivered
 
 
+@pytest.mark.slow
 async def test_worker_killed_on_a_full_disk_is_back_soon_after_there_is_room(disk: Disk, tmp_path: Path) -> None:
     """However long the disk was full, no back-off from then keeps what was acknowledged."""
     out = tmp_path / "out.jsonl"

@@ -69,6 +69,7 @@ async def test_pipelined_requests_are_answered_each_in_order(tmp_path: Path) -> 
         assert len(running.spans) == 5 * len(run(1))
 
 
+@pytest.mark.slow
 async def test_sender_that_reads_no_answers_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests without end whose answers nobody reads hold a connection for a while only."""
     monkeypatch.setattr(http_server, "_UNREAD_TIMEOUT_S", 0.3)

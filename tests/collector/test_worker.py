@@ -254,6 +254,7 @@ def test_overflow_is_forwarded_without_verdicts(tmp_path: Path) -> None:
     assert sink.traces[:3] == [run(1), run(2), run(3)]
 
 
+@pytest.mark.slow
 def test_trace_of_ten_thousand_spans_gets_its_verdict(tmp_path: Path) -> None:
     """A long run is one trace like any other, and goes on in requests of a size that backends take."""
     sink = MemorySink()

@@ -200,6 +200,7 @@ def test_long_secret_far_behind_many_short_ones_does_not_survive(secret: str) ->
     assert not any(piece in found for piece in ("kkk", "mmm", "MII", "q1w2"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -215,6 +215,7 @@ def test_sources_in_a_ring_end(tmp_path: Path) -> None:
     assert len(traces_in(write(tmp_path / "x", execution))[0].steps) == 2
 
 
+@pytest.mark.slow
 def test_many_rounds_take_time_that_grows_with_them(tmp_path: Path) -> None:
     """A loop of thousands of rounds is read, and one of more than a run may have is refused."""
 

@@ -241,6 +241,7 @@ def _raises(with_spans: bool) -> object:
     raise ZeroDivisionError("by zero")
 
 
+@pytest.mark.slow
 def test_interrupt_is_clean(tmp_path: Path) -> None:
     """Ctrl-C ends program and workers within seconds, without a traceback."""
     folder = archive(tmp_path / "a", [range(1, 1_500), range(1_500, 3_000)])

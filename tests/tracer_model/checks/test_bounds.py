@@ -32,6 +32,7 @@ _TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", _TEXTS)
 def test_time_is_bounded_by_length(kind: str) -> None:
     """Fifteen hundred steps, each full of what one sign goes by, and of results that hold as much."""

@@ -80,6 +80,7 @@ def test_who_has_it_or_names_nothing_lacks_nothing(said: str) -> None:
     assert feature(team(("solver", said), task=_TASK), "lacks something") == [0.0]
 
 
+@pytest.mark.slow
 def test_time_is_linear_in_what_is_lacking() -> None:
     """A thousand steps that lack a hundred things each are read in seconds."""
     text = " ".join(f"We need the fee{n} of the house{n}. The rent{n} of the house{n} is {n}1." for n in range(100))

@@ -35,6 +35,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_training_says_how_good_it_is_and_where_the_weights_lie(data: Path, tmp_path: Path) -> None:
     """Figures go to stdout, talk to stderr, and the weights can be evaluated at once."""
     done = blamespan("train", data / "tiny.toml", "--data", data, "--out", tmp_path / "out", "--seed", 2)
@@ -52,6 +53,7 @@ def test_training_says_how_good_it_is_and_where_the_weights_lie(data: Path, tmp_
     assert found["pair"]["micro_f1"] > found["baselines"]["random"]["pair"]["micro_f1"]
 
 
+@pytest.mark.slow
 def test_aegis_document_has_exactly_the_documented_keys(data: Path) -> None:
     """With --json one document comes, with the baseline that was asked for, and nothing else on stdout."""
     train_file = data / "aegis" / "train.jsonl"
@@ -65,6 +67,7 @@ def test_aegis_document_has_exactly_the_documented_keys(data: Path) -> None:
     assert found["tracer"]["name"] == "lexical"
 
 
+@pytest.mark.slow
 def test_who_and_when_document_has_exactly_the_documented_keys(data: Path) -> None:
     """Both subsets come with the same figures and the same baselines."""
     done = blamespan("evaluate", "who-and-when", "--data", data / "who", "--json")
@@ -79,6 +82,7 @@ def test_who_and_when_document_has_exactly_the_documented_keys(data: Path) -> No
     assert found["hand-crafted"]["baselines"]["best_constant_step"] == {"step": 100.0, "agent": 100.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["aegis", "who-and-when"])
 def test_tables_are_aligned_and_plain_when_piped(data: Path, benchmark: str) -> None:
     """Without --json a table comes, without colour codes where nobody looks."""
@@ -91,6 +95,7 @@ def test_tables_are_aligned_and_plain_when_piped(data: Path, benchmark: str) -> 
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

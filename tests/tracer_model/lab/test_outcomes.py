@@ -70,6 +70,7 @@ def test_head_learns_what_tells_failures(learnt: tuple[OutcomeHead, OutcomeFigur
     assert again.probability(_run(500, "failed"), 0.5) == head.probability(_run(500, "failed"), 0.5)
 
 
+@pytest.mark.slow
 def test_head_that_learns_nothing_is_not_used(
     tracer: AutoTracer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +168,7 @@ def test_command_asks_for_data_or_a_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert "expected a store of runs" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_store_teaches_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a store and the labels beside it say is learnt, kept beside the store, and told by `blamespan status`."""
     store = tmp_path / "runs.db"

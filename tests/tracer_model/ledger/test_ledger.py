@@ -212,6 +212,7 @@ def test_what_a_step_was_given_is_a_source() -> None:
     assert _claim(given, "90210").support is not None
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_length_of_the_run() -> None:
     """Four times the steps take about four times as long."""
 

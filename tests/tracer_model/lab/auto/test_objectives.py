@@ -80,6 +80,7 @@ def example(strength: float, step: int | None) -> EvidenceExample:
     return EvidenceExample(features, np.array(2.0, np.float32), np.ones(N_STEPS, np.bool_), step, is_of_agent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paradigm", PARADIGMS)
 def test_fitted_pointer_points_at_the_edit_and_follows_the_evidence(paradigm: Paradigm) -> None:
     """After any training the edited step stands first, and gives way in the twin that lacks the evidence."""

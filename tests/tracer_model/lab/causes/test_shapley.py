@@ -104,6 +104,7 @@ def test_failure_that_no_coalition_mends_is_not_shared_out() -> None:
         shapley(["a", "b"], _worth(lambda _: 0.0))
 
 
+@pytest.mark.slow
 def test_culprit_of_a_simulated_failure_has_the_largest_share() -> None:
     """Of failures by one fault: who made it, by running every coalition."""
     with Recording() as recording:

@@ -59,6 +59,7 @@ def test_nothing_is_found_where_nothing_tells() -> None:
     assert report["step"]["all"]["bag of words"]["excess"][0] <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "spoil", "probe", "goes_by"),
     [

@@ -84,6 +84,7 @@ def test_any_call_gives_a_changed_call_or_none(name: str, arguments: str) -> Non
         assert json.loads(changed.calls[0].arguments) != json.loads(arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEXT_OPERATORS)
 @pytest.mark.parametrize("piece", ["12 ", "Ab ", "\n \n", "1. ", "must not. ", '"', "`", "is 1,000 more than ", "9"])
 def test_time_grows_with_the_text_and_no_faster(name: str, piece: str) -> None:

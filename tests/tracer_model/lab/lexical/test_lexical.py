@@ -73,6 +73,7 @@ def well(said: str) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_bits(tmp_path: Path) -> None:
     """Two trainings with one seed write one file; another seed holds out other questions."""
     digests = [train_on(labelled(40), TINY)[0].save(tmp_path / "weights") for _ in range(2)]
