@@ -16,11 +16,13 @@ from tests.faults.traffic import SpanKey, key_of
 VERDICT_KEYS = (
     "blamespan.abstained",
     "blamespan.blame.",
+    "blamespan.claim.",
     "blamespan.error.",
     "blamespan.evidence",
     "blamespan.failure.",
     "blamespan.partial",
     "blamespan.revision",
+    "blamespan.schema.",
     "blamespan.tracer.",
 )
 """What the collector may add to a span. Nothing else of it may change."""
