@@ -40,7 +40,7 @@ def play(scene: Scene) -> None:
 
 
 @dataclass
-class _Script:
+class _ScriptedPolicy:
     """An agent's model that answers what its script says, whatever it is sent."""
 
     replies: list[Reply]
@@ -63,7 +63,7 @@ def _prepare(scene: Scene) -> SimulatedRun:
     return SimulatedRun(
         Task("conflicts", scene.task, TaskLexicon({}, ""), (), tuple(tools), {}, ()),
         tuple(TeamMember(name, "solver") for name in replies),
-        {name: _Script(own) for name, own in replies.items()},
+        {name: _ScriptedPolicy(own) for name, own in replies.items()},
         scene.system,
         {name: frozenset(scene.tools if name == scene.writer else ()) for name in replies},
     )

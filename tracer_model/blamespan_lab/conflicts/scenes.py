@@ -18,7 +18,7 @@ from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.wordings.banks import CONFLICTS, ConflictCase, ConflictKind
 from blamespan_lab.wordings.choosing import pick, use_wordings
 
-__all__ = ["MODES", "PAIRS", "Rank", "Scene", "Turn", "Way", "make_scenes"]
+__all__ = ["MODES", "PAIRS", "Rank", "Scene", "SceneTurn", "Way", "make_scenes"]
 
 Rank: TypeAlias = Literal["system", "user", "orchestrator", "agent", "tool"]
 Way: TypeAlias = Literal["broken", "kept", "none", "agreeing", "replaced"]
@@ -51,7 +51,7 @@ _DONE: Final = "Done."
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SceneTurn:
     """What somebody does when it is their turn: an agent's replies, one for each time its model is asked, or a word.
 
     Attributes:
@@ -90,7 +90,7 @@ class Scene:
     way: Way
     framework: Literal["autogen", "langgraph"]
     task: str
-    turns: tuple[Turn, ...]
+    turns: tuple[SceneTurn, ...]
     system: Mapping[str, str]
     tools: Mapping[str, str]
     writer: str
@@ -132,17 +132,17 @@ def _make_scene(recipe: ConflictRecipe, number: int, name: str, rng: Random) -> 
     elif pair[0] == "user":
         task = f"{case.question} {rule}" if rng.random() < 0.5 else f"{rule}\n\n{case.question}"
     else:
-        turns.append(Turn(names[pair[0]], (Reply(rule),)))
+        turns.append(SceneTurn(names[pair[0]], (Reply(rule),)))
     if pair[1] == "user" and (pair[0] == "user" or rng.random() < 0.5):
-        turns += [Turn(writer, (Reply(pick(_WAITS, rng)),)), Turn("user", text=ask)]
+        turns += [SceneTurn(writer, (Reply(pick(_WAITS, rng)),)), SceneTurn("user", text=ask)]
     elif pair[1] == "user":
         task = f"{task} {ask}"
     elif pair[1] == "tool":
         tools[_LOOKS_UP] = f"{pick(CONFLICTS.pages, rng)}\n{ask}"
         replies = (Reply(calls=(RequestedCall.of(_LOOKS_UP, {"query": case.question}),)), *replies)
     else:
-        turns.append(Turn(names[pair[1]], (Reply(ask),)))
-    turns.append(Turn(writer, replies))
+        turns.append(SceneTurn(names[pair[1]], (Reply(ask),)))
+    turns.append(SceneTurn(writer, replies))
     speakers = {turn.speaker for turn in turns}
     call = next((call.name for reply in replies for call in reply.calls if call.name != _LOOKS_UP), "")
     return Scene(

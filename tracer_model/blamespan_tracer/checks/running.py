@@ -84,7 +84,7 @@ class RunningChecks:
         self._given = read_run_inputs(_make_run(Step(0, "1" * 16, "task", input_text=task)))
         self._claims: _Recent[str, None] = _Recent(_MOST_CLAIMS)
         self._numbers: deque[str] = deque(maxlen=MAX_KNOWN)
-        self._subjects: _Recent[_Subject, _Record | None] = _Recent(_MOST_SUBJECTS)
+        self._subjects: _Recent[_Subject, _SubjectRecord | None] = _Recent(_MOST_SUBJECTS)
         self._subject_words: _Recent[str, None] = _Recent(_MOST_WORDS)
         self._shingles: _Recent[int, None] = _Recent(_MOST_SHINGLES)
         self._names: _Recent[str, None] = _Recent(_MOST_WORDS)
@@ -186,7 +186,7 @@ class RunningChecks:
             ),
             content=frozenset(chain.from_iterable(sentences.values())),
             statements=tuple(
-                _Statement(tokens[stated[sentence]], tuple(own), sentence in equals)
+                _RunningStatement(tokens[stated[sentence]], tuple(own), sentence in equals)
                 for sentence, own in sentences.items()
                 if stated[sentence] >= 0
             ),
@@ -223,20 +223,20 @@ class RunningChecks:
 
     # --- what it states, against what was stated
 
-    def _list_records(self, reading: _StepReading) -> Iterator[tuple[_Subject, _Record | None]]:
+    def _list_records(self, reading: _StepReading) -> Iterator[tuple[_Subject, _SubjectRecord | None]]:
         """Yield what a step states of each subject; None where it states two values of it: that is no subject."""
         for list_subjects in (_list_pairs, self._list_sets):
-            records: dict[_Subject, _Record | None] = {}
+            records: dict[_Subject, _SubjectRecord | None] = {}
             for statement in reading.statements:
                 for subject in list_subjects(statement):
                     known = records.get(subject)
                     if subject not in records:
-                        records[subject] = _Record(reading.kind, reading.agent, statement, reading.text)
+                        records[subject] = _SubjectRecord(reading.kind, reading.agent, statement, reading.text)
                     elif known is not None and known.statement.value != statement.value:
                         records[subject] = None
             yield from records.items()
 
-    def _list_sets(self, statement: _Statement) -> Iterator[_Subject]:
+    def _list_sets(self, statement: _RunningStatement) -> Iterator[_Subject]:
         words = frozenset(word for word in statement.words if word in self._subject_words)
         if len(words) >= LEAST_WORDS:
             yield words
@@ -249,7 +249,7 @@ class RunningChecks:
 
     def _find_conflicts(self, reading: _StepReading) -> Iterator[_RunningConflict]:
         """Yield what was stated otherwise of a subject, when somebody last spoke of it."""
-        compared: list[tuple[_Statement, _Statement]] = []
+        compared: list[tuple[_RunningStatement, _RunningStatement]] = []
         for subject, record in self._list_records(reading):
             earlier = self._subjects.get(subject)
             if record is None or earlier is None or earlier.statement.value == record.statement.value:
@@ -265,7 +265,7 @@ class RunningChecks:
                 words = subject if isinstance(subject, tuple) else [word for word in about[1].words if word in subject]
                 yield _RunningConflict(earlier, record.statement, (words[0], words[1]))
 
-    def _are_about_one(self, one: _Statement, other: _Statement) -> bool:
+    def _are_about_one(self, one: _RunningStatement, other: _RunningStatement) -> bool:
         first, second = set(one.words[:MAX_WORDS]), set(other.words[:MAX_WORDS])
         is_near = len(first & second) >= SAME_SUBJECT * len(first | second)
         return is_near and not any(word in self._subject_words for word in first ^ second)
@@ -377,7 +377,7 @@ _Subject = tuple[str, str] | frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Statement:
+class _RunningStatement:
     """A sentence that states a value.
 
     Attributes:
@@ -392,12 +392,12 @@ class _Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _SubjectRecord:
     """What was stated last of a subject, and by whom."""
 
     kind: str
     agent: str
-    statement: _Statement
+    statement: _RunningStatement
     text: str
 
     @property
@@ -409,8 +409,8 @@ class _Record:
 class _RunningConflict:
     """A statement against an earlier one, and two words of their subject."""
 
-    earlier: _Record
-    later: _Statement
+    earlier: _SubjectRecord
+    later: _RunningStatement
     subject: tuple[str, str]
 
 
@@ -443,7 +443,7 @@ class _StepReading:
     spoken_numbers: tuple[str, ...]
     text_numbers: tuple[str, ...]
     content: frozenset[str]
-    statements: tuple[_Statement, ...]
+    statements: tuple[_RunningStatement, ...]
     shingles: tuple[int, ...]
     objects: bool
     large: tuple[str, ...]
@@ -485,7 +485,7 @@ class _Recent(Generic[_Key, _Value]):
         return len(self._values)
 
 
-def _list_pairs(statement: _Statement) -> Iterator[_Subject]:
+def _list_pairs(statement: _RunningStatement) -> Iterator[_Subject]:
     return pairwise(statement.words)
 
 

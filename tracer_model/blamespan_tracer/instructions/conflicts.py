@@ -22,7 +22,7 @@ from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.instructions.acts import FORM_KINDS, Act, Side, judge_act
 from blamespan_tracer.instructions.demands import KINDS, Demand, DemandKind, are_opposed, can_be_rule, read_demands
 
-__all__ = ["InstructionConflict", "Speaker", "Told", "find_conflicts"]
+__all__ = ["InstructionConflict", "Speaker", "StatedDemand", "find_conflicts"]
 
 Speaker: TypeAlias = Literal["system", "user", "orchestrator", "agent", "tool"]
 """Who demands something, from the highest rank down; what documents say counts as a tool's."""
@@ -45,7 +45,7 @@ _BEFORE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StatedDemand:
     """Where a demand stands.
 
     Attributes:
@@ -79,8 +79,8 @@ class InstructionConflict:
     agent: str
     kind: DemandKind
     obeyed: Side
-    rule: Told
-    request: Told
+    rule: StatedDemand
+    request: StatedDemand
     quote: str
 
 
@@ -96,7 +96,7 @@ class _Heard:
     """
 
     demand: Demand
-    told: Told
+    told: StatedDemand
     index: int
     to: frozenset[str] | None = None
 
@@ -110,7 +110,7 @@ class _Heard:
 
 
 @dataclass
-class _Pair:
+class _OpenConflict:
     """A rule and what goes against it, until it shows which is obeyed."""
 
     rule: _Heard
@@ -135,17 +135,17 @@ class _AgentState:
     """
 
     rules: dict[DemandKind, list[_Heard]]
-    pairs: dict[tuple[object, ...], _Pair] = field(default_factory=dict)
+    pairs: dict[tuple[object, ...], _OpenConflict] = field(default_factory=dict)
     seen: int = _BEFORE
     has_asked: bool = False
 
 
 def find_conflicts(trace: MessageActionTrace) -> list[InstructionConflict]:
     """Find where instructions disagree and which an agent obeyed, each conflict once, in the order of the steps."""
-    return list(_Reader(trace).read())
+    return list(_ConflictReader(trace).read())
 
 
-class _Reader:
+class _ConflictReader:
     """Goes through a run once, step by step."""
 
     def __init__(self, trace: MessageActionTrace) -> None:
@@ -162,7 +162,7 @@ class _Reader:
         self._said: dict[DemandKind, list[_Heard]] = defaultdict(list)
         self._ruled: set[DemandKind] = set()
         for demand in read_demands(trace.task):
-            self._add(_Heard(demand, Told(None, demand.quote, "user"), _BEFORE))
+            self._add(_Heard(demand, StatedDemand(None, demand.quote, "user"), _BEFORE))
         for state in self._agents.values():
             self._ruled.update(kind for kind, rules in state.rules.items() if any(map(_is_rule, rules)))
         self._answer = _find_answer(trace)
@@ -204,7 +204,7 @@ class _Reader:
             to, name = frozenset({step.agent}), ""
         kinds = KINDS if _RANKS[speaker] >= _RULING else frozenset(self._ruled)
         for demand in read_demands(step.content, kinds):
-            self._add(_Heard(demand, Told(step.index, demand.quote, speaker, name), step.index, to))
+            self._add(_Heard(demand, StatedDemand(step.index, demand.quote, speaker, name), step.index, to))
 
     def _judge(self, step: Step, own_tools: Mapping[str, list[str]]) -> Iterator[InstructionConflict]:
         state = self._agents[step.agent]
@@ -222,7 +222,7 @@ class _Reader:
             yield InstructionConflict(step.index, step.agent, pair.rule.demand.kind, side, *told, act.text.strip())
         state.has_asked = state.has_asked or act.is_question
 
-    def _is_meant(self, pair: _Pair, step: Step) -> bool:
+    def _is_meant(self, pair: _OpenConflict, step: Step) -> bool:
         """Check whether a step is of those that a rule is about: a user's rule on form is on the run's answer."""
         if pair.rule.told.by != "user" or pair.rule.demand.kind not in FORM_KINDS or not self._is_team:
             return True
@@ -241,7 +241,7 @@ class _Reader:
         state.seen = step.index
 
 
-def _pair_up(known: Sequence[_Heard], fresh: Sequence[_Heard]) -> Iterator[_Pair]:
+def _pair_up(known: Sequence[_Heard], fresh: Sequence[_Heard]) -> Iterator[_OpenConflict]:
     """Yield the conflicts between what an agent knows, one of each two being new to it."""
     new = {id(heard) for heard in fresh}
     for rule in filter(_is_rule, known):
@@ -250,7 +250,7 @@ def _pair_up(known: Sequence[_Heard], fresh: Sequence[_Heard]) -> Iterator[_Pair
             request for request in requests if request.rank < rule.rank and are_opposed(rule.demand, request.demand)
         ]
         if opposed and not _is_overruled(rule, known):
-            yield from (_Pair(rule, request) for request in opposed)
+            yield from (_OpenConflict(rule, request) for request in opposed)
 
 
 def _gist(demand: Demand) -> tuple[object, ...]:
@@ -304,7 +304,7 @@ def _read_rules(agent: str, texts: Sequence[tuple[int, str, bool]]) -> dict[Dema
     rules: dict[DemandKind, list[_Heard]] = defaultdict(list)
     for index, text, is_own in texts:
         for demand in read_demands(text):
-            told = Told(index, demand.quote, "system" if is_own else "tool", agent)
+            told = StatedDemand(index, demand.quote, "system" if is_own else "tool", agent)
             rules[demand.kind].append(_Heard(demand, told, _BEFORE))
     return rules
 

@@ -25,7 +25,7 @@ _MAX_CONFLICTS = 1_000
 """Most of one run."""
 
 
-class _Told(Protocol):
+class _DemandShape(Protocol):
     @property
     def step(self) -> int | None: ...
     @property
@@ -34,7 +34,7 @@ class _Told(Protocol):
     def by(self) -> str: ...
 
 
-class _Conflict(Protocol):
+class _ConflictShape(Protocol):
     @property
     def step(self) -> int: ...
     @property
@@ -44,9 +44,9 @@ class _Conflict(Protocol):
     @property
     def obeyed(self) -> str: ...
     @property
-    def rule(self) -> _Told: ...
+    def rule(self) -> _DemandShape: ...
     @property
-    def request(self) -> _Told: ...
+    def request(self) -> _DemandShape: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def conflicts_of(trace: MessageActionTrace) -> tuple[DecidedConflict, ...]:
         return ()
 
 
-def _decided(conflict: _Conflict) -> DecidedConflict:
+def _decided(conflict: _ConflictShape) -> DecidedConflict:
     rule, request = conflict.rule, conflict.request
     return DecidedConflict(
         conflict.step,
@@ -118,9 +118,9 @@ def _decided(conflict: _Conflict) -> DecidedConflict:
 
 
 @cache
-def _finder() -> Callable[[MessageActionTrace], Iterable[_Conflict]] | None:
+def _finder() -> Callable[[MessageActionTrace], Iterable[_ConflictShape]] | None:
     try:
-        return cast("Callable[[MessageActionTrace], Iterable[_Conflict]]", load_part("instruction_conflicts"))
+        return cast("Callable[[MessageActionTrace], Iterable[_ConflictShape]]", load_part("instruction_conflicts"))
     except (BlamespanError, ImportError) as error:
         _logger.info("conflicts of instructions are not looked for: %s", error)
         return None

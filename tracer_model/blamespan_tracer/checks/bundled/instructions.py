@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, check
-from blamespan_tracer.instructions import InstructionConflict, Told
+from blamespan_tracer.instructions import InstructionConflict, StatedDemand
 
 _MAX_QUOTE_CHARS = 100
 
@@ -69,7 +69,7 @@ def _judge(run: ExaminedRun, is_meant: Callable[[InstructionConflict], bool]) ->
         yield Finding(conflict.step, "fail", conflict.quote, reason, source=source)
 
 
-def _describe(told: Told) -> str:
+def _describe(told: StatedDemand) -> str:
     """Name who demands something, where, and in which words."""
     where = "task" if told.step is None else f"step {told.step}"
     return f"the {told.by} ({where}): {told.quote[:_MAX_QUOTE_CHARS]!r}"

@@ -70,7 +70,7 @@ def find_odd_number(fresh: Sequence[str], text: str, known: Floats, sources: Seq
     if not unknown:
         return ""
     written = {side for sum_ in equations(text) for side in (sum_.left, sum_.right)} | calculations(text)
-    results = _Results(known)
+    results = _CalculatedNumbers(known)
     for token in unknown:
         value = float(token)
         if value not in written and (not results.have(value) or is_slip(spelled(value), sources)):
@@ -87,7 +87,7 @@ _OPERATIONS: tuple[Callable[[Floats, Floats], Floats], ...] = (
 )
 
 
-class _Results:
+class _CalculatedNumbers:
     """What two numbers give by a basic operation, and several in a row added up.
 
     Args:
