@@ -15,14 +15,14 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import Protocol, TypeAlias, TypeVar, cast
+from functools import partial
+from typing import Protocol, TypeAlias, TypeVar
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict
 from blamespan.errors import BlamespanError, MalformedTrace
-from blamespan.plugins import load_part
+from blamespan.plugins import find_part
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Attributes, Span
@@ -365,7 +365,10 @@ def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attributi
 
 def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
     """Return what is said of a run beside its verdict; nothing of an abstention, and where that is not installed."""
-    note_run = _note_taker() if verdict.abstained is None else None
+    if verdict.abstained is not None:
+        return RunNotes()
+    note_run: Callable[[MessageActionTrace], RunNotes] | None
+    note_run = find_part("note_run", _logger, "nothing is noted beside verdicts")
     if note_run is None:
         return RunNotes()
     try:
@@ -377,15 +380,6 @@ def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
     except Exception:  # what came from outside may break anything, and costs no verdict
         _logger.warning("nothing is noted beside the verdict on trace %s", run.trace.trace_id, exc_info=True)
         return RunNotes()
-
-
-@cache
-def _note_taker() -> Callable[[MessageActionTrace], RunNotes] | None:
-    try:
-        return cast("Callable[[MessageActionTrace], RunNotes]", load_part("note_run"))
-    except (BlamespanError, ImportError) as error:
-        _logger.info("nothing is noted beside verdicts: %s", error)
-        return None
 
 
 def _waits_for_answer(run: RunInParts) -> bool:

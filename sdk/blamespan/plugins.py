@@ -5,16 +5,17 @@ What a third party may offer, too, is an entry point. What only a package of our
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from blamespan.errors import ConfigError, MissingExtra
+from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
-__all__ = ["PARTS", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
+__all__ = ["PARTS", "find_part", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
 
 PARTS = {
     "autogen_hooks": "blamespan_integrations.interception.autogen:AutoGenHooks",
@@ -93,6 +94,22 @@ def load_part(name: str) -> Any:
         MissingExtra: if importing it needs a package that is not installed.
     """
     return load_entry(EntryPoint(name, PARTS[name], "parts"))
+
+
+@cache
+def find_part(name: str, logger: logging.Logger, absence: str) -> Any:
+    """Load a part as `load_part` does; None where it cannot be loaded, which *logger* is told once.
+
+    Args:
+        name: Of the part.
+        logger: Of who would use it.
+        absence: What is not done without it: "known failures are not looked for".
+    """
+    try:
+        return load_part(name)
+    except (BlamespanError, ImportError) as error:
+        logger.info("%s: %s", absence, error)
+        return None
 
 
 def load_entry(entry: EntryPoint) -> Any:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.errors import BlamespanError
-from blamespan.plugins import load_part
+from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["DecidedConflict", "conflicts_of"]
@@ -91,7 +89,8 @@ class DecidedConflict:
 
 def conflicts_of(trace: MessageActionTrace) -> tuple[DecidedConflict, ...]:
     """Find where instructions disagree in a run, in step order; nothing where the package is not installed."""
-    find = _finder()
+    find: Callable[[MessageActionTrace], Iterable[_ConflictShape]] | None
+    find = find_part("instruction_conflicts", _logger, "conflicts of instructions are not looked for")
     if find is None:
         return ()
     try:
@@ -115,12 +114,3 @@ def _decided(conflict: _ConflictShape) -> DecidedConflict:
         request.step,
         printable(request.quote[:_MAX_QUOTE_CHARS]),
     )
-
-
-@cache
-def _finder() -> Callable[[MessageActionTrace], Iterable[_ConflictShape]] | None:
-    try:
-        return cast("Callable[[MessageActionTrace], Iterable[_ConflictShape]]", load_part("instruction_conflicts"))
-    except (BlamespanError, ImportError) as error:
-        _logger.info("conflicts of instructions are not looked for: %s", error)
-        return None

@@ -8,12 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.errors import BlamespanError
-from blamespan.plugins import load_part
+from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["KnownFailure", "known_failures_of"]
@@ -82,7 +80,8 @@ class KnownFailure:
 
 def known_failures_of(trace: MessageActionTrace) -> tuple[KnownFailure, ...]:
     """Match a run against the schemata that its user keeps, the surest match first; nothing where there are none."""
-    match = _matcher()
+    match: Callable[[MessageActionTrace], Iterable[Known]] | None
+    match = find_part("known_failures", _logger, "known failures are not looked for")
     if match is None:
         return ()
     try:
@@ -100,12 +99,3 @@ def known_failures_of(trace: MessageActionTrace) -> tuple[KnownFailure, ...]:
     except Exception:  # what came from outside may break anything, and costs no verdict
         _logger.exception("known failures could not be looked for in trace %s", trace.trace_id)
         return ()
-
-
-@cache
-def _matcher() -> Callable[[MessageActionTrace], Iterable[Known]] | None:
-    try:
-        return cast("Callable[[MessageActionTrace], Iterable[Known]]", load_part("known_failures"))
-    except (BlamespanError, ImportError) as error:
-        _logger.info("known failures are not looked for: %s", error)
-        return None
