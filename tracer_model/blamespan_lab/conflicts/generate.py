@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -12,7 +10,7 @@ from typing import Any, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.rebuilding.rebuild import rebuild
@@ -22,6 +20,7 @@ from blamespan_lab.conflicts.playing import play
 from blamespan_lab.conflicts.recipe import ConflictRecipe
 from blamespan_lab.conflicts.scenes import Scene, make_scenes
 from blamespan_lab.console import show_progress
+from blamespan_lab.corpus.storage import check_is_new, compress_documents, write_ending
 from blamespan_lab.replay.labels import Decisive, FaultLabel, Purpose, RunLabel
 from blamespan_lab.replay.recording import Recording
 
@@ -106,8 +105,7 @@ def generate_conflicts(recipe: ConflictRecipe, out: Path) -> dict[str, Any]:
         BlamespanError: if *out* cannot be written.
         MissingExtra: if a framework is not installed.
     """
-    if out.exists() and any(out.iterdir()):
-        raise ConfigError(f"expected --out to be new or empty, got {str(out)!r} with files in it. Name another folder")
+    check_is_new(out)
     documents: list[str] = []
     labels: list[RunLabel] = []
     with Recording() as recording:
@@ -115,18 +113,9 @@ def generate_conflicts(recipe: ConflictRecipe, out: Path) -> dict[str, Any]:
             documents.append(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(played.spans))))
             labels.append(played.label(recipe.name))
     tally = Counter(f"kept: {label.purpose}" for label in labels) + Counter(f"kind: {label.family}" for label in labels)
-    manifest = {
-        "blamespan_corpus": 1,
-        "recipe": asdict(recipe),
-        "made": {"runs": len(labels), "tally": dict(sorted(tally.items()))},
-    }
     try:
         (out / "runs").mkdir(parents=True, exist_ok=True)
-        text = "".join(document + "\n" for document in documents).encode()
-        (out / "runs" / "0000.jsonl.gz").write_bytes(gzip.compress(text, compresslevel=6, mtime=0))
-        rows = "".join(json.dumps(label.as_json(), ensure_ascii=False) + "\n" for label in labels)
-        (out / "labels.jsonl").write_text(rows, encoding="utf-8")
-        (out / "corpus.json").write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (out / "runs" / "0000.jsonl.gz").write_bytes(compress_documents(documents))
+        return write_ending(out, labels, asdict(recipe), tally)
     except OSError as error:
         raise BlamespanError(f"expected a folder that can be written, got {error}. Name another with --out") from error
-    return manifest

@@ -28,7 +28,18 @@ from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.replay.labels import RunLabel
 
-__all__ = ["LABELS", "MANIFEST", "CorpusFolder", "MadeBlock", "read_corpus", "read_manifest", "read_sides"]
+__all__ = [
+    "LABELS",
+    "MANIFEST",
+    "CorpusFolder",
+    "MadeBlock",
+    "check_is_new",
+    "compress_documents",
+    "read_corpus",
+    "read_manifest",
+    "read_sides",
+    "write_ending",
+]
 
 MANIFEST = "corpus.json"
 """Describes a corpus."""
@@ -110,7 +121,7 @@ class CorpusFolder:
         Raises:
             ConfigError: if the disk does not take it; what was kept before stays.
         """
-        packed = _compress(block.documents)
+        packed = compress_documents(block.documents)
         marker = {
             "number": block.number,
             "sha256": sha256(packed).hexdigest(),
@@ -139,7 +150,7 @@ class CorpusFolder:
             pairs = [(document, label) for document, label in pairs if label.trace_id in chosen]
             tally.update(f"kept: {label.purpose}" for _, label in pairs)
             if pairs:
-                self._write(self._shard_path(number), _compress([document for document, _ in pairs]))
+                self._write(self._shard_path(number), compress_documents([document for document, _ in pairs]))
             labels += [
                 json.dumps(_drop_missing_twin(label, chosen).as_json(), ensure_ascii=False) for _, label in pairs
             ]
@@ -212,6 +223,37 @@ class CorpusFolder:
             raise BlamespanError(_unwritable(path, error)) from error
 
 
+def check_is_new(out: Path) -> None:
+    """Check that a folder to make is not there yet, or is empty.
+
+    Raises:
+        ConfigError: if it holds anything.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise ConfigError(f"expected --out to be new or empty, got {str(out)!r} with files in it. Name another folder")
+
+
+def compress_documents(documents: Sequence[str]) -> bytes:
+    """Return a file of `runs` with a document on each line; the same documents give the same bytes."""
+    return gzip.compress("".join(document + "\n" for document in documents).encode("utf-8"), compresslevel=6, mtime=0)
+
+
+def write_ending(
+    out: Path, labels: Sequence[RunLabel], recipe: Mapping[str, Any], tally: Mapping[str, int]
+) -> dict[str, Any]:
+    """Write the labels and the description of a corpus whose runs are written, and return the description.
+
+    Raises:
+        OSError: if they cannot be written.
+    """
+    rows = "".join(json.dumps(label.as_json(), ensure_ascii=False) + "\n" for label in labels)
+    (out / LABELS).write_text(rows, encoding="utf-8")
+    made = {"runs": len(labels), "tally": dict(sorted(tally.items()))}
+    manifest = {"blamespan_corpus": 1, "recipe": dict(recipe), "made": made}
+    (out / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return manifest
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read what the corpus in *folder* was made from.
 
@@ -274,10 +316,6 @@ def _read_with_side(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
                 yield run, _is_held_out(run, held_out)
         except BlamespanError as error:
             raise ConfigError(f"{error}. Generate the corpus again") from error
-
-
-def _compress(documents: Sequence[str]) -> bytes:
-    return gzip.compress("".join(document + "\n" for document in documents).encode("utf-8"), compresslevel=6, mtime=0)
 
 
 def _candidate(row: Sequence[Any]) -> CandidateRun:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 from collections import Counter
@@ -21,6 +20,7 @@ from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.console import show_progress
+from blamespan_lab.corpus.storage import MANIFEST, check_is_new, compress_documents, write_ending
 from blamespan_lab.edits.kinds import KINDS, EditableRun, find_edits
 from blamespan_lab.edits.pairs import Pair, make_pair
 from blamespan_lab.edits.recipe import EditRecipe
@@ -29,7 +29,6 @@ from blamespan_lab.replay.labels import Decisive, FaultLabel, Purpose, RunLabel
 
 __all__ = ["LabelledPair", "generate_edits", "read_pairs"]
 
-_LABELS, _MANIFEST = "labels.jsonl", "corpus.json"
 _NAMES_PER_RUN = 3
 """Names of each run that may stand for others elsewhere."""
 
@@ -73,12 +72,11 @@ def generate_edits(recipe: EditRecipe, folders: Sequence[Path], out: Path) -> di
         ConfigError: if files are missing, or *out* holds anything.
         BlamespanError: if *out* cannot be written.
     """
-    if out.exists() and any(out.iterdir()):
-        raise ConfigError(f"expected --out to be new or empty, got {str(out)!r} with files in it. Name another folder")
+    check_is_new(out)
     sources = _find_sources(recipe, folders)
     names = _collect_names(sources)
     tally: Counter[str] = Counter()
-    labels: list[str] = []
+    labels: list[RunLabel] = []
     try:
         (out / "runs").mkdir(parents=True, exist_ok=True)
         for number, source in enumerate(show_progress(sources, "editing")):
@@ -91,17 +89,12 @@ def generate_edits(recipe: EditRecipe, folders: Sequence[Path], out: Path) -> di
                 tally.update(f"kept: {label.purpose}" for _, label in rows)
                 tally.update(f"kind: {pair.edit.kind}" for pair in pairs)
                 documents += [_write_document(trace) for trace, _ in rows]
-                labels += [json.dumps(label.as_json(), ensure_ascii=False) for _, label in rows]
+                labels += [label for _, label in rows]
             if documents:
-                text = "".join(document + "\n" for document in documents).encode()
-                (out / "runs" / f"{number:04}.jsonl.gz").write_bytes(gzip.compress(text, compresslevel=6, mtime=0))
-        (out / _LABELS).write_text("".join(label + "\n" for label in labels), encoding="utf-8")
-        made = {"runs": len(labels), "tally": dict(sorted(tally.items()))}
-        manifest = {"blamespan_corpus": 1, "recipe": asdict(recipe), "made": made}
-        (out / _MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+                (out / "runs" / f"{number:04}.jsonl.gz").write_bytes(compress_documents(documents))
+        return write_ending(out, labels, asdict(recipe), tally)
     except OSError as error:
         raise BlamespanError(f"expected a folder that can be written, got {error}. Name another with --out") from error
-    return manifest
 
 
 def read_pairs(folder: Path, side: Literal["all", "train", "held-out"] = "all") -> Iterator[LabelledPair]:
@@ -136,7 +129,7 @@ def read_pairs(folder: Path, side: Literal["all", "train", "held-out"] = "all") 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if manifest["recipe"]["kind"] != "edits":
             raise ValueError("a corpus of another kind")
     except (OSError, ValueError, KeyError, TypeError) as error:
