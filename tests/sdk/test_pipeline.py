@@ -88,7 +88,7 @@ def test_notes_that_break_cost_no_verdict(monkeypatch: pytest.MonkeyPatch, caplo
     def break_down(trace: MessageActionTrace) -> RunNotes:
         raise KeyError(trace.trace_id)
 
-    monkeypatch.setattr("blamespan.pipeline._note_taker", lambda: break_down)
+    monkeypatch.setattr("blamespan.pipeline.find_part", lambda *_: break_down)
 
     [spans] = annotate_traces([emit(GOOD)], LongestStepTracer())
 

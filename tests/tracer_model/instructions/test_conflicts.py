@@ -184,6 +184,7 @@ def test_bundled_checks_do_not_change_what_networks_read() -> None:
     assert not read & {name for check in new for name in name_check_features(check)}
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_run() -> None:
     """Four times as many agents and steps take no more than some eight times as long."""
 
