@@ -20,6 +20,7 @@ from blamespan_tracer.decision import Thresholds, decide
 from blamespan_tracer.evidence import heaviest_windows
 from blamespan_tracer.features import AgentFeatures, LexicalReading, in_batches, read_batch
 from blamespan_tracer.lexicon import AgentScores, Lexicon
+from blamespan_tracer.modes import can_show
 from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.shares import answer_weights, begin_shares, suspicion
 
@@ -160,7 +161,7 @@ class LexicalTracer:
         cases = [_LexicalRun.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
         judged = [case for case in cases if case.why_not is None]
         quotes = self._quotes(reading, cases)
-        modes = iter(decide([case.probabilities for case in judged], self._thresholds))
+        modes = iter(decide([self._weigh_possible_modes(case) for case in judged], self._thresholds))
         return [
             Attribution.abstain(case.trace, case.why_not, self._identity)
             if case.why_not is not None
@@ -180,6 +181,11 @@ class LexicalTracer:
             _SuspectAgent(*each, begin_shares([next(by_step) for _ in each[0].steps]))
             for each in zip(agents, scores, probabilities, answers, strict=True)
         ]
+
+    def _weigh_possible_modes(self, case: _LexicalRun) -> Floats:
+        """Return the probabilities of all suspects, (A, K); 0 for modes that the team of the run cannot show."""
+        is_possible = [code not in AEGIS or can_show(case.trace, AEGIS[code]) for code in self._lexicon.codes]
+        return np.where(is_possible, case.probabilities, 0)
 
     def _verdict(self, case: _LexicalRun, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
         total = sum(case.shares)

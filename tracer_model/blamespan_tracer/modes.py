@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from blamespan.taxonomy import EXTENSION, MAST, ORCHESTRATION, ErrorMode
+from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ORCHESTRATION, ErrorMode
+from blamespan.trace import MessageActionTrace
 
-__all__ = ["MAS_FIRE", "MODES"]
+__all__ = ["MAS_FIRE", "MODES", "can_show"]
 
 MODES: tuple[ErrorMode, ...] = (
     *(mode for code, mode in MAST.items() if code != "FM-2.1"),  # nothing that is labelled maps to it
@@ -35,3 +36,13 @@ MAS_FIRE: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Faults of MAS-FIRE (arXiv 2602.19843) by name: their titles there, and the codes of the modes that they are here."""
+
+_NEEDS_ANOTHER_AGENT = frozenset(taxonomy[code] for taxonomy in (MAST, AEGIS) for code in ("FM-2.4", "FM-2.5"))
+"""Withholding what other agents need, and ignoring what they said: a run of one agent can show neither."""
+
+
+def can_show(trace: MessageActionTrace, mode: ErrorMode) -> bool:
+    """Check whether the team of *trace* can err like that: some modes need two agents."""
+    if mode not in _NEEDS_ANOTHER_AGENT:
+        return True
+    return len({step.agent for step in trace.steps if trace.can_be_blamed(step)}) > 1

@@ -16,6 +16,9 @@ __all__ = ["MIN_SURPRISE", "quote_claims"]
 MIN_SURPRISE = 5.0
 """Observations that more than one sound claim in 150 shows are no evidence."""
 
+_LEAST_OF_TOP = 0.1
+"""Steps with less than this much of the most blamed step's share are not quoted: nobody blames them."""
+
 _MAX_STEPS = 3
 _MAX_QUOTE_CHARS = 200
 _SPACE = re.compile(r"\s")
@@ -40,7 +43,9 @@ def quote_claims(
         surprise = table.surprise(observation)
         if surprise >= MIN_SURPRISE and surprise > best.get(observation.step, (0.0, None))[0]:
             best[observation.step] = surprise, observation
-    ranked = sorted((step for step in best if shares[step] > 0), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
+    least = _LEAST_OF_TOP * max(shares, default=0.0)
+    blamed = [step for step in best if shares[step] > 0 and shares[step] >= least]
+    ranked = sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]
     quotes = []
     for step in ranked:
         observation = best[step][1]

@@ -11,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan import __version__
-from blamespan.attribution import NOBODY_KNOWS, Attribution, TracerIdentity
+from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerIdentity
 from blamespan.errors import TracerUnavailable
-from blamespan.taxonomy import ORCHESTRATION
+from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.auto.evidence import quote_claims
 from blamespan_tracer.auto.evidence_pointer import evidence_features
 from blamespan_tracer.auto.experts import RUN_KINDS, labelled_team_features
+from blamespan_tracer.auto.loops import find_loops, fold_loops
 from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
+from blamespan_tracer.auto.parallel_calls import order_parallel_calls, restore_order
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks import CheckResult
@@ -36,6 +38,7 @@ __all__ = ["AutoTracer", "ProseReading", "read_prose"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
 
+_REPETITION = MAST["FM-1.3"]
 _LEAST_SHARE = 1e-4
 _NEVER = -1e9
 _MOSTLY = 0.5
@@ -170,6 +173,11 @@ class AutoTracer:
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
+        ordered = [order_parallel_calls(trace) for trace in traces]
+        verdicts = self._attribute([trace for trace, _ in ordered])
+        return [restore_order(verdict, places) for verdict, (_, places) in zip(verdicts, ordered, strict=True)]
+
+    def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         verdicts: dict[int, Attribution] = {}
         for index, trace in enumerate(traces):
             by_rule = self._judge_orchestration(trace)
@@ -230,6 +238,8 @@ class AutoTracer:
         for share, kind in zip(weight, ("labelled team", "prose"), strict=True):
             if share > 0:
                 shares += share * self._share(reading, scores, nothing, kind)
+        loops = find_loops(trace)
+        shares = fold_loops(shares, loops)
         rows = np.zeros(len(run), np.float32)
         for row in np.flatnonzero(run.can_be_blamed).tolist():
             rows[row] = shares[list(run.origins[row])].sum()
@@ -246,6 +256,7 @@ class AutoTracer:
             tracer=self._identity,
             failure_score=1.0 if trace.outcome == "failed" else failure_score,
             unaided_score=failure_score,
+            modes=_name_loop(verdict, loops),
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:3]),
         )
 
@@ -268,6 +279,16 @@ class AutoTracer:
         probability = mass / (mass + np.exp(nothing - highest))
         alarm = self._weights.alarm
         return float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+
+
+def _name_loop(verdict: Attribution, loops: Sequence[Sequence[int]]) -> tuple[ModeBlame, ...]:
+    """Return the modes of the verdict, repetition first where the decisive step begins a loop."""
+    decisive = verdict.decisive_step
+    if decisive is None or all(decisive != steps[0] for steps in loops):
+        return verdict.modes
+    others = tuple(blame for blame in verdict.modes if blame.mode != _REPETITION)
+    score = max((blame.score for blame in verdict.modes), default=NOBODY_KNOWS)
+    return ModeBlame(_REPETITION, verdict.steps[decisive].agent, score), *others
 
 
 def _apply_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attribution) -> Attribution:

@@ -145,6 +145,16 @@ _VALUE = re.compile(
     rf"|(?P<opposite>{'|'.join(sorted(OPPOSITES, key=len, reverse=True))})"
     rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b))",
 )
+_SENTENCE_OPENERS = """
+A After Also An And As At Because Before Both But By Did Do Does During Find For From Has Have Here How
+However If In Into Is Let My No Not Now Of On Once Or Our Please Since So Some That The Their Then There These
+They This Those Through To Under Until Use Using Was We Were What When Where Which While Who Why With Yes You
+Your
+"""
+_OPENERS = frozenset(_SENTENCE_OPENERS.split())
+"""Words that are written large where a sentence begins, and then look like part of a name."""
+
+_GENITIVE = re.compile(r"['\u2019]s?$")
 _QUOTATION = re.compile(r"[\"\u201c]([A-Za-z][^\"\u201c\u201d\n{}\[\]:]{14,120}[\w.!?])[\"\u201d]")
 
 
@@ -180,7 +190,20 @@ def _normalize(form: Form, text: str) -> str:
         return _normalize_time(text)
     if form == "identifier":
         return text.casefold().lstrip("#")
+    if form == "name":
+        return _normalize_name(text)
     return " ".join(text.split())
+
+
+def _normalize_name(text: str) -> str:
+    """Return a name without the word that opens its sentence and without its genitive; empty for one word."""
+    words = text.split()
+    while words and words[0] in _OPENERS:
+        words.pop(0)
+    if len(words) < 2:
+        return ""
+    words[-1] = _GENITIVE.sub("", words[-1])
+    return " ".join(words)
 
 
 def _normalize_number(text: str) -> str:

@@ -19,6 +19,7 @@ from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.modes import can_show
 from blamespan_tracer.network.inference import InferenceEngine, NumpyEngine
 from blamespan_tracer.network.inputs import RunInputs, feature_names, read_runs, split_into_windows
 from blamespan_tracer.network.model import Scores
@@ -274,7 +275,8 @@ class NetworkTracer:
         by_agent = np.bincount(run.agent, prediction.shares)
         most_blamed = int(by_agent.argmax())
         own = np.where(run.agent == most_blamed, prediction.shares, 0)
-        probabilities = (own[:, None] * prediction.modes).sum(axis=0) / own.sum()
+        is_possible = np.array([can_show(trace, mode) for mode in self._modes])
+        probabilities = np.where(is_possible, (own[:, None] * prediction.modes).sum(axis=0) / own.sum(), 0)
         ranked = np.argsort(-probabilities, kind="stable")[:_MAX_MODES]
         agent = trace.steps[run.origins[int(own.argmax())][0]].agent
         return [

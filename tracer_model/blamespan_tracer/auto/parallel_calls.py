@@ -1,0 +1,74 @@
+"""Parallel calls: which of them is recorded first is chance, so no verdict may depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from blamespan.attribution import Attribution
+from blamespan.trace import MessageActionTrace, Step
+
+__all__ = ["order_parallel_calls", "restore_order"]
+
+
+def order_parallel_calls(trace: MessageActionTrace) -> tuple[MessageActionTrace, list[int]]:
+    """Return the run with parallel calls in the order of their words, and the place of each of its steps in *trace*.
+
+    Calls that an agent makes one after another, without an answer in between, are parallel; their answers follow in the
+    order of the calls.
+    """
+    places: list[int] = []
+    order: dict[int, int] = {}
+    for block in _split_into_blocks(trace.steps):
+        if len(block) > 1 and not _builds_on_itself(block):
+            block = sorted(block, key=lambda step: ([order[index] for index in step.inputs], step.content, step.index))
+        for step in block:
+            order[step.index] = len(places)
+            places.append(step.index)
+    if places == list(range(len(places))):
+        return trace, places
+    steps = tuple(
+        replace(trace.steps[place], index=index, inputs=tuple(sorted(order[i] for i in trace.steps[place].inputs)))
+        for index, place in enumerate(places)
+    )
+    return replace(trace, steps=steps), places
+
+
+def restore_order(verdict: Attribution, places: Sequence[int]) -> Attribution:
+    """Return a verdict on what `order_parallel_calls` returned as one on the run that it was given.
+
+    Args:
+        verdict: On the run in order.
+        places: Of each of its steps in the run that was given.
+    """
+    if list(places) == list(range(len(places))):
+        return verdict
+    evidence = []
+    for item in verdict.evidence:
+        source = item.contradicts
+        if source is not None and source.index is not None:
+            source = replace(source, index=places[source.index])
+        evidence.append(replace(item, index=places[item.index], contradicts=source))
+    return replace(
+        verdict,
+        steps=tuple(
+            sorted((replace(step, index=places[step.index]) for step in verdict.steps), key=lambda step: step.index)
+        ),
+        decisive_step=None if verdict.decisive_step is None else places[verdict.decisive_step],
+        step_set=tuple(sorted(places[index] for index in verdict.step_set)),
+        evidence=tuple(evidence),
+    )
+
+
+def _split_into_blocks(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """Yield the steps in turn: calls of one agent that follow each other together, likewise their answers."""
+    for (kind, _), block in groupby(steps, key=lambda step: (step.kind, step.agent)):
+        if kind in ("tool_call", "tool_result"):
+            yield list(block)
+        else:
+            yield from ([step] for step in block)
+
+
+def _builds_on_itself(block: Sequence[Step]) -> bool:
+    return any(index >= block[0].index for step in block for index in step.inputs)
