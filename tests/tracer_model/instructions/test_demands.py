@@ -17,6 +17,8 @@ def read(text: str) -> list[tuple[str, bool, str]]:
     [
         ("Always answer in French.", ("language", True, "french")),
         ("Do not write in French.", ("language", False, "french")),
+        ("Please answer in English, not in German.", ("language", True, "english")),
+        ("Write in German instead of French.", ("language", True, "german")),
         ("Return valid JSON.", ("format", True, "json")),
         ("Answer without any lists.", ("format", False, "list")),
         ("Use no more than 30 words.", ("length", False, "")),

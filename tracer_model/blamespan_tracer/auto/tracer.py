@@ -25,6 +25,7 @@ from blamespan_tracer.auto.parallel_calls import order_parallel_calls, restore_o
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks import CheckResult
+from blamespan_tracer.checks.bundled.instructions import find_disobedience
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.tracer import attribute_results
 from blamespan_tracer.lexical import LexicalTracer
@@ -81,7 +82,7 @@ class AutoTracer:
     run says against the step: claims that contradict their sources, broken checks, repetition.
 
     What a workflow's run contradicts by its own record (a branch, a variable, an output) is blamed by rule: no model
-    was trained on runs of workflow platforms.
+    was trained on runs of workflow platforms. So is who obeys the lower of two instructions that disagree.
 
     Args:
         weights: What it was trained to.
@@ -201,11 +202,19 @@ class AutoTracer:
         verdict = attribute_results(trace, broken, self._identity)
         if verdict.abstained is not None:
             return None
-        if trace.outcome != "failed":
-            return verdict
         built_in = [result for result in broken if result.check.mode and result.check.mode.code in ORCHESTRATION]
-        unaided = attribute_results(trace, built_in, self._identity).failure_score if built_in else 0.0
-        return replace(verdict, failure_score=1.0, unaided_score=unaided)
+        if trace.outcome == "failed":  # nodes that failed are among what is broken for that alone
+            unaided = attribute_results(trace, built_in, self._identity).failure_score if built_in else 0.0
+            verdict = replace(verdict, unaided_score=unaided)
+        return _heed_outcome(trace, verdict)
+
+    def _judge_obedience(self, trace: MessageActionTrace) -> Attribution | None:
+        """Return who obeyed the lower of two instructions that disagree; None where nobody did."""
+        disobeyed = find_disobedience(trace)
+        if not disobeyed:
+            return None
+        verdict = attribute_results(trace, disobeyed, self._identity)
+        return None if verdict.abstained is not None else _heed_outcome(trace, verdict)
 
     def _judge(
         self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult], kinds: NDArray[np.float32]
@@ -215,6 +224,9 @@ class AutoTracer:
             verdict = self._lexical.attribute([trace])[0]
             if verdict.abstained is None:
                 return replace(verdict, tracer=self._identity)
+        by_obedience = self._judge_obedience(trace)
+        if by_obedience is not None:
+            return by_obedience
         prediction = self._network.predict([run])[0]
         if kinds[_SIMULATED] > by_prose and prediction.gate_weight < _MOSTLY:
             verdict = self._network.build_verdict(trace, run, results, prediction)
@@ -289,6 +301,11 @@ def _name_loop(verdict: Attribution, loops: Sequence[Sequence[int]]) -> tuple[Mo
     others = tuple(blame for blame in verdict.modes if blame.mode != _REPETITION)
     score = max((blame.score for blame in verdict.modes), default=NOBODY_KNOWS)
     return ModeBlame(_REPETITION, verdict.steps[decisive].agent, score), *others
+
+
+def _heed_outcome(trace: MessageActionTrace, verdict: Attribution) -> Attribution:
+    """Return the verdict with a failure score that knows the outcome, where it is known that the run failed."""
+    return replace(verdict, failure_score=1.0) if trace.outcome == "failed" else verdict
 
 
 def _apply_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attribution) -> Attribution:

@@ -74,6 +74,8 @@ _CONDITION = re.compile(r"\b(?:if|unless|when|whenever|except|in case|as long as
 _IS_DATA = re.compile(r"[\"'] ?: ?[\"'\[{\d]|https?://|</|[{};]\s*$")
 """In sentences that are data or code."""
 _WORD = re.compile(r"[^\W_]+(?:[@.'-][^\W_]+)*")
+_NOT_THIS = re.compile(r"(?:\bnot|n't|\bnever|\binstead of|\brather than)(?: (?:in|use|write|speak))? $")
+"""Right before a language that is not wanted, where another is."""
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201d\n]{1,60})[\"\u201d]|(?<!\w)'([^'\n]{2,60})'(?!\w)")
 
 _PASSING = """
@@ -89,7 +91,6 @@ between both d during ll m one re s t ve via
 """
 _STOP: Final = STOP_WORDS - set(_MEANT.split()) | set(_PASSING.split())
 """Words that no demand is about."""
-"""Words that say nothing of what a demand is about."""
 
 _NUMBER_WORDS: Final = {
     **{
@@ -307,6 +308,10 @@ def _read_language(small: str, is_negated: bool) -> Iterator[_Row]:
         before = small[: small.index(names[0])]
         forbids = is_negated and bool(re.search(r"(?:not|n't|never|no|avoid)\b[^,;]{0,30}$", before))
         yield "language", not forbids, names[0], 0.0, ""
+        return
+    wanted = [name for name in names if not _NOT_THIS.search(small[: small.index(name)])]
+    if len(wanted) == 1:  # "in English, not in German"
+        yield "language", True, wanted[0], 0.0, ""
 
 
 def _read_format(small: str) -> Iterator[_Row]:
