@@ -38,7 +38,7 @@ from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.numeric import softmax
 
-__all__ = ["TrainedAuto", "train_auto"]
+__all__ = ["TrainedAuto", "choose_alarm", "mass_up_to", "train_auto"]
 
 WEIGHTS_FILE = "auto.safetensors"
 
@@ -97,7 +97,7 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
         },
         sharpness={"labelled team": recipe.sharpness, "prose": recipe.prose_sharpness},
         set_mass={"labelled team": 0.9, "prose": 0.9},
-        alarm=_choose_alarm(pointer, examples, recipe.max_false_alarms / 100),
+        alarm=choose_alarm(pointer, examples, recipe.max_false_alarms / 100),
         network=network.network.digest,
         lexical=lexical.lexicon.digest,
         about={"recipe": asdict(recipe)},
@@ -144,7 +144,7 @@ def _fit_evidence(
     return table, pointer, [example for pair in examples for example in pair]
 
 
-def _choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], most: float) -> float:
+def choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], most: float) -> float:
     """Return the probability of a mistake that at most this share of sound runs exceeds."""
     sound = [example for example in examples if example.step is None]
     probabilities = []
@@ -225,13 +225,13 @@ def _choose_set_mass(
     masses: dict[str, list[float]] = {"labelled team": [], "prose": []}
     for run, pointer in zip(labelled, pointers, strict=True):
         verdict = AutoTracer(replace(weights, labelled_team=pointer), network, lexical).attribute([run.run.trace])[0]
-        masses["labelled team"].append(_mass_up_to([step.score for step in verdict.steps], run.step))
+        masses["labelled team"].append(mass_up_to([step.score for step in verdict.steps], run.step))
     sample = random.Random(recipe.seed).sample(list(pairs), min(400, len(pairs)))  # noqa: S311  # draws runs
     for pair, verdict in zip(sample, tracer.attribute([pair.edited.trace for pair in sample]), strict=True):
-        masses["prose"].append(_mass_up_to([step.score for step in verdict.steps], pair.step))
+        masses["prose"].append(mass_up_to([step.score for step in verdict.steps], pair.step))
     return {kind: float(np.quantile(values, wanted)) for kind, values in masses.items()}
 
 
-def _mass_up_to(shares: Sequence[float], step: int) -> float:
+def mass_up_to(shares: Sequence[float], step: int) -> float:
     """Return the blame of the steps that are blamed as much as *step* or more."""
     return min(1.0, sum(share for share in shares if share >= shares[step]))

@@ -38,7 +38,7 @@ def quote_claims(
     """
     best: dict[int, tuple[float, Observation]] = {}
     for observation in run.observations:
-        if observation.claim is None or observation.kind == "unsupported":
+        if observation.claim is None or observation.is_read or observation.kind == "unsupported":
             continue
         surprise = table.surprise(observation)
         if surprise >= MIN_SURPRISE and surprise > best.get(observation.step, (0.0, None))[0]:

@@ -30,8 +30,10 @@ EVIDENCE_FEATURES = (
     "ends without sources, share",
     "ends without sources, amount",
     "very surprising",
+    "least expected by a reader",
+    "one claim both surprising and not expected",
 )
-"""What each column means."""
+"""What each column means; the last two are 0 where no language model read the run."""
 
 _NATS = 5.0
 """Brings surprises to the size of the other features."""
@@ -45,26 +47,44 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
     """Return the (T, F) features of a run's steps, and how much was read: the logarithm of the number of claims."""
     n_steps = len(run.decides)
     surprises: list[list[float]] = [[] for _ in range(n_steps)]
+    by_claim: dict[tuple[int, int], float] = {}
+    doubts: dict[tuple[int, int], float] = {}
     for observation in run.observations:
-        surprises[observation.step].append(table.surprise(observation))
-    table_of = np.zeros((n_steps, len(EVIDENCE_FEATURES)), np.float32)
+        surprise, claim = table.surprise(observation), (observation.step, observation.place)
+        if observation.is_read:
+            doubts[claim] = max(surprise, doubts.get(claim, 0.0))
+        else:
+            surprises[observation.step].append(surprise)
+            by_claim[claim] = max(surprise, by_claim.get(claim, 0.0))
+    features = np.zeros((n_steps, len(EVIDENCE_FEATURES)), np.float32)
     for step, values in enumerate(surprises):
         top = sorted(values, reverse=True)[:3]
-        table_of[step, : len(top)] = np.array(top, np.float32) / _NATS
-    highest = table_of[:, 0].copy()
-    n_claims = np.log1p(sum(count for (form, _), count in run.n_claims.items() if form != "opposite"))
+        features[step, : len(top)] = np.array(top, np.float32) / _NATS
+    highest = features[:, 0].copy()
+    n_claims = np.log1p(sum(count for form, count in run.count_claims() if form != "opposite"))
     if n_steps:
         order = np.sort(highest)
         others = np.where(highest == order[-1], order[-2] if n_steps > 1 else 0.0, order[-1])
-        table_of[:, 3] = np.clip(highest - others, -1.5, 1.5)
+        features[:, 3] = np.clip(highest - others, -1.5, 1.5)
         last = np.flatnonzero(run.decides)[-1:]
-        table_of[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
-        table_of[last, 8] = np.log1p(run.unsupported[last]) / _NATS
-    table_of[:, 4] = np.maximum(0.0, highest * _NATS - n_claims) / 3.0
-    table_of[:, 5] = (run.repeats == 2) & run.decides
-    table_of[:, 6] = (run.repeats >= 1) & run.decides
-    table_of[:, 9] = np.maximum(0.0, highest - 1.2)
-    return table_of, np.float32(n_claims)  # type: ignore[return-value]  # a scalar is an array to numpy
+        features[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
+        features[last, 8] = np.log1p(run.unsupported[last]) / _NATS
+    features[:, 4] = np.maximum(0.0, highest * _NATS - n_claims) / 3.0
+    features[:, 5] = (run.repeats == 2) & run.decides
+    features[:, 6] = (run.repeats >= 1) & run.decides
+    features[:, 9] = np.maximum(0.0, highest - 1.2)
+    if doubts:
+        for column, values_of in ((10, doubts), (11, _add_up(by_claim, doubts))):
+            for (step, _), value in values_of.items():
+                features[step, column] = max(features[step, column], value / _NATS)
+    return features, np.float32(n_claims)  # type: ignore[return-value]  # a scalar is an array to numpy
+
+
+def _add_up(
+    surprises: Mapping[tuple[int, int], float], doubts: Mapping[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """Return of each claim, and of each step by itself, how surprising and how little expected it is together."""
+    return {claim: surprises.get(claim, 0.0) + doubts.get(claim, 0.0) for claim in dict.fromkeys((*surprises, *doubts))}
 
 
 @dataclass(frozen=True, slots=True)

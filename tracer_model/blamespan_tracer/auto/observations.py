@@ -28,6 +28,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.reader.layout import Expectation
 
 __all__ = ["Observation", "ObservedRun", "SurpriseTable", "count_claims", "find_repeat", "observe", "observe_claims"]
 
@@ -39,6 +40,9 @@ _SHORTEST_REPEAT = 20
 
 _PER_STEP = "steps"
 """Form of what is observed of a step rather than of a claim."""
+
+_READ = "read "
+"""Begins the forms of claims that a language model read: they are counted apart, as it does not read every run."""
 
 _PRIOR_CLAIMS = 50.0
 """Added to how many sound claims were seen: a form that is hardly ever seen surprises nobody."""
@@ -68,6 +72,7 @@ class Observation:
         circumstance: Where the claim stands, 0 to `N_CIRCUMSTANCES` - 1; 0 for what is observed of a step.
         claim: The claim that it is about; None for what is observed of a step.
         source: The mention that the claim contradicts, where it contradicts one.
+        place: Offset of the claim in its step; -1 for what is observed of a step.
     """
 
     step: int
@@ -77,6 +82,12 @@ class Observation:
     circumstance: int = 0
     claim: Claim | None = None
     source: Mention | None = None
+    place: int = -1
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a language model observed it, not the ledger or a check."""
+        return self.form.startswith(_READ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +110,24 @@ class ObservedRun:
     decides: NDArray[np.bool_]
     repeats: NDArray[np.int64]
 
+    def count_claims(self) -> Iterator[tuple[str, int]]:
+        """Yield forms, some of them several times, and how many claims there are; each claim is counted once."""
+        return ((form, count) for (form, _), count in self.n_claims.items() if not form.startswith(_READ))
 
-def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: Ledger | None = None) -> ObservedRun:
+
+def observe(
+    trace: MessageActionTrace,
+    results: Sequence[CheckResult],
+    ledger: Ledger | None = None,
+    expectations: Sequence[Expectation] = (),
+) -> ObservedRun:
     """Observe a run.
 
     Args:
         trace: The run.
         results: What the bundled checks come to on it.
         ledger: The run's claims, where they are read already.
+        expectations: What a language model expected in the place of claims; none where it did not read the run.
     """
     ledger = ledger or read_ledger(trace)
     n_steps = len(trace.steps)
@@ -132,6 +153,13 @@ def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: L
         for result in results
         if result.step is not None and result.outcome == "fail" and not result.check.is_evidence
     ]
+    for one in expectations:
+        form, value = _READ + _form(one.claim), one.claim.mention
+        n_claims[form, 0] += 1
+        if one.doubt > 0:
+            observations.append(
+                Observation(value.step, "unexpected", form, one.doubt, 0, one.claim, None, value.value.start)
+            )
     kept = tuple(observation for observation in observations if decides[observation.step])
     return ObservedRun(kept, n_claims, unsupported, information, decides, repeats)
 
@@ -161,7 +189,7 @@ class SurpriseTable:
         for (form, _), size in sizes.items():
             by_form[form] += size
         self._by_form = dict(by_form)
-        claims = [size for form, size in by_form.items() if form != _PER_STEP]
+        claims = [size for form, size in by_form.items() if form != _PER_STEP and not form.startswith(_READ)]
         self._usual = float(np.mean(claims)) if claims else 1.0
 
     @classmethod
@@ -181,6 +209,11 @@ class SurpriseTable:
             {key: np.array([circumstance for _, circumstance in values], np.uint8) for key, values in shown.items()},
             sizes,
         )
+
+    @property
+    def n_read(self) -> float:
+        """How many sound claims a language model read."""
+        return sum(size for form, size in self._by_form.items() if form.startswith(_READ))
 
     def surprise(self, observation: Observation) -> float:
         """Return how rarely a sound claim in this circumstance, or a sound step, shows this, in nats."""
@@ -252,7 +285,9 @@ def observe_claims(
     """
     for claim, circumstance in zip(claims, circumstances or _find_circumstances(claims), strict=True):
         for kind, strength, source in _doubt(claim, agent, deciders):
-            yield Observation(step, kind, _form(claim), strength, circumstance, claim, source)
+            yield Observation(
+                step, kind, _form(claim), strength, circumstance, claim, source, claim.mention.value.start
+            )
 
 
 def count_claims(claims: Iterable[Claim]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerIdentity
-from blamespan.errors import TracerUnavailable
+from blamespan.errors import MissingExtra, TracerUnavailable
+from blamespan.plugins import require
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
@@ -28,22 +30,28 @@ from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.checks.bundled.instructions import find_disobedience
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.tracer import attribute_results
+from blamespan_tracer.ledger import Ledger, read_ledger
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.outcome_head import OutcomeHead, head_in_use
+from blamespan_tracer.reader.layout import ClaimReader, Expectation, lay_out_run
+from blamespan_tracer.reader.settings import ReaderSettings
 
-__all__ = ["AutoTracer", "ProseReading", "read_prose"]
+__all__ = ["AutoTracer", "ProseReading", "TrainedReader", "read_prose"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
+BUNDLED_READER = BUNDLED.with_name("reader.safetensors")
 
 _REPETITION = MAST["FM-1.3"]
 _LEAST_SHARE = 1e-4
 _NEVER = -1e9
 _MOSTLY = 0.5
 """From this weight on the network's own gate says that language models wrote the run."""
+
+_log = logging.getLogger(__name__)
 
 _SIMULATED, _INJECTED, _LABELLED_TEAM, _PROSE = range(len(RUN_KINDS))
 
@@ -73,6 +81,49 @@ class ProseReading:
     can_be_blamed: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedReader:
+    """A language model that reads runs, and what was learnt of how it reads.
+
+    Attributes:
+        model: Says what it expects in the place of claims.
+        weights: Those of `auto` with the table and the pointer of runs that the model read.
+        reads_all: Whether it reads every run that language models wrote; else those that failed or are suspected.
+
+    Raises:
+        TracerUnavailable: if the weights were learnt with another model.
+    """
+
+    model: ClaimReader
+    weights: AutoWeights
+    reads_all: bool = True
+
+    def __post_init__(self) -> None:
+        if self.weights.reader != self.model.digest:
+            raise TracerUnavailable(
+                f"expected the language model that the reader was trained with (fingerprint {self.weights.reader!r}), "
+                f"got {self.model.digest!r}. Leave BLAMESPAN_READER_MODEL out, or train the reader with this model"
+            )
+
+    @classmethod
+    def load(cls, settings: ReaderSettings, *, reads_all: bool) -> TrainedReader | None:
+        """Load it; None, with a warning, where no language model is installed.
+
+        Raises:
+            TracerUnavailable: if the model or the weights cannot be loaded, or do not fit each other.
+        """
+        try:
+            for package in ("torch", "transformers"):
+                require(package, "reader")
+            from blamespan_tracer.reader.base import load_reader
+
+            model = load_reader(settings)
+        except MissingExtra as error:
+            _log.warning("runs are judged without a language model: %s", error)
+            return None
+        return cls(model, AutoWeights.load(settings.weights or BUNDLED_READER), reads_all)
+
+
 class AutoTracer:
     """Attributes runs of every kind.
 
@@ -89,6 +140,7 @@ class AutoTracer:
         network: The tracer that it was trained beside, and
         lexical: the other one.
         head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
+        reader: Reads what language models wrote; None where none is asked for.
 
     Raises:
         TracerUnavailable: if it was trained beside others.
@@ -100,6 +152,7 @@ class AutoTracer:
         network: NetworkTracer,
         lexical: LexicalTracer,
         head: OutcomeHead | None = None,
+        reader: TrainedReader | None = None,
     ) -> None:
         beside = (network.network.digest, lexical.lexicon.digest)
         if (weights.network, weights.lexical) != beside:
@@ -108,7 +161,10 @@ class AutoTracer:
                 f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
             )
         self._weights, self._network, self._lexical, self._head = weights, network, lexical, head
+        self._reader = reader
         self._identity = TracerIdentity("auto", __version__, weights.digest)
+        if reader is not None and reader.reads_all:
+            self._identity = TracerIdentity("reader", __version__, reader.weights.digest)
 
     @classmethod
     def bundled(cls) -> AutoTracer:
@@ -121,20 +177,36 @@ class AutoTracer:
 
     @classmethod
     def in_use(cls) -> AutoTracer:
-        """Load the bundled weights beside the network and the head for outcomes that the environment asks for.
+        """Load the bundled weights beside the network, the head for outcomes and the reader of the environment.
 
-        See `NetworkTracer.in_use` and `head_in_use`.
+        See `NetworkTracer.in_use`, `head_in_use` and `ReaderSettings`; without a budget there is no reader.
 
         Raises:
             ConfigError: if a variable is wrong.
             MissingExtra: if a device is asked for and PyTorch is not installed.
             TracerUnavailable: if weights are missing or damaged, or there is no such device.
         """
+        settings = ReaderSettings.from_environment(os.environ)
+        return cls._in_use(TrainedReader.load(settings, reads_all=False) if settings.budget else None)
+
+    @classmethod
+    def reading(cls) -> AutoTracer:
+        """Load what `in_use` does, with the reader for every run that language models wrote: the tracer `reader`.
+
+        Raises:
+            ConfigError: if a variable is wrong.
+            MissingExtra: if a device is asked for and PyTorch is not installed.
+            TracerUnavailable: if weights are missing or damaged, or there is no such device.
+        """
+        return cls._in_use(TrainedReader.load(ReaderSettings.from_environment(os.environ), reads_all=True))
+
+    @classmethod
+    def _in_use(cls, reader: TrainedReader | None) -> AutoTracer:
         weights = AutoWeights.load(BUNDLED)
         network = NetworkTracer.in_use()
         if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
             weights = replace(weights, network=network.network.digest)
-        return cls(weights, network, LexicalTracer.bundled(), head_in_use())
+        return cls(weights, network, LexicalTracer.bundled(), head_in_use(), reader)
 
     @property
     def identity(self) -> TracerIdentity:
@@ -160,7 +232,10 @@ class AutoTracer:
     def settings(self) -> dict[str, str | float]:
         """What decides its verdicts beside the weights."""
         head = {} if self._head is None else {"outcome head": self._head.digest}
-        return {**self._network.settings, "network": self._network.network.digest, **head}
+        settings: dict[str, str | float] = {**self._network.settings, "network": self._network.network.digest, **head}
+        if self._reader is not None:
+            settings |= {"reader": self._reader.weights.digest, "language model": self._reader.model.digest}
+        return settings
 
     @property
     def device(self) -> str:
@@ -242,25 +317,33 @@ class AutoTracer:
         kinds: NDArray[np.float32],
     ) -> Attribution:
         lexical = self._lexical.attribute([trace])[0]
-        reading = read_prose(trace, run, results, prediction, lexical, self._weights.table)
-        scores, nothing = self._weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
+        weights, ledger = self._weights, read_ledger(trace)
+        reading = read_prose(trace, run, results, prediction, lexical, weights.table, ledger)
+        scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
+        if kinds[_PROSE] > kinds[_LABELLED_TEAM] and self._is_to_be_read(trace, scores, nothing):
+            assert self._reader is not None
+            expectations = self._expect(trace, ledger, reading)
+            if expectations:
+                weights = self._reader.weights
+                reading = read_prose(trace, run, results, prediction, lexical, weights.table, ledger, expectations)
+                scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
         weight = np.array([kinds[_LABELLED_TEAM], kinds[_PROSE]], np.float64)
         weight = weight / weight.sum() if weight.sum() else np.array([0.0, 1.0])
         shares = np.zeros(len(trace.steps))
         for share, kind in zip(weight, ("labelled team", "prose"), strict=True):
             if share > 0:
-                shares += share * self._share(reading, scores, nothing, kind)
+                shares += share * _share(weights, reading, scores, nothing, kind)
         loops = find_loops(trace)
         shares = fold_loops(shares, loops)
         rows = np.zeros(len(run), np.float32)
         for row in np.flatnonzero(run.can_be_blamed).tolist():
             rows[row] = shares[list(run.origins[row])].sum()
-        set_mass = float(weight @ [self._weights.set_mass[kind] for kind in ("labelled team", "prose")])
+        set_mass = float(weight @ [weights.set_mass[kind] for kind in ("labelled team", "prose")])
         verdict = self._network.build_verdict(
             trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
         )
-        failure_score = self._failure_score(scores, nothing)
-        claims = quote_claims(trace, [step.score for step in verdict.steps], reading.observed, self._weights.table)
+        failure_score = _failure_score(weights, scores, nothing)
+        claims = quote_claims(trace, [step.score for step in verdict.steps], reading.observed, weights.table)
         quoted = {evidence.index for evidence in claims}
         evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
         return replace(
@@ -272,25 +355,41 @@ class AutoTracer:
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:3]),
         )
 
-    def _share(
-        self, reading: ProseReading, scores: NDArray[np.float32], nothing: float, kind: str
-    ) -> NDArray[np.float64]:
-        """Return the (T,) shares of the blame as the experts for one kind of runs give them."""
-        if kind == "labelled team":
-            features = labelled_team_features(reading.plain, reading.network, reading.lexical)
-            prior = self._weights.labelled_team.score(features)
-        else:
-            prior = np.log(reading.network + _LEAST_SHARE)
-        total = self._weights.sharpness[kind] * prior + self._weights.evidence[kind].of(scores, nothing)
-        return softmax(np.where(reading.can_be_blamed, total, _NEVER))
+    def _is_to_be_read(self, trace: MessageActionTrace, scores: NDArray[np.float32], nothing: float) -> bool:
+        if self._reader is None:
+            return False
+        is_suspected = trace.outcome == "failed" or _failure_score(self._weights, scores, nothing) > NOBODY_KNOWS
+        return self._reader.reads_all or is_suspected
 
-    def _failure_score(self, scores: NDArray[np.float32], nothing: float) -> float:
-        """Return how likely the run failed, on a scale on which the alarm lies at a half."""
-        highest = max(float(scores.max()), nothing)
-        mass = float(np.exp(scores.astype(np.float64) - highest).sum())
-        probability = mass / (mass + np.exp(nothing - highest))
-        alarm = self._weights.alarm
-        return float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+    def _expect(self, trace: MessageActionTrace, ledger: Ledger, reading: ProseReading) -> list[Expectation]:
+        """Return what the reader expected; nothing where it could not read the run, and the small tracer judges."""
+        assert self._reader is not None
+        try:
+            return self._reader.model.read(lay_out_run(trace, ledger), reading.network.tolist())
+        except TracerUnavailable as error:
+            _log.warning("trace %s is judged without the reader: %s", trace.trace_id, error)
+            return []
+
+
+def _share(
+    weights: AutoWeights, reading: ProseReading, scores: NDArray[np.float32], nothing: float, kind: str
+) -> NDArray[np.float64]:
+    """Return the (T,) shares of the blame as the experts for one kind of runs give them."""
+    if kind == "labelled team":
+        features = labelled_team_features(reading.plain, reading.network, reading.lexical)
+        prior = weights.labelled_team.score(features)
+    else:
+        prior = np.log(reading.network + _LEAST_SHARE)
+    total = weights.sharpness[kind] * prior + weights.evidence[kind].of(scores, nothing)
+    return softmax(np.where(reading.can_be_blamed, total, _NEVER))
+
+
+def _failure_score(weights: AutoWeights, scores: NDArray[np.float32], nothing: float) -> float:
+    """Return how likely the run failed, on a scale on which the alarm lies at a half."""
+    highest = max(float(scores.max()), nothing)
+    mass = float(np.exp(scores.astype(np.float64) - highest).sum())
+    probability = mass / (mass + np.exp(nothing - highest))
+    return float(np.interp(probability, (0.0, weights.alarm, max(weights.alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
 
 
 def _name_loop(verdict: Attribution, loops: Sequence[Sequence[int]]) -> tuple[ModeBlame, ...]:
@@ -324,6 +423,8 @@ def read_prose(
     prediction: NetworkPrediction,
     lexical: Attribution,
     table: SurpriseTable,
+    ledger: Ledger | None = None,
+    expectations: Sequence[Expectation] = (),
 ) -> ProseReading:
     """Read a run that language models wrote.
 
@@ -334,8 +435,10 @@ def read_prose(
         prediction: What the network predicts of it, and
         lexical: what the lexical tracer says.
         table: Says what is surprising.
+        ledger: The run's claims, where they are read already.
+        expectations: What a language model expected in their place, where one read the run.
     """
-    observed = observe(trace, results)
+    observed = observe(trace, results, ledger, expectations)
     features, n_claims = evidence_features(observed, table)
     network = np.zeros(len(trace.steps))
     for row in np.flatnonzero(run.can_be_blamed).tolist():

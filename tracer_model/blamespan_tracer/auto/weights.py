@@ -20,7 +20,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "AutoWeights", "EvidenceWeight"]
 
-FORMAT = "blamespan-auto-2"
+FORMAT = "blamespan-auto-3"
 """Changes whenever a file written before can no longer be read."""
 
 
@@ -56,6 +56,7 @@ class AutoWeights:
         alarm: Probability of a mistake, by the pointer, from which on a run of prose is called failed.
         network: Digest of the weights of the network that it was trained beside, and
         lexical: of those of the lexical tracer.
+        reader: Fingerprint of the language model that read the runs it learnt from; empty where none did.
         about: Where it comes from.
         digest: Of the file.
     """
@@ -70,6 +71,7 @@ class AutoWeights:
     alarm: float
     network: str
     lexical: str
+    reader: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
 
@@ -91,6 +93,7 @@ class AutoWeights:
             "alarm": self.alarm,
             "network": self.network,
             "lexical": self.lexical,
+            "reader": self.reader,
         }
         about = {"format": FORMAT, "settings": json.dumps(settings), "about": json.dumps(dict(self.about))}
         return write_weights(path, tensors, about)
@@ -120,6 +123,7 @@ class AutoWeights:
                 alarm=settings["alarm"],
                 network=settings["network"],
                 lexical=settings["lexical"],
+                reader=settings["reader"],
                 about=json.loads(about["about"]),
                 digest=digest,
             )

@@ -32,6 +32,7 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "with_adapter",
+    "without_progress_bars",
 ]
 
 Model: TypeAlias = Any
@@ -106,7 +107,7 @@ def load_model(name: str, device: torch.device | None = None, *, dtype: torch.dt
     kind = dtype or (torch.bfloat16 if place.type == "cuda" else torch.float32)
     _check_place(name, "a causal model")
     try:
-        with _without_bars():
+        with without_progress_bars():
             model, told = AutoModelForCausalLM.from_pretrained(
                 name,
                 dtype=kind,
@@ -255,7 +256,7 @@ def digest_of(*names: str) -> str:
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """Keep transformers' progress bars off the terminal of whoever asks for a verdict."""
     was_on = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()

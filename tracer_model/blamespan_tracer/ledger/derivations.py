@@ -266,16 +266,16 @@ def _find_pair(size: float, tolerance: float, numbers: NDArray[np.float64], *, i
 def _results(operands: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what one operand becomes in another unit, and what two of them give."""
     operands = np.unique(operands)
+    is_pair = ~np.eye(len(operands), dtype=bool)
     with np.errstate(all="ignore"):
         one, other = operands[:, None], operands[None, :]
         ratio = one / other
         parts = [
             (operands[:, None] * _FACTORS).ravel(),
             (operands[:, None] / _FACTORS).ravel(),
-            *((part[~np.eye(len(operands), dtype=bool)]) for part in (one + other, one - other, one * other)),
-            ratio[~np.eye(len(operands), dtype=bool)],
-            100.0 * ratio[~np.eye(len(operands), dtype=bool)],
-            100.0 * (ratio - 1.0)[~np.eye(len(operands), dtype=bool)],
+            *(part[is_pair] for part in (one + other, one - other, one * other, ratio)),
+            100.0 * ratio[is_pair],
+            100.0 * (ratio - 1.0)[is_pair],
             (one * (1.0 + other / 100.0)).ravel(),
             (one * (1.0 - other / 100.0)).ravel(),
             (one * other / 100.0).ravel(),

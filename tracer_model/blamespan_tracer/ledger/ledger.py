@@ -95,7 +95,12 @@ class Mention:
 
     def count_agreement(self, other: Mention) -> int:
         """Count the words right before and right after both values that agree."""
-        return _count_common(self.left, other.left) + _count_common(self.right, other.right)
+        count = 0
+        if self.left[:1] == other.left[:1]:  # most do not agree in one word
+            count += _count_common(self.left, other.left)
+        if self.right[:1] == other.right[:1]:
+            count += _count_common(self.right, other.right)
+        return count
 
 
 @dataclass(frozen=True, slots=True)
