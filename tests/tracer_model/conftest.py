@@ -20,3 +20,10 @@ def recorder() -> Iterator[SpanRecorder]:
     blamespan.instrument(tracer_provider=recorder.provider)
     yield recorder
     blamespan.uninstrument()
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> None:
+    """Let PyTorch use one thread: tiny language models are fastest so, and others want the cores too."""
+    torch = pytest.importorskip("torch", reason="needs blamespan[llm]: scripts/llm")
+    torch.set_num_threads(1)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracer_model.causal.marks import OF_MODELS, needs_llm
+from tests.tracer_model.causal.marks import OF_MODELS
 
-needs_llm()
+for package in ("torch", "transformers", "tokenizers"):
+    pytest.importorskip(package, reason="needs blamespan[reader]: scripts/llm")
 pytestmark = OF_MODELS
 
 from blamespan.errors import MissingExtra, TracerUnavailable  # noqa: E402

@@ -21,34 +21,36 @@ from blamespan_tracer.reader.layout import Expectation, RunText
 from blamespan_tracer.reader.settings import ReaderSettings
 
 WEIGHTS = AutoWeights.load(BUNDLED_READER)
-TASK = "Find out who wrote the report on the harbour, where she works now, and write to her about the meeting in June."
+TASK = "Book a table for Mrs Olsen at Harbour Inn, reservation code HX48213, and confirm the deposit of 1,250.50 NOK."
 SAID = (
-    "The report on the harbour was written by Karin Solberg, as the archive of the city says in its list of reports.",
-    "The list of staff says that Karin Solberg works at the Institute of Marine Research since this spring.",
-    "I have looked up the meeting in June: it takes place in the town hall, and who wrote a report may speak.",
-    "Dear Ms Solberg, we would like to invite you to the meeting in June, where you may speak about your report.",
+    "We need the table for reservation HX48213 first, then the deposit of 1,250.50 NOK, then a confirmation letter.",
+    "I called Harbour Inn. The table for reservation HX48213 is booked for Mrs Olsen, by the window.",
+    "The deposit of 1,250.50 NOK for HX48213 has been paid by card, and the inn has confirmed that it arrived.",
+    "Dear Mrs Olsen, your table at Harbour Inn is booked under HX48213; the deposit of 1,250.50 NOK has been received.",
 )
 
 
 @dataclass
-class DoubtsValues:
-    """Reads as a language model does: doubts the values that it is told to doubt."""
+class DoubtsStep:
+    """Reads as a language model does: doubts the reservation code in one step, and nothing else."""
 
-    doubted: Sequence[str] = ()
+    step: int = -1
     digest: str = WEIGHTS.reader
     read_runs: list[str] = field(default_factory=list)
 
     def read(self, run: RunText, shares: Sequence[float] = ()) -> list[Expectation]:
-        """Return a doubt of eight nats for each doubted value, and none for others."""
+        """Return a doubt of twenty nats, or none, for each claim."""
         self.read_runs.append(run.text)
+        mentions = [placed.claim.mention for placed in run.claims]
+        doubted = [one.step == self.step and one.value.form == "identifier" for one in mentions]
         return [
-            Expectation(placed.claim, 8.0 if placed.claim.mention.value.text in self.doubted else 0.0, "")
-            for placed in run.claims
+            Expectation(placed.claim, 20.0 * is_doubted, "")
+            for placed, is_doubted in zip(run.claims, doubted, strict=True)
         ]
 
 
 def _run(*contents: str, **fields: Any) -> MessageActionTrace:
-    names = ("Archivist", "Clerk", "Planner", "Writer")
+    names = ("Planner", "Booker", "Cashier", "Writer")
     steps = tuple(
         Step(index, f"{index + 1:016x}", names[index % 4], "message", content) for index, content in enumerate(contents)
     )
@@ -66,23 +68,22 @@ def _reading(model: Any, *, reads_all: bool = True) -> AutoTracer:
     return AutoTracer(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled(), reader=reader)
 
 
-@pytest.mark.parametrize("step", [0, 1, 2])
+@pytest.mark.parametrize("step", [0, 1, 2, 3])
 def test_doubted_claim_is_blamed_where_it_stands(step: int) -> None:
-    """A name that the model did not expect brings blame to its step; the run whose names it expected has less."""
-    said = [f"{text} Mona Dahlgren knows of it." if index == step else text for index, text in enumerate(SAID)]
-
-    [doubted] = _reading(DoubtsValues(["Mona Dahlgren"])).attribute([_run(*said)])
-    [expected] = _reading(DoubtsValues()).attribute([_run(*said)])
+    """A value that the model did not expect brings blame to its step; where it expected all values, there is less."""
+    [doubted] = _reading(DoubtsStep(step)).attribute([_run(*SAID)])
+    [expected] = _reading(DoubtsStep()).attribute([_run(*SAID)])
 
     assert doubted.decisive_step == step
     assert doubted.steps[step].score > expected.steps[step].score
     assert doubted.failure_score > expected.failure_score
+    assert not expected.calls_failed
     assert doubted.tracer.name == "reader"
 
 
 def test_only_failed_and_suspected_runs_are_read_where_not_all_are(small: AutoTracer) -> None:
     """A run without a sign of failure is judged as without a reader; one that is known to have failed is read."""
-    model = DoubtsValues()
+    model = DoubtsStep()
     tracer = _reading(model, reads_all=False)
 
     [sound] = tracer.attribute([_run(*SAID)])
@@ -99,7 +100,7 @@ def test_run_that_cannot_be_read_is_judged_without_the_reader(
 ) -> None:
     """Where memory ends, the small tracer judges, and the log says so."""
 
-    class OutOfMemory(DoubtsValues):
+    class OutOfMemory(DoubtsStep):
         def read(self, run: RunText, shares: Sequence[float] = ()) -> list[Expectation]:
             raise TracerUnavailable("expected a window to fit, got out of memory. Take a smaller model")
 
@@ -114,12 +115,12 @@ def test_run_that_cannot_be_read_is_judged_without_the_reader(
 def test_weights_belong_to_one_model() -> None:
     """Another model doubts otherwise: what was learnt of one says nothing of it."""
     with pytest.raises(TracerUnavailable, match="trained with"):
-        _reading(DoubtsValues(digest="0" * 12))
+        _reading(DoubtsStep(digest="0" * 12))
 
 
 def test_company_and_order_change_no_verdict() -> None:
     """The same run gets the same verdict in any company."""
-    tracer = _reading(DoubtsValues(["Karin Solberg"]))
+    tracer = _reading(DoubtsStep(1))
     runs = [_run(*SAID), _run(*SAID[:2]), replace(_run(*reversed(SAID)), trace_id="6" * 32)]
 
     together, backwards = tracer.attribute(runs), tracer.attribute(runs[::-1])
