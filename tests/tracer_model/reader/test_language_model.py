@@ -79,6 +79,19 @@ def test_claims_of_a_long_run_are_all_read_within_the_budget(tiny: LanguageModel
     assert 6 in {one.claim.mention.step for one in read}
 
 
+def test_budget_below_a_window_makes_the_window_smaller(tiny: LanguageModelReader) -> None:
+    """Of a run that one window would hold, no more is read than the budget says."""
+    run = _lay_out(*[FACTS * 3] * 2)
+    whole = LanguageModelReader(tiny._model, tiny._tokenizer, window=512)
+    sparing = LanguageModelReader(tiny._model, tiny._tokenizer, window=512, budget=256)
+
+    read = sparing.read(run)
+
+    assert len(whole.read(run)) == len(run.claims)
+    assert [one.claim for one in read] == [placed.claim for placed in run.claims][: len(read)]
+    assert 0 < len(read) < len(run.claims)
+
+
 def test_what_is_kept_is_not_read_again(tiny: LanguageModelReader, tmp_path: Path) -> None:
     """Training that was cut short goes on: runs in the file are not read; one whose line was cut short is."""
     run, path = _lay_out(FACTS), tmp_path / "readings.jsonl"

@@ -44,8 +44,7 @@ class DoubtsStep:
         mentions = [placed.claim.mention for placed in run.claims]
         doubted = [one.step == self.step and one.value.form == "identifier" for one in mentions]
         return [
-            Expectation(placed.claim, 20.0 * is_doubted, "")
-            for placed, is_doubted in zip(run.claims, doubted, strict=True)
+            Expectation(placed.claim, 20.0 * is_doubted) for placed, is_doubted in zip(run.claims, doubted, strict=True)
         ]
 
 

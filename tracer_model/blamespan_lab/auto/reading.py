@@ -22,7 +22,7 @@ from blamespan.json_text import parse_json
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs, observe_all
 from blamespan_lab.auto.recipe import ReaderRecipe
-from blamespan_lab.auto.training import choose_alarm, mass_up_to
+from blamespan_lab.auto.training import choose_alarm, measure_masses
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
 from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
 from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer, TrainedReader
@@ -89,7 +89,7 @@ class KeptReader:
         return self._model.digest
 
     def read(self, run: RunText, shares: Sequence[float] = ()) -> list[Expectation]:
-        """Return what the model expects in the place of each claim; what it expects instead is not kept."""
+        """Return what the model expects in the place of each claim, as it was kept."""
         text = sha256(run.text.encode()).hexdigest()[:32]
         if text not in self._kept:
             read = {id(one.claim): round(one.doubt, _DIGITS) for one in self._model.read(run, shares)}
@@ -98,7 +98,7 @@ class KeptReader:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         return [
-            Expectation(placed.claim, doubt, "")
+            Expectation(placed.claim, doubt)
             for placed, doubt in zip(run.claims, self._kept[text], strict=True)
             if doubt != _NOT_READ
         ]
@@ -137,11 +137,7 @@ def train_reader(recipe: ReaderRecipe, data: Path, out: Path, model: ClaimReader
         about={"recipe": asdict(recipe), "beside": beside.digest},
     )
     tracer = AutoTracer(beside, NetworkTracer.bundled(), LexicalTracer.bundled(), reader=TrainedReader(reader, weights))
-    verdicts = tracer.attribute([pair.edited.trace for pair in chosen])
-    masses = [
-        mass_up_to([step.score for step in verdict.steps], pair.step)
-        for pair, verdict in zip(chosen, verdicts, strict=True)
-    ]
+    masses = measure_masses(tracer, chosen)
     weights = replace(weights, set_mass={**beside.set_mass, "prose": float(np.quantile(masses, recipe.coverage / 100))})
     return TrainedPointer(out / WEIGHTS_FILE, weights.save(out / WEIGHTS_FILE), len(chosen), int(table.n_read))
 

@@ -38,7 +38,7 @@ from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.numeric import softmax
 
-__all__ = ["TrainedAuto", "choose_alarm", "mass_up_to", "train_auto"]
+__all__ = ["TrainedAuto", "choose_alarm", "measure_masses", "train_auto"]
 
 WEIGHTS_FILE = "auto.safetensors"
 
@@ -225,13 +225,21 @@ def _choose_set_mass(
     masses: dict[str, list[float]] = {"labelled team": [], "prose": []}
     for run, pointer in zip(labelled, pointers, strict=True):
         verdict = AutoTracer(replace(weights, labelled_team=pointer), network, lexical).attribute([run.run.trace])[0]
-        masses["labelled team"].append(mass_up_to([step.score for step in verdict.steps], run.step))
+        masses["labelled team"].append(_mass_up_to([step.score for step in verdict.steps], run.step))
     sample = random.Random(recipe.seed).sample(list(pairs), min(400, len(pairs)))  # noqa: S311  # draws runs
-    for pair, verdict in zip(sample, tracer.attribute([pair.edited.trace for pair in sample]), strict=True):
-        masses["prose"].append(mass_up_to([step.score for step in verdict.steps], pair.step))
+    masses["prose"] = measure_masses(tracer, sample)
     return {kind: float(np.quantile(values, wanted)) for kind, values in masses.items()}
 
 
-def mass_up_to(shares: Sequence[float], step: int) -> float:
+def measure_masses(tracer: AutoTracer, pairs: Sequence[LabelledPair]) -> list[float]:
+    """Return, of each pair's edited run, the share of blame up to which the edited step is in the set."""
+    verdicts = tracer.attribute([pair.edited.trace for pair in pairs])
+    return [
+        _mass_up_to([step.score for step in verdict.steps], pair.step)
+        for pair, verdict in zip(pairs, verdicts, strict=True)
+    ]
+
+
+def _mass_up_to(shares: Sequence[float], step: int) -> float:
     """Return the blame of the steps that are blamed as much as *step* or more."""
     return min(1.0, sum(share for share in shares if share >= shares[step]))

@@ -123,6 +123,20 @@ class TrainedReader:
             return None
         return cls(model, AutoWeights.load(settings.weights or BUNDLED_READER), reads_all)
 
+    def expect(self, trace: MessageActionTrace, ledger: Ledger, shares: NDArray[np.float64]) -> list[Expectation]:
+        """Return what the model expects in the place of claims; nothing, with a warning, where it cannot read the run.
+
+        Args:
+            trace: The run.
+            ledger: Its claims.
+            shares: (T,) of the blame, as the tracer without a reader sees it.
+        """
+        try:
+            return self.model.read(lay_out_run(trace, ledger), shares.tolist())
+        except TracerUnavailable as error:
+            _log.warning("trace %s is judged without the reader: %s", trace.trace_id, error)
+            return []
+
 
 class AutoTracer:
     """Attributes runs of every kind.
@@ -320,11 +334,13 @@ class AutoTracer:
         weights, ledger = self._weights, read_ledger(trace)
         reading = read_prose(trace, run, results, prediction, lexical, weights.table, ledger)
         scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
-        if kinds[_PROSE] > kinds[_LABELLED_TEAM] and self._is_to_be_read(trace, scores, nothing):
-            assert self._reader is not None
-            expectations = self._expect(trace, ledger, reading)
+        reader = self._reader if kinds[_PROSE] > kinds[_LABELLED_TEAM] else None
+        if reader is not None and (
+            reader.reads_all or trace.outcome == "failed" or _failure_score(weights, scores, nothing) > NOBODY_KNOWS
+        ):
+            expectations = reader.expect(trace, ledger, reading.network)
             if expectations:
-                weights = self._reader.weights
+                weights = reader.weights
                 reading = read_prose(trace, run, results, prediction, lexical, weights.table, ledger, expectations)
                 scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
         weight = np.array([kinds[_LABELLED_TEAM], kinds[_PROSE]], np.float64)
@@ -346,29 +362,15 @@ class AutoTracer:
         claims = quote_claims(trace, [step.score for step in verdict.steps], reading.observed, weights.table)
         quoted = {evidence.index for evidence in claims}
         evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
-        return replace(
+        verdict = replace(
             verdict,
             tracer=self._identity,
-            failure_score=1.0 if trace.outcome == "failed" else failure_score,
+            failure_score=failure_score,
             unaided_score=failure_score,
             modes=_name_loop(verdict, loops),
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:3]),
         )
-
-    def _is_to_be_read(self, trace: MessageActionTrace, scores: NDArray[np.float32], nothing: float) -> bool:
-        if self._reader is None:
-            return False
-        is_suspected = trace.outcome == "failed" or _failure_score(self._weights, scores, nothing) > NOBODY_KNOWS
-        return self._reader.reads_all or is_suspected
-
-    def _expect(self, trace: MessageActionTrace, ledger: Ledger, reading: ProseReading) -> list[Expectation]:
-        """Return what the reader expected; nothing where it could not read the run, and the small tracer judges."""
-        assert self._reader is not None
-        try:
-            return self._reader.model.read(lay_out_run(trace, ledger), reading.network.tolist())
-        except TracerUnavailable as error:
-            _log.warning("trace %s is judged without the reader: %s", trace.trace_id, error)
-            return []
+        return _heed_outcome(trace, verdict)
 
 
 def _share(
@@ -413,7 +415,7 @@ def _apply_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attributi
         return verdict
     suspicion = verdict.failure_score if verdict.unaided_score is None else verdict.unaided_score
     score = head.failure_score(trace, suspicion)
-    return replace(verdict, failure_score=1.0 if trace.outcome == "failed" else score, unaided_score=score)
+    return _heed_outcome(trace, replace(verdict, failure_score=score, unaided_score=score))
 
 
 def read_prose(

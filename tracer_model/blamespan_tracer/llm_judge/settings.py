@@ -10,6 +10,7 @@ from typing import Literal, Self, TypeAlias, get_args
 
 from blamespan.errors import ConfigError
 from blamespan.tracers import DEFAULT_TRACER
+from blamespan_tracer.cache_folder import cache_folder
 from blamespan_tracer.endpoint import JUDGE, Endpoint
 
 __all__ = ["METHODS", "JudgeSettings", "JudgeTaxonomy", "MethodName"]
@@ -174,5 +175,4 @@ def _read_cache() -> Path | None:
         return None
     if text:
         return Path(text).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "blamespan" / "judge"
+    return cache_folder("judge")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from hashlib import sha256
@@ -13,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from blamespan.errors import MissingExtra, TracerUnavailable
+from blamespan_tracer.cache_folder import cache_folder
 from blamespan_tracer.causal.loading import Model, check_config, load_model, load_tokenizer, without_progress_bars
 from blamespan_tracer.reader.language_model import BUDGET_TOKENS, WINDOW_TOKENS, LanguageModelReader
 from blamespan_tracer.reader.settings import ReaderSettings
@@ -50,9 +50,12 @@ def load_reader(settings: ReaderSettings, *, reuse: bool = False) -> LanguageMod
             f"expected a model of Llama's layout in {name!r}, got {type(model).__name__}. Take SmolLM2, Qwen or Llama"
         )
     longest = int(getattr(model.config, "max_position_embeddings", WINDOW_TOKENS))
-    window = min(WINDOW_TOKENS, longest)
     return LanguageModelReader(
-        model, tokenizer, window=window, budget=settings.budget or max(BUDGET_TOKENS, window), reuse=reuse
+        model,
+        tokenizer,
+        window=min(WINDOW_TOKENS, longest),
+        budget=settings.budget or BUDGET_TOKENS,
+        reuse=reuse,
     )
 
 
@@ -82,8 +85,7 @@ def _convert_packaged() -> Path:
         )
     with file.open("rb") as content:
         digest = sha256(content.read()).hexdigest()[:12]
-    base = os.environ.get("XDG_CACHE_HOME", "").strip()
-    folder = (Path(base) if base else Path("~/.cache").expanduser()) / "blamespan" / "reader" / digest
+    folder = cache_folder("reader") / digest
     if not (folder / "model.safetensors").is_file():
         try:
             _convert(file, folder)

@@ -22,7 +22,7 @@ WINDOW_TOKENS = 8_192
 """What SmolLM2 was trained to read together."""
 
 BUDGET_TOKENS = 16_384
-"""Two windows: of the recorded runs that we know, nine in ten are shorter."""
+"""Two windows."""
 
 _UNSURE = 3.0
 """Nats of entropy from which on a model expects nothing in particular."""
@@ -60,8 +60,8 @@ class LanguageModelReader:
         budget: int = BUDGET_TOKENS,
         reuse: bool = False,
     ) -> None:
-        self._model, self._tokenizer, self._window, self._budget = model, tokenizer, window, budget
-        self._reuse = reuse
+        self._model, self._tokenizer, self._reuse = model, tokenizer, reuse
+        self._window, self._most_windows = min(window, budget), max(1, budget // window)
         self._digest = fingerprint(model)
         self._seen: Ints = np.zeros(0, np.int64)
         self._cache: Any = None  # Any: a cache of transformers
@@ -92,7 +92,7 @@ class LanguageModelReader:
         ids = np.array(tokens["input_ids"], np.int64)
         spans = np.array(tokens["offset_mapping"], np.int64).reshape(-1, 2)
         written = [_find_tokens(spans, claim) for claim in run.claims]
-        doubts: dict[int, tuple[float, int]] = {}
+        doubts: dict[int, float] = {}
         n_task = min(int(np.searchsorted(spans[:, 0], run.task_chars)), self._window // _LEAST_OF_WINDOW)
         for first, stop, fresh in self._choose_windows(len(ids), n_task, run, written, shares):
             rows = np.unique([token for row in written for token in row if fresh <= token < stop and token])
@@ -103,8 +103,8 @@ class LanguageModelReader:
             found = self._doubt(window, rows.astype(np.int64) - first + n_before)
             doubts.update(zip(rows.tolist(), found, strict=True))
         return [
-            self._expect(run, claim, row, spans, doubts)
-            for claim, row in zip(run.claims, written, strict=True)
+            Expectation(placed.claim, max(doubts.get(token, 0.0) for token in row))
+            for placed, row in zip(run.claims, written, strict=True)
             if any(token in doubts for token in row)
         ]
 
@@ -118,9 +118,8 @@ class LanguageModelReader:
     ) -> list[tuple[int, int, int]]:
         """Return the windows to read, in the order of the text: all, or the most blamed ones that the budget allows."""
         windows = list(_split(n_tokens, self._window, n_task))
-        most = max(1, self._budget // self._window)
-        if len(windows) <= most or not shares:
-            return windows[:most]
+        if len(windows) <= self._most_windows or not shares:
+            return windows[: self._most_windows]
 
         def blame(window: tuple[int, int, int]) -> float:
             _, stop, fresh = window
@@ -131,27 +130,11 @@ class LanguageModelReader:
             ]
             return max((shares[step] for step in steps), default=0.0)
 
-        return sorted(sorted(windows, key=lambda window: (-blame(window), window))[:most])
-
-    def _expect(
-        self,
-        run: RunText,
-        claim: PlacedClaim,
-        written: Sequence[int],
-        spans: Ints,
-        doubts: dict[int, tuple[float, int]],
-    ) -> Expectation:
-        highest, instead = 0.0, run.text[claim.start : claim.stop]
-        for token in written:
-            doubt, likeliest = doubts.get(token, (0.0, 0))
-            if doubt > highest:
-                shared = run.text[claim.start : max(claim.start, int(spans[token, 0]))]
-                highest, instead = doubt, shared + self._tokenizer.decode([likeliest])
-        return Expectation(claim.claim, highest, instead.strip())
+        return sorted(sorted(windows, key=lambda window: (-blame(window), window))[: self._most_windows])
 
     @torch.inference_mode()
-    def _doubt(self, ids: Ints, rows: Ints) -> list[tuple[float, int]]:
-        """Return, for the tokens at *rows*, how much the model doubted them, and which token it held for likeliest."""
+    def _doubt(self, ids: Ints, rows: Ints) -> list[float]:
+        """Return how much the model doubted each of the tokens at *rows*."""
         n_known = min(_count_common(self._seen, ids), int(rows[0]) - 1)
         cache, self._cache = self._cache, None  # what is cut short, as by memory that ends, leaves nothing half read
         if n_known <= 0:
@@ -162,14 +145,12 @@ class LanguageModelReader:
         read = self._model.model(input_ids=new, past_key_values=cache, use_cache=self._reuse)
         states = read.last_hidden_state[0, torch.from_numpy(rows - 1 - n_known).to(self._model.device)]
         stated = torch.from_numpy(ids[rows]).to(self._model.device)
-        doubts: list[tuple[float, int]] = []
+        doubts: list[float] = []
         for first in range(0, len(rows), _HEAD_ROWS):
             logs = torch.log_softmax(self._model.lm_head(states[first : first + _HEAD_ROWS]).float(), dim=-1)
-            highest, likeliest = logs.max(dim=-1)
             entropy = -(logs.exp() * logs).sum(dim=-1)
-            margin = highest - logs.gather(1, stated[first : first + _HEAD_ROWS, None])[:, 0]
-            doubt = margin * (1.0 - entropy / _UNSURE).clamp(min=0.0)
-            doubts += zip(doubt.tolist(), likeliest.tolist(), strict=True)
+            margin = logs.max(dim=-1).values - logs.gather(1, stated[first : first + _HEAD_ROWS, None])[:, 0]
+            doubts += (margin * (1.0 - entropy / _UNSURE).clamp(min=0.0)).tolist()
         if self._reuse:
             self._cache, self._seen = read.past_key_values, ids
         return doubts

@@ -49,12 +49,10 @@ class Expectation:
     Attributes:
         claim: The claim.
         doubt: How sure the model was of something else, in nats; 0 where it expected just this, or nothing.
-        instead: How the value would begin as the model expected it.
     """
 
     claim: Claim
     doubt: float
-    instead: str
 
 
 class ClaimReader(Protocol):
