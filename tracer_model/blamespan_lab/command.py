@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from blamespan.importing.recorded import RecordedRun
     from blamespan.labels.people import PersonLabel
     from blamespan.tracers import Tracer
+    from blamespan_lab.edits.generate import Side
     from blamespan_lab.language_model.recipe import CausalRecipe
     from blamespan_lab.language_model.training import TrainedLanguageModel
     from blamespan_lab.measuring.labels import Joined, Labels
@@ -523,13 +524,17 @@ def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
 
 @evaluate.command("pairs")
 @click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
-@click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="held-out", show_default=True)
+@click.option(
+    "--side",
+    type=click.Choice(["all", "train", "held-out", "new-sources"]),
+    default="held-out",
+    show_default=True,
+    help="Kinds of edits and sources held out; known kinds in new sources; what was learnt from; all.",
+)
 @click.option("--most", type=click.IntRange(min=1), help="Measure on this many pairs, spread over all.")
 @_TRACER
 @_JSON
-def evaluate_on_pairs(
-    data: Path, side: Literal["all", "train", "held-out"], most: int | None, name: str, *, as_json: bool
-) -> None:
+def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as_json: bool) -> None:
     """Measure whether the blame follows a mistake that was put into one step, and leaves where its source agrees.
 
     One mistake is also moved from one agent to another: `moved` is how often the blame follows to both. The tracer is

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -22,12 +22,18 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.console import show_progress
 from blamespan_lab.corpus.storage import MANIFEST, check_is_new, compress_documents, write_ending
 from blamespan_lab.edits.kinds import KINDS, EditableRun, find_edits
-from blamespan_lab.edits.pairs import Pair, make_pair
+from blamespan_lab.edits.pairs import Pair, join_written, make_pair
 from blamespan_lab.edits.recipe import EditRecipe
-from blamespan_lab.edits.sources import SourceFile, read_sound_runs, source_files
+from blamespan_lab.edits.sources import SourceFile, read_sound_runs, read_written_failures, source_files
 from blamespan_lab.replay.labels import Decisive, FaultLabel, Purpose, RunLabel
 
-__all__ = ["LabelledPair", "generate_edits", "read_pairs"]
+__all__ = ["LabelledPair", "Side", "generate_edits", "read_pairs"]
+
+Side: TypeAlias = Literal["all", "train", "held-out", "new-sources"]
+"""Which pairs: those of kinds *and* sources held out, those of known kinds in sources held out, or those of neither,
+to learn from. Edits of kinds held out in known sources are on no side but `all`."""
+
+_HELD_OUT = {"train": (False, False), "held-out": (True, True), "new-sources": (False, True)}
 
 _NAMES_PER_RUN = 3
 """Names of each run that may stand for others elsewhere."""
@@ -81,8 +87,12 @@ def generate_edits(recipe: EditRecipe, folders: Sequence[Path], out: Path) -> di
         (out / "runs").mkdir(parents=True, exist_ok=True)
         for number, source in enumerate(show_progress(sources, "editing")):
             documents: list[str] = []
+            written = read_written_failures(source)
             for run in read_sound_runs(source):
                 pairs = list(_edit_run(recipe, run.trace, source, names))
+                pairs += filter(
+                    None, (join_written(run.trace, failed, source.name) for failed in written[run.trace.trace_id])
+                )
                 rows = [row for pair in pairs for row in _label_pair(recipe, pair)]
                 if rows:
                     rows.insert(0, (pairs[0].untouched, _label(recipe, pairs[0], pairs[0].untouched, "clean", "")))
@@ -97,12 +107,12 @@ def generate_edits(recipe: EditRecipe, folders: Sequence[Path], out: Path) -> di
         raise BlamespanError(f"expected a folder that can be written, got {error}. Name another with --out") from error
 
 
-def read_pairs(folder: Path, side: Literal["all", "train", "held-out"] = "all") -> Iterator[LabelledPair]:
+def read_pairs(folder: Path, side: Side = "all") -> Iterator[LabelledPair]:
     """Yield the pairs in *folder*, in the order of its files.
 
     Args:
         folder: As `generate_edits` left it.
-        side: `held-out` are edits of kinds *and* sources held out; `train` are those of neither.
+        side: See `Side`.
 
     Raises:
         ConfigError: if there is no finished folder of pairs, or a run of it cannot be read.
@@ -122,7 +132,7 @@ def read_pairs(folder: Path, side: Literal["all", "train", "held-out"] = "all") 
             kind, source = run.origin.family, run.origin.topology
             is_kind_out = kind in held_out["kinds"]
             is_source_out = any(fnmatch(source, pattern) for pattern in held_out["sources"])
-            if side == "all" or is_kind_out == is_source_out == (side == "held-out"):
+            if side == "all" or (is_kind_out, is_source_out) == _HELD_OUT[side]:
                 decoy = decoys.get(run.trace.trace_id)
                 yield LabelledPair(kind, source, run.origin.decisive, runs[run.origin.twin], run, decoy)
 

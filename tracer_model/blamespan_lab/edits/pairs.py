@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Final
 
+from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.edits.values import Substitution, substitute
 
-__all__ = ["Edit", "Pair", "make_pair", "with_repeat", "without_steps"]
+__all__ = ["WRITTEN", "Edit", "Pair", "join_written", "make_pair", "with_repeat", "without_steps"]
+
+WRITTEN: Final = "written"
+"""Kind of a mistake that was written, not put in."""
+
+_LEAST_ALIKE = 0.4
+"""Share of the words of both steps that a mistake has in common with the step that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,23 @@ def make_pair(run: MessageActionTrace, edit: Edit, source: str) -> Pair | None:
         name = f"{edit.kind} {edit.step} decoy"
         decoy = _rewrite(run, edit.step, edit.decoy_before, edit.decoy_after, outcome="succeeded", name=name)
     return Pair(edit, source, replace(run, outcome="succeeded"), edited, decoy)
+
+
+def join_written(twin: MessageActionTrace, failed: RecordedRun, source: str) -> Pair | None:
+    """Join a failed run and the sound one that it was written beside; None where their words have little in common."""
+    fault = failed.faults[0] if failed.faults else None
+    if fault is None or fault.step is None or fault.mode is None or fault.step >= len(twin.steps):
+        return None
+    step = fault.step
+    words, others = ({*run.steps[step].content.split()} for run in (twin, failed.trace))
+    if len(words & others) < _LEAST_ALIKE * len(words | others):
+        return None
+    steps = tuple(
+        replace(one, span_id=twin.steps[one.index].span_id) if one.index < len(twin.steps) else one
+        for one in failed.trace.steps
+    )
+    edited = replace(failed.trace, steps=steps, outcome="failed")
+    return Pair(Edit(WRITTEN, fault.mode, step), source, replace(twin, outcome="succeeded"), edited, None)
 
 
 def _rewrite(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun, load_importer
 
-__all__ = ["IMPORTERS", "SourceFile", "read_sound_runs", "source_files"]
+__all__ = ["IMPORTERS", "SourceFile", "read_sound_runs", "read_written_failures", "source_files"]
 
 IMPORTERS: Mapping[str, str] = {
     "transcripts": "transcript",
@@ -67,6 +68,19 @@ def read_sound_runs(source: SourceFile) -> Iterator[RecordedRun]:
     for run in load_importer(source.importer).read(source.path):
         if isinstance(run, RecordedRun) and len(run.trace.steps) > 1 and _is_sound(run):
             yield run
+
+
+def read_written_failures(source: SourceFile) -> dict[str, list[RecordedRun]]:
+    """Return the failed runs of *source* that were written beside a sound twin, by the twin's trace id.
+
+    Raises:
+        UnreadableInput: if nothing of the file can be read.
+    """
+    failures: dict[str, list[RecordedRun]] = defaultdict(list)
+    for run in load_importer(source.importer).read(source.path):
+        if isinstance(run, RecordedRun) and run.origin is not None and run.origin.twin and run.faults:
+            failures[run.origin.twin].append(run)
+    return failures
 
 
 def _is_sound(run: RecordedRun) -> bool:

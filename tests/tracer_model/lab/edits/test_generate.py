@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
 from blamespan.errors import ConfigError
-from blamespan_lab.edits.generate import generate_edits, read_pairs
+from blamespan_lab.edits.generate import Side, generate_edits, read_pairs
 from blamespan_lab.edits.recipe import EditData, EditRecipe, HeldOutEdits, read_edit_recipe
 from tests.tracer_model.lab.edits.test_kinds import TEAM
 
@@ -51,11 +52,13 @@ def test_pairs_are_read_back_as_they_were_made(data: Path, tmp_path: Path) -> No
 def test_held_out_is_what_neither_kind_nor_source_taught(data: Path, tmp_path: Path) -> None:
     """Nothing of the held-out side shares its kind or its source with the side to learn from."""
     generate_edits(RECIPE, [data], tmp_path / "out")
-    sides = {side: list(read_pairs(tmp_path / "out", side)) for side in ("train", "held-out")}  # type: ignore[arg-type]
+    sides = {side: list(read_pairs(tmp_path / "out", side)) for side in get_args(Side)}
 
     assert {(pair.kind, pair.source) for pair in sides["held-out"]} == {("date", "second")}
     assert {pair.source for pair in sides["train"]} == {"first"}
     assert "date" not in {pair.kind for pair in sides["train"]}
+    assert {pair.source for pair in sides["new-sources"]} == {"second"}
+    assert {pair.kind for pair in sides["new-sources"]} <= {pair.kind for pair in sides["train"]}
 
 
 def test_same_recipe_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
@@ -109,3 +112,42 @@ def test_missing_files_and_full_folders_are_refused(data: Path, tmp_path: Path) 
         generate_edits(RECIPE, [data], data)
     with pytest.raises(ConfigError, match="expected pairs in"):
         list(read_pairs(data))
+
+
+WRITTEN = """=== a
+outcome: succeeded
+agents: Clerk, Writer
+task:
+Refund order 48213.
+
+--- Clerk
+Order 48213 was paid with 24.90 EUR.
+--- Writer
+I refund 24.90 EUR for order 48213.
+
+=== a-wrong
+outcome: failed
+begins as: a, 1 step
+--- Writer [mistake mast:FM-2.6]
+I refund 42.90 EUR for order 48213.
+
+=== a-other
+outcome: failed
+begins as: a, 1 step
+--- Writer [mistake mast:FM-2.3]
+Nobody knows what this was about, sorry.
+"""
+
+
+def test_written_mistakes_stand_beside_their_sound_twins(tmp_path: Path) -> None:
+    """A failed run whose mistake says nearly what its twin says is a pair; one that says something else is none."""
+    (tmp_path / "desk.txt").write_text(WRITTEN)
+    recipe = EditRecipe("test", data=EditData(transcripts=("*.txt",)))
+
+    generate_edits(recipe, [tmp_path], tmp_path / "out")
+    [pair] = [pair for pair in read_pairs(tmp_path / "out") if pair.kind == "written"]
+
+    assert (pair.source, pair.step, pair.untouched_step, pair.decoy) == ("desk", 1, 1, None)
+    assert "42.90" in pair.edited.trace.steps[1].content
+    assert "24.90" in pair.untouched.trace.steps[1].content
+    assert (pair.edited.trace.outcome, pair.untouched.trace.outcome) == ("failed", "succeeded")
