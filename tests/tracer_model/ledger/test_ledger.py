@@ -9,7 +9,7 @@ import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.ledger import Claim, LedgerReader, find_values, read_ledger
-from blamespan_tracer.ledger.derivations import derivation_surprise
+from blamespan_tracer.ledger.derivations import explain_number
 
 
 def _run(task: str, *messages: tuple[str, str, str]) -> MessageActionTrace:
@@ -51,7 +51,8 @@ def _claim(run: MessageActionTrace, text: str) -> Claim:
         ("12 am", "time", "0:00"),
         ("08:30", "time", "8:30"),
         ("#W2378156", "identifier", "w2378156"),
-        ("John Smith", "name", "John Smith"),
+        ("John Smith", "name", "john smith"),
+        ("JOHN SMITH", "name", "john smith"),
         ("rose", "opposite", "rose"),
     ],
 )
@@ -76,6 +77,57 @@ def test_a_value_has_one_key_however_it_is_written(text: str, form: str, key: st
 def test_values_are_read_where_they_stand_and_nowhere_else(text: str, keys: list[str]) -> None:
     """Compact JSON and other languages are read; pronouns, versions, ratios and days that there are not are none."""
     assert [value.key for value in find_values(text) if value.form not in ("name", "opposite", "identifier")] == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("booking,cabin,nok\nB-410,Skarven,8400\nB-413,Tiuren,50", ["b-410", "8400", "b-413", "50"]),
+        ("flight,dep,eur\nHV 408,06:50,214\nNA 931,09:40,168", ["408", "6:50", "214", "931", "9:40", "168"]),
+        ("totals\n1,250\n2,300", ["1250", "2300"]),
+        ("a note\nWe sold 1,250 in May,3 in June", ["1250", "3"]),
+    ],
+)
+def test_cells_of_a_table_are_read_one_by_one(text: str, keys: list[str]) -> None:
+    """A comma between cells is no comma of a number; a number with a comma is one value elsewhere."""
+    assert [value.key for value in find_values(text) if value.form != "opposite"] == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [("Label SW-90551 is ready", ["sw-90551"]), ("Report TR-208, Dear Ms Orlow", ["tr-208", "ms orlow"])],
+)
+def test_a_word_before_an_identifier_takes_nothing_of_it(text: str, keys: list[str]) -> None:
+    """A capital word before an identifier makes no name of its letters."""
+    assert [value.key for value in find_values(text)] == keys
+
+
+def test_what_a_value_is_of_stands_in_its_own_row() -> None:
+    """A value of the neighbour's row is contradicted by the row that the agent names, the right one hardly is."""
+    table = "nr;name;total;taken\n2207;Petrick, Jana;28;17\n2270;Petrik, Jan;28;20"
+
+    def doubt(taken: int) -> float:
+        run = _run("How many days?", ("Clerk", "tool_call", "look({})"), ("Clerk", "tool_result", table))
+        step = Step(2, f"{3:016x}", "Clerk", "message", f"Account 2207, Petrick, Jana: {taken} days are taken.")
+        run = replace(run, steps=(*run.steps, step))
+        return sum(one.surprise for one in _claim(run, str(taken)).contradictions if one.kind == "row")
+
+    assert doubt(20) > doubt(17) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "operands"),
+    [
+        ("17 and 28 leave 11", "11", "beside"),
+        ("That leaves 11 days", "11", "latest"),
+        ("That leaves 13 days", "13", ""),
+    ],
+)
+def test_where_a_result_is_calculated_from_is_told(text: str, number: str, operands: str) -> None:
+    """A difference of two numbers beside it, or said last, is calculated; another number is not."""
+    run = _run("Days?", ("Clerk", "message", "Of 28 days 17 are taken."), ("Clerk", "message", text))
+
+    assert _claim(run, number).calculated.operands == operands
 
 
 @pytest.mark.parametrize("text", ["", "漢字", "\ud800", "1" * 10_000, "a_" * 5_000, "\u202e12", '"' * 999])
@@ -148,8 +200,8 @@ def test_an_opposite_word_between_the_same_words_is_contradicted() -> None:
 )
 def test_calculated_numbers_are_explained(key: str, operands: list[float]) -> None:
     """Sums, percent change and per cent of others explain a number; a number that nothing gives is not explained."""
-    assert derivation_surprise(key, operands) > 0
-    assert derivation_surprise("417.6", [381.25, 36.25]) == 0
+    assert explain_number(key, operands).surprise > 0
+    assert explain_number("417.6", [381.25, 36.25]).surprise == 0
 
 
 @pytest.mark.parametrize(

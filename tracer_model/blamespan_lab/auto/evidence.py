@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -68,10 +68,16 @@ def _observe(trace: MessageActionTrace) -> ObservedRun:
 
 
 def lay_out_pairs(
-    pairs: Sequence[LabelledPair], observed: dict[str, ObservedRun], table: SurpriseTable
+    pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun], tables: Mapping[str, SurpriseTable]
 ) -> list[tuple[EvidenceExample, ...]]:
-    """List the runs of each pair, the edited one first; an untouched run is in every pair that it was edited for."""
-    features = {trace_id: evidence_features(run, table) for trace_id, run in observed.items()}
+    """List the runs of each pair, the edited one first; an untouched run is in every pair that it was edited for.
+
+    Args:
+        pairs: The pairs.
+        observed: Their runs by trace id, and
+        tables: by trace id what says how surprising that is.
+    """
+    features = {trace_id: evidence_features(run, tables[trace_id]) for trace_id, run in observed.items()}
     return [
         tuple(
             EvidenceExample(

@@ -9,7 +9,7 @@ import json
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,11 +20,13 @@ import numpy as np
 from blamespan.errors import ConfigError
 from blamespan.json_text import parse_json
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.auto.claims import judge_pairs
 from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs, observe_all
 from blamespan_lab.auto.recipe import ReaderRecipe
 from blamespan_lab.auto.training import choose_alarm, measure_masses
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
-from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
+from blamespan_lab.measuring.pairs import runs_of_pairs
+from blamespan_tracer.auto.observations import ObservedRun, observe
 from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer, TrainedReader
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks import CHECKS, apply_checks
@@ -121,16 +123,16 @@ def train_reader(recipe: ReaderRecipe, data: Path, out: Path, model: ClaimReader
     if not chosen:
         raise ConfigError(f"expected pairs to learn from in {str(data / recipe.pairs)!r}, got none")
     reader = KeptReader(model, out / READINGS_FILE)
-    read = _observe_read(chosen, reader)
-    table = SurpriseTable.of(_observe_sound(pairs, read))
-    examples = lay_out_pairs([replace(pair, decoy=None) for pair in chosen], read, table)
+    judged = judge_pairs(pairs, _observe(pairs, _observe_read(chosen, reader)), recipe.seed)
+    examples = lay_out_pairs([replace(pair, decoy=None) for pair in chosen], judged.observed, judged.tables)
     pointer = fit_pointer(
         examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=recipe.paradigm
     )
     beside = AutoWeights.load(BUNDLED)
     weights = replace(
         beside,
-        table=table,
+        table=judged.table,
+        claims=judged.model,
         pointer=pointer,
         alarm=choose_alarm(pointer, [one for pair in examples for one in pair], recipe.max_false_alarms / 100),
         reader=reader.digest,
@@ -139,7 +141,7 @@ def train_reader(recipe: ReaderRecipe, data: Path, out: Path, model: ClaimReader
     tracer = AutoTracer(beside, NetworkTracer.bundled(), LexicalTracer.bundled(), reader=TrainedReader(reader, weights))
     masses = measure_masses(tracer, chosen)
     weights = replace(weights, set_mass={**beside.set_mass, "prose": float(np.quantile(masses, recipe.coverage / 100))})
-    return TrainedPointer(out / WEIGHTS_FILE, weights.save(out / WEIGHTS_FILE), len(chosen), int(table.n_read))
+    return TrainedPointer(out / WEIGHTS_FILE, weights.save(out / WEIGHTS_FILE), len(chosen), int(judged.table.n_read))
 
 
 def choose_pairs(pairs: Sequence[LabelledPair], recipe: ReaderRecipe) -> list[LabelledPair]:
@@ -178,11 +180,10 @@ def _observe_read(pairs: Sequence[LabelledPair], reader: KeptReader) -> dict[str
     return observed
 
 
-def _observe_sound(pairs: Sequence[LabelledPair], read: dict[str, ObservedRun]) -> Iterator[ObservedRun]:
-    """Yield what is observed of every untouched run, in what was read also by the reader."""
-    runs = {pair.untouched.trace.trace_id: pair.untouched.trace for pair in pairs}
-    yield from (read[trace_id] for trace_id in sorted({*runs} & {*read}))
-    yield from observe_all(runs[trace_id] for trace_id in sorted({*runs} - {*read}))
+def _observe(pairs: Sequence[LabelledPair], read: Mapping[str, ObservedRun]) -> dict[str, ObservedRun]:
+    """Return what is observed of the runs of pairs, by trace id: of what was read also by the reader."""
+    rest = [run.trace for run in runs_of_pairs(pairs) if run.trace.trace_id not in read]
+    return {**read, **dict(zip((trace.trace_id for trace in rest), observe_all(rest), strict=True))}
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:

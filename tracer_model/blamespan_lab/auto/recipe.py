@@ -106,7 +106,7 @@ class ReaderRecipe:
     seed: Count = 0
     language_model: str = ""
     pairs: str = "edits"
-    most_per_kind: PositiveCount = 24
+    most_per_kind: PositiveCount = 16
     most_chars: PositiveCount = 28_000
     hidden: PositiveCount = 12
     epochs: PositiveCount = 60

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.auto.claims import JudgedRuns, judge_pairs
 from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer, lay_out_pairs, observe_all
 from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_labelled_team
 from blamespan_lab.auto.recipe import AutoRecipe
@@ -30,7 +31,7 @@ from blamespan_lab.measuring.who_and_when import SUBSETS, SubsetFigures, evaluat
 from blamespan_lab.recorded_runs import read_runs
 from blamespan_tracer.auto.evidence_pointer import EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer, labelled_team_features
-from blamespan_tracer.auto.observations import SurpriseTable
+from blamespan_tracer.auto.observations import ObservedRun
 from blamespan_tracer.auto.tracer import AutoTracer, read_prose
 from blamespan_tracer.auto.weights import AutoWeights, EvidenceWeight
 from blamespan_tracer.lexical import LexicalTracer
@@ -79,15 +80,18 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
     if not pairs:
         raise ConfigError(f"expected pairs to learn from in {str(data / recipe.data.pairs)!r}, got none")
     _log.info("%d pairs", len(pairs))
-    table, pointer, examples = _fit_evidence(recipe, pairs)
+    runs = runs_of_pairs(pairs)
+    observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
+    judged, pointer, examples = _fit_evidence(recipe, pairs, observed)
     _log.info("evidence pointer fitted")
     teams = {subset: read_subset(data / recipe.data.who_and_when / subset) for subset in SUBSETS}
-    labelled = _read_labelled([run for runs in teams.values() for run in runs], table, network, lexical)
+    labelled = _read_labelled([run for runs in teams.values() for run in runs], judged, network, lexical)
     labelled_team = fit_labelled_team(labelled, penalty=recipe.penalty, agent_part=recipe.agent_part)
     _log.info("pointer for labelled teams fitted to %d runs", len(labelled))
     gate, gate_rate = _fit_gate(recipe, data, pairs, labelled, network)
     weights = AutoWeights(
-        table=table,
+        table=judged.table,
+        claims=judged.model,
         pointer=pointer,
         labelled_team=labelled_team,
         gate=gate,
@@ -131,17 +135,15 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
 
 
 def _fit_evidence(
-    recipe: AutoRecipe, pairs: Sequence[LabelledPair]
-) -> tuple[SurpriseTable, EvidencePointer, list[EvidenceExample]]:
-    runs = runs_of_pairs(pairs)
-    observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
-    untouched = sorted({pair.untouched.trace.trace_id for pair in pairs})
-    table = SurpriseTable.of(observed[trace_id] for trace_id in untouched)
-    examples = lay_out_pairs(pairs, observed, table)
+    recipe: AutoRecipe, pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun]
+) -> tuple[JudgedRuns, EvidencePointer, list[EvidenceExample]]:
+    """Fit tables, trees and the evidence pointer to pairs, whose runs are observed."""
+    judged = judge_pairs(pairs, observed, recipe.seed)
+    examples = lay_out_pairs(pairs, judged.observed, judged.tables)
     pointer = fit_pointer(
         examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=recipe.paradigm
     )
-    return table, pointer, [example for pair in examples for example in pair]
+    return judged, pointer, [example for pair in examples for example in pair]
 
 
 def choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], most: float) -> float:
@@ -156,13 +158,13 @@ def choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], 
 
 
 def _read_labelled(
-    runs: Sequence[RecordedRun], table: SurpriseTable, network: NetworkTracer, lexical: LexicalTracer
+    runs: Sequence[RecordedRun], judged: JudgedRuns, network: NetworkTracer, lexical: LexicalTracer
 ) -> list[LabelledSteps]:
     labelled = []
     for run in runs:
         [(inputs, results)] = network.read([run.trace])
         prediction, by_words = network.predict([inputs])[0], lexical.attribute([run.trace])[0]
-        reading = read_prose(run.trace, inputs, results, prediction, by_words, table)
+        reading = read_prose(run.trace, inputs, results, prediction, by_words, judged.table, judged.model)
         features = labelled_team_features(reading.plain, reading.network, reading.lexical)
         labelled.append(LabelledSteps.of(run, features, reading.can_be_blamed))
     return labelled

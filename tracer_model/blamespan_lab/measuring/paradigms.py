@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
+from blamespan_lab.auto.claims import judge_pairs
 from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer, lay_out_pairs, observe_all
 from blamespan_lab.auto.objectives import Paradigm
 from blamespan_lab.auto.recipe import AutoRecipe
@@ -17,7 +18,7 @@ from blamespan_lab.edits.generate import LabelledPair, read_pairs
 from blamespan_lab.measuring.pairs import runs_of_pairs
 from blamespan_lab.statistics import interval, percent, separation
 from blamespan_tracer.auto.evidence_pointer import EvidencePointer
-from blamespan_tracer.auto.observations import SurpriseTable
+from blamespan_tracer.auto.observations import judge_claims
 from blamespan_tracer.numeric import softmax
 
 __all__ = ["ParadigmFigures", "compare_paradigms", "evaluate_pointer"]
@@ -57,9 +58,13 @@ def compare_paradigms(recipe: AutoRecipe, folder: Path) -> dict[Paradigm, Paradi
         )
     runs = runs_of_pairs([*train, *held_out])
     observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
-    untouched = sorted({pair.untouched.trace.trace_id for pair in train})
-    table = SurpriseTable.of(observed[trace_id] for trace_id in untouched)
-    examples, measured = (lay_out_pairs(pairs, observed, table) for pairs in (train, held_out))
+    judged = judge_pairs(train, observed, recipe.seed)
+    examples = lay_out_pairs(train, judged.observed, judged.tables)
+    strangers = {run.trace.trace_id for run in runs_of_pairs(held_out)}
+    judged_strangers = {
+        trace_id: judge_claims(observed[trace_id], judged.table, judged.model) for trace_id in strangers
+    }
+    measured = lay_out_pairs(held_out, judged_strangers, dict.fromkeys(strangers, judged.table))
     return {
         paradigm: evaluate_pointer(
             fit_pointer(examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=paradigm),

@@ -28,7 +28,7 @@ _BORDER = re.compile(r"(?<=[.!?])\s+|\n+")
 def quote_claims(
     trace: MessageActionTrace, shares: Sequence[float], run: ObservedRun, table: SurpriseTable
 ) -> list[Evidence]:
-    """Quote the most surprising contradicted claim of each of the three most blamed steps that have one.
+    """Quote the contradicted claim that most speaks against each of the three most blamed steps that have one.
 
     Args:
         trace: The run.
@@ -36,13 +36,20 @@ def quote_claims(
         run: What is observed of it.
         table: Says how surprising that is.
     """
+    judged = {(one.step, one.place): table.surprise(one) for one in run.observations if one.is_judged}
     best: dict[int, tuple[float, Observation]] = {}
     for observation in run.observations:
-        if observation.claim is None or observation.is_read or observation.kind == "unsupported":
+        if (
+            observation.claim is None
+            or observation.is_read
+            or observation.is_judged
+            or observation.kind == "unsupported"
+        ):
             continue
         surprise = table.surprise(observation)
-        if surprise >= MIN_SURPRISE and surprise > best.get(observation.step, (0.0, None))[0]:
-            best[observation.step] = surprise, observation
+        together = surprise + judged.get((observation.step, observation.place), 0.0)
+        if surprise >= MIN_SURPRISE and together > best.get(observation.step, (0.0, None))[0]:
+            best[observation.step] = together, observation
     least = _LEAST_OF_TOP * max(shares, default=0.0)
     blamed = [step for step in best if shares[step] > 0 and shares[step] >= least]
     ranked = sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]

@@ -32,8 +32,11 @@ EVIDENCE_FEATURES = (
     "very surprising",
     "least expected by a reader",
     "one claim both surprising and not expected",
+    "likeliest wrong by the trees",
+    "one claim both surprising and likely wrong",
+    "the same above all other steps",
 )
-"""What each column means; the last two are 0 where no language model read the run."""
+"""What each column means; those of a reader are 0 where no language model read the run."""
 
 _NATS = 5.0
 """Brings surprises to the size of the other features."""
@@ -49,10 +52,13 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
     surprises: list[list[float]] = [[] for _ in range(n_steps)]
     by_claim: dict[tuple[int, int], float] = {}
     doubts: dict[tuple[int, int], float] = {}
+    judged: dict[tuple[int, int], float] = {}
     for observation in run.observations:
         surprise, claim = table.surprise(observation), (observation.step, observation.place)
         if observation.is_read:
             doubts[claim] = max(surprise, doubts.get(claim, 0.0))
+        elif observation.is_judged:
+            judged[claim] = max(surprise, 0.0)
         else:
             surprises[observation.step].append(surprise)
             by_claim[claim] = max(surprise, by_claim.get(claim, 0.0))
@@ -62,10 +68,12 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
         features[step, : len(top)] = np.array(top, np.float32) / _NATS
     highest = features[:, 0].copy()
     n_claims = np.log1p(sum(count for form, count in run.count_claims() if form != "opposite"))
+    both = _add_up(by_claim, judged)
+    _take_up(features, 12, judged)
+    _take_up(features, 13, both)
     if n_steps:
-        order = np.sort(highest)
-        others = np.where(highest == order[-1], order[-2] if n_steps > 1 else 0.0, order[-1])
-        features[:, 3] = np.clip(highest - others, -1.5, 1.5)
+        features[:, 3] = _lead(highest)
+        features[:, 14] = _lead(features[:, 13])
         last = np.flatnonzero(run.decides)[-1:]
         features[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
         features[last, 8] = np.log1p(run.unsupported[last]) / _NATS
@@ -74,17 +82,29 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
     features[:, 6] = (run.repeats >= 1) & run.decides
     features[:, 9] = np.maximum(0.0, highest - 1.2)
     if doubts:
-        for column, values_of in ((10, doubts), (11, _add_up(by_claim, doubts))):
-            for (step, _), value in values_of.items():
-                features[step, column] = max(features[step, column], value / _NATS)
+        _take_up(features, 10, doubts)
+        _take_up(features, 11, _add_up(both, doubts))
     return features, np.float32(n_claims)  # type: ignore[return-value]  # a scalar is an array to numpy
 
 
+def _take_up(features: Floats, column: int, values: Mapping[tuple[int, int], float]) -> None:
+    """Set a column to the highest value of each step's claims."""
+    for (step, _), value in values.items():
+        features[step, column] = max(features[step, column], value / _NATS)
+
+
+def _lead(values: Floats) -> Floats:
+    """Return by how much each step's value is above the highest of the others; below it, negative."""
+    order = np.sort(values)
+    others = np.where(values == order[-1], order[-2] if len(values) > 1 else 0.0, order[-1])
+    return np.asarray(np.clip(values - others, -1.5, 1.5), np.float32)
+
+
 def _add_up(
-    surprises: Mapping[tuple[int, int], float], doubts: Mapping[tuple[int, int], float]
+    surprises: Mapping[tuple[int, int], float], others: Mapping[tuple[int, int], float]
 ) -> dict[tuple[int, int], float]:
-    """Return of each claim, and of each step by itself, how surprising and how little expected it is together."""
-    return {claim: surprises.get(claim, 0.0) + doubts.get(claim, 0.0) for claim in dict.fromkeys((*surprises, *doubts))}
+    """Return of each claim, and of each step by itself, what both say of it together."""
+    return {claim: surprises.get(claim, 0.0) + others.get(claim, 0.0) for claim in dict.fromkeys((*surprises, *others))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,33 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.auto.claim_model import ClaimModel, ClaimRows, read_claims, with_surprises
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.reader.layout import Expectation
 
-__all__ = ["Observation", "ObservedRun", "SurpriseTable", "count_claims", "find_repeat", "observe", "observe_claims"]
+__all__ = [
+    "Observation",
+    "ObservedRun",
+    "SurpriseTable",
+    "add_judgements",
+    "count_claims",
+    "find_repeat",
+    "judge_claims",
+    "lay_out_claims",
+    "list_judgements",
+    "name_form",
+    "observe",
+    "observe_claims",
+]
 
 _LONG_NUMBER = 4
 """Digits from which on a number is a long one: few long numbers are equal by chance."""
@@ -43,6 +57,11 @@ _PER_STEP = "steps"
 
 _READ = "read "
 """Begins the forms of claims that a language model read: they are counted apart, as it does not read every run."""
+
+_JUDGED = "judged "
+"""Begins the forms of claims as the trees judge them, which are claims counted already."""
+
+_COUNTED_AGAIN = _READ, _JUDGED
 
 _PRIOR_CLAIMS = 50.0
 """Added to how many sound claims were seen: a form that is hardly ever seen surprises nobody."""
@@ -89,6 +108,11 @@ class Observation:
         """Whether a language model observed it, not the ledger or a check."""
         return self.form.startswith(_READ)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the trees observed it."""
+        return self.form.startswith(_JUDGED)
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
@@ -101,6 +125,7 @@ class ObservedRun:
         information: (T,) how much it states, in nats.
         decides: (T,) which steps an agent can be blamed for, those without text left out.
         repeats: (T,) 2 where an agent says again what it said, 1 where another agent said it, else 0.
+        claims: The claims of the steps that decide, for the trees.
     """
 
     observations: tuple[Observation, ...]
@@ -109,10 +134,11 @@ class ObservedRun:
     information: NDArray[np.float64]
     decides: NDArray[np.bool_]
     repeats: NDArray[np.int64]
+    claims: ClaimRows
 
     def count_claims(self) -> Iterator[tuple[str, int]]:
         """Yield forms, some of them several times, and how many claims there are; each claim is counted once."""
-        return ((form, count) for (form, _), count in self.n_claims.items() if not form.startswith(_READ))
+        return ((form, count) for (form, _), count in self.n_claims.items() if not form.startswith(_COUNTED_AGAIN))
 
 
 def observe(
@@ -138,7 +164,7 @@ def observe(
     deciders = [step.agent if trace.can_be_blamed(step) else None for step in trace.steps]
     for index, claims in enumerate(ledger.claims):
         circumstances = _find_circumstances(claims)
-        n_claims += Counter(zip(map(_form, claims), circumstances, strict=True))
+        n_claims += Counter(zip(map(name_form, claims), circumstances, strict=True))
         observations += observe_claims(index, claims, trace.steps[index].agent, deciders, circumstances)
         for claim in claims:
             if claim.mention.value.form != "opposite":
@@ -154,14 +180,56 @@ def observe(
         if result.step is not None and result.outcome == "fail" and not result.check.is_evidence
     ]
     for one in expectations:
-        form, value = _READ + _form(one.claim), one.claim.mention
+        form, value = _READ + name_form(one.claim), one.claim.mention
         n_claims[form, 0] += 1
         if one.doubt > 0:
             observations.append(
                 Observation(value.step, "unexpected", form, one.doubt, 0, one.claim, None, value.value.start)
             )
     kept = tuple(observation for observation in observations if decides[observation.step])
-    return ObservedRun(kept, n_claims, unsupported, information, decides, repeats)
+    rows = read_claims(trace, ledger, decides, name_form)
+    return ObservedRun(kept, n_claims, unsupported, information, decides, repeats, rows)
+
+
+def lay_out_claims(rows: ClaimRows, observations: Iterable[Observation], table: SurpriseTable) -> NDArray[np.float32]:
+    """Return the (C, F) features of claims, with how surprising *table* finds their contradictions.
+
+    Args:
+        rows: The claims.
+        observations: Of their steps.
+        table: Says how surprising these are.
+    """
+    surprises: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
+    for one in observations:
+        if one.place < 0 or one.form.startswith(_COUNTED_AGAIN):
+            continue
+        of_claim, kind = surprises[one.step, one.place], one.kind.partition(",")[0]
+        of_claim[kind] = max(of_claim.get(kind, 0.0), table.surprise(one))
+    return with_surprises(rows, surprises)
+
+
+def judge_claims(run: ObservedRun, table: SurpriseTable, model: ClaimModel) -> ObservedRun:
+    """Return the run with what the trees make of its claims: the likelier wrong, the stronger the observation."""
+    logits = model.judge(lay_out_claims(run.claims, run.observations, table))
+    return add_judgements(run, logits, float(model.floor[0]))
+
+
+def add_judgements(run: ObservedRun, logits: NDArray[np.float64], floor: float) -> ObservedRun:
+    """Return the run with judgements of its claims; those below *floor* are only counted."""
+    counts = Counter({(_JUDGED + form, 0): count for form, count in Counter(run.claims.forms).items()})
+    judged = list_judgements(run.claims, logits, floor)
+    return replace(run, observations=(*run.observations, *judged), n_claims=counts + Counter(run.n_claims))
+
+
+def list_judgements(rows: ClaimRows, logits: NDArray[np.float64], floor: float) -> list[Observation]:
+    """List the claims whose logit is above *floor* as observations."""
+    return [
+        Observation(step, "likely wrong", _JUDGED + form, logit, place=place)
+        for step, place, form, logit in zip(
+            rows.steps.tolist(), rows.places.tolist(), rows.forms, logits.tolist(), strict=True
+        )
+        if logit > floor
+    ]
 
 
 class SurpriseTable:
@@ -189,7 +257,7 @@ class SurpriseTable:
         for (form, _), size in sizes.items():
             by_form[form] += size
         self._by_form = dict(by_form)
-        claims = [size for form, size in by_form.items() if form != _PER_STEP and not form.startswith(_READ)]
+        claims = [size for form, size in by_form.items() if form != _PER_STEP and not form.startswith(_COUNTED_AGAIN)]
         self._usual = float(np.mean(claims)) if claims else 1.0
 
     @classmethod
@@ -286,7 +354,7 @@ def observe_claims(
     for claim, circumstance in zip(claims, circumstances or _find_circumstances(claims), strict=True):
         for kind, strength, source in _doubt(claim, agent, deciders):
             yield Observation(
-                step, kind, _form(claim), strength, circumstance, claim, source, claim.mention.value.start
+                step, kind, name_form(claim), strength, circumstance, claim, source, claim.mention.value.start
             )
 
 
@@ -355,7 +423,8 @@ def _missing_support(claim: Claim) -> float:
     return claim.information / (1.0 + claim.derivation)
 
 
-def _form(claim: Claim) -> str:
+def name_form(claim: Claim) -> str:
+    """Name what a claim is: its form, and of a number how it is written."""
     value = claim.mention.value
     if value.form == "number":
         if value.text[0].isalpha():

@@ -18,11 +18,12 @@ from blamespan.plugins import require
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.auto.claim_model import ClaimModel
 from blamespan_tracer.auto.evidence import quote_claims
 from blamespan_tracer.auto.evidence_pointer import evidence_features
 from blamespan_tracer.auto.experts import RUN_KINDS, labelled_team_features
 from blamespan_tracer.auto.loops import find_loops, fold_loops
-from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
+from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, judge_claims, observe
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls, restore_order
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.weights import AutoWeights
@@ -332,7 +333,7 @@ class AutoTracer:
     ) -> Attribution:
         lexical = self._lexical.attribute([trace])[0]
         weights, ledger = self._weights, read_ledger(trace)
-        reading = read_prose(trace, run, results, prediction, lexical, weights.table, ledger)
+        reading = read_prose(trace, run, results, prediction, lexical, weights.table, weights.claims, ledger)
         scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
         reader = self._reader if kinds[_PROSE] > kinds[_LABELLED_TEAM] else None
         if reader is not None and (
@@ -341,7 +342,9 @@ class AutoTracer:
             expectations = reader.expect(trace, ledger, reading.network)
             if expectations:
                 weights = reader.weights
-                reading = read_prose(trace, run, results, prediction, lexical, weights.table, ledger, expectations)
+                reading = read_prose(
+                    trace, run, results, prediction, lexical, weights.table, weights.claims, ledger, expectations
+                )
                 scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
         weight = np.array([kinds[_LABELLED_TEAM], kinds[_PROSE]], np.float64)
         weight = weight / weight.sum() if weight.sum() else np.array([0.0, 1.0])
@@ -425,6 +428,7 @@ def read_prose(
     prediction: NetworkPrediction,
     lexical: Attribution,
     table: SurpriseTable,
+    claims: ClaimModel,
     ledger: Ledger | None = None,
     expectations: Sequence[Expectation] = (),
 ) -> ProseReading:
@@ -437,10 +441,11 @@ def read_prose(
         prediction: What the network predicts of it, and
         lexical: what the lexical tracer says.
         table: Says what is surprising.
+        claims: Says how likely a claim is wrong.
         ledger: The run's claims, where they are read already.
         expectations: What a language model expected in their place, where one read the run.
     """
-    observed = observe(trace, results, ledger, expectations)
+    observed = judge_claims(observe(trace, results, ledger, expectations), table, claims)
     features, n_claims = evidence_features(observed, table)
     network = np.zeros(len(trace.steps))
     for row in np.flatnonzero(run.can_be_blamed).tolist():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from blamespan.errors import TracerUnavailable
+from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, ClaimModel
 from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer
 from blamespan_tracer.auto.observations import SurpriseTable
@@ -20,7 +21,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "AutoWeights", "EvidenceWeight"]
 
-FORMAT = "blamespan-auto-3"
+FORMAT = "blamespan-auto-4"
 """Changes whenever a file written before can no longer be read."""
 
 
@@ -47,6 +48,7 @@ class AutoWeights:
 
     Attributes:
         table: How rarely sound runs show each kind of observation.
+        claims: Says how likely a claim is wrong.
         pointer: Points at a step by its evidence.
         labelled_team: The pointer for teams that people labelled.
         gate: Weighs the kinds of runs.
@@ -62,6 +64,7 @@ class AutoWeights:
     """
 
     table: SurpriseTable
+    claims: ClaimModel
     pointer: EvidencePointer
     labelled_team: LabelledTeamPointer
     gate: Gate
@@ -79,6 +82,7 @@ class AutoWeights:
         """Write the file; return its digest."""
         tensors = {
             **self.table.tensors(),
+            **self.claims.tensors(),
             **self.pointer.tensors(),
             **self.labelled_team.tensors(),
             **self.gate.tensors(),
@@ -86,6 +90,7 @@ class AutoWeights:
         settings = {
             "surprises": self.table.names(),
             "features": EVIDENCE_FEATURES,
+            "claim_features": CLAIM_FEATURES,
             "kinds": RUN_KINDS,
             "evidence": {kind: [one.weight, one.margin] for kind, one in self.evidence.items()},
             "sharpness": dict(self.sharpness),
@@ -110,10 +115,13 @@ class AutoWeights:
             settings = json.loads(about["settings"])
             if (tuple(settings["features"]), tuple(settings["kinds"])) != (EVIDENCE_FEATURES, RUN_KINDS):
                 raise ValueError("features of another version")
+            if tuple(settings["claim_features"]) != CLAIM_FEATURES:
+                raise ValueError("features of another version")
             if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
                 raise ValueError("numbers that are not finite")
             return cls(
                 table=SurpriseTable.from_tensors(tensors, settings["surprises"]),
+                claims=ClaimModel.from_tensors(tensors),
                 pointer=EvidencePointer.from_tensors(tensors),
                 labelled_team=LabelledTeamPointer.from_tensors(tensors),
                 gate=Gate.from_tensors(tensors),

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 __all__ = [
     "MAX_OPERANDS",
     "Calculation",
+    "Explanation",
     "date_surprise",
-    "derivation_surprise",
     "differences",
+    "explain_number",
     "find_calculation",
     "time_surprise",
 ]
@@ -24,16 +25,56 @@ __all__ = [
 _MOST_OPERANDS = 48
 """Operands of one calculation are looked for among so many numbers: each pair of them is tried."""
 
+_NEVER, _DOUBT = -40.0, 0.7
+"""Logarithm of a number of calculations that says none, and what is taken off a surprise, in nats."""
+
 _FACTORS = np.array(
-    [1.0, 1e3, 1e6, 1e9, 100.0, 60.0, 3600.0, 24.0, 7.0, 12.0, 52.0, 365.0, 1.609344, 2.54, 0.3048, 0.45359237, 2.0]
+    [
+        1.0,
+        1e3,
+        1e6,
+        1e9,
+        100.0,
+        60.0,
+        3600.0,
+        1440.0,
+        24.0,
+        7.0,
+        12.0,
+        52.0,
+        365.0,
+        1.609344,
+        2.54,
+        0.3048,
+        0.45359237,
+        2.0,
+    ]
 )
 """By which a number is multiplied or divided when it is told in another unit, doubled or halved."""
 
 
-def derivation_surprise(
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Whether calculations give a number, and what that is worth.
+
+    Attributes:
+        is_found: Whether one gives it.
+        expected: Logarithm of how many would give it by chance.
+    """
+
+    is_found: bool = False
+    expected: float = _NEVER
+
+    @property
+    def surprise(self) -> float:
+        """How much better a calculation explains the number than chance does, in nats; 0 where none explains it."""
+        return max(0.0, -self.expected - _DOUBT) if self.is_found else 0.0
+
+
+def explain_number(
     key: str, operands: Sequence[float], columns: Iterable[Sequence[float]] = (), others: Sequence[float] = ()
-) -> float:
-    """Return how much better a calculation explains a number than chance does, in nats; 0 where none explains it.
+) -> Explanation:
+    """Look for a calculation that gives a number.
 
     Args:
         key: The number, in its normal form.
@@ -52,12 +93,11 @@ def derivation_surprise(
     results = np.abs(np.concatenate([results, *sums, np.array(others, np.float64)]))
     size = abs(target)
     if not size or not len(results):
-        return 0.0
+        return Explanation()
     tolerance = 0.5 * 10.0**-decimals + 1e-9 * size
-    if not (np.abs(results - size) <= tolerance).any():
-        return 0.0
     n_alike = int(((results > size / 3.2) & (results < size * 3.2)).sum())
-    return max(0.0, digits * math.log(10.0) - math.log(n_alike + 1.0) - 0.7)
+    expected = math.log(n_alike + 1.0) - digits * math.log(10.0)
+    return Explanation(bool((np.abs(results - size) <= tolerance).any()), max(_NEVER, expected))
 
 
 _DAYS_OF = {"day": 1, "week": 7}
@@ -176,7 +216,7 @@ def find_calculation(
         key: The number, in its normal form.
         operands: Numbers that it may have been calculated from, the likeliest first: of several calculations the one
             with the likeliest operands is returned.
-        columns: As for `derivation_surprise`.
+        columns: As for `explain_number`.
         is_written: Whether the text shows that something is calculated. Where it does not, a year is none, and single
             digits are only multiplied and divided by: too many numbers are one or two apart.
     """

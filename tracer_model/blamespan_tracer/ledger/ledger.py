@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.ledger.derivations import date_surprise, derivation_surprise, differences, time_surprise
+from blamespan_tracer.ledger.derivations import Explanation, date_surprise, differences, explain_number, time_surprise
 from blamespan_tracer.ledger.values import OPPOSITES, Form, Value, find_values
 
 __all__ = ["TASK", "Claim", "Contradiction", "HeldStep", "Ledger", "LedgerReader", "Mention", "read_ledger"]
@@ -33,10 +33,22 @@ ContradictionKind: TypeAlias = Literal["near", "context", "row", "unit", "opposi
 - opposite: the source has the opposite word between the same words.
 """
 
+Operands: TypeAlias = Literal["beside", "latest", "known", ""]
+"""Which numbers give a value: those that stand beside it, the latest ones, any that are known; empty for none."""
+
 _WORD = re.compile(r"\w+")
 _MAX_CONTEXT_WORDS = 8
 _ROW_WORDS = 14
 """Words on each side of a value that say what the value is of."""
+
+_LEAST_ROW_WORDS = 3
+"""A record or line with fewer words beside a value does not say what the value is of."""
+
+_HALF_WORDS = 4.0
+"""A word so many words away from a value says half as much of it as one right beside it."""
+
+_ROW_CHARS = 400
+_RECORD, _LINE = re.compile(r"[{}]"), re.compile(r"\n")
 
 _MAX_VALUES = 400
 """Values of one text that are read; the rest of a huge table says nothing that can be held against a claim."""
@@ -66,6 +78,9 @@ _OF_ANY_YEAR = "day "
 _BESIDE = 160
 """Characters: what stands nearer to a number may have been calculated with."""
 
+_MAX_LATEST = 16
+"""Numbers that were said last: what is calculated is calculated from them more often than from older ones."""
+
 _MAX_BESIDE = 16
 """Most values of the same step that a claim is seen beside."""
 
@@ -83,7 +98,8 @@ class Mention:
         value: The value.
         left: Words before it, the nearest first.
         right: Words after it, the nearest first.
-        around: Words of its row: those near it on both sides, each once, in the order of the alphabet.
+        around: Words of its row: those near it on both sides, each once, in the order of the alphabet, and how much
+            each says, 0..1: the nearer, the more.
     """
 
     step: int
@@ -91,7 +107,7 @@ class Mention:
     value: Value
     left: tuple[str, ...]
     right: tuple[str, ...]
-    around: tuple[str, ...]
+    around: tuple[tuple[str, float], ...]
 
     def count_agreement(self, other: Mention) -> int:
         """Count the words right before and right after both values that agree."""
@@ -131,6 +147,21 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
+class Derivation:
+    """Whether a value is calculated from others.
+
+    Attributes:
+        surprise: How much better a calculation explains it than chance, in nats.
+        operands: The nearest numbers that give it.
+        expected: Logarithm of how many calculations would give it by chance.
+    """
+
+    surprise: float = 0.0
+    operands: Operands = ""
+    expected: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A value that an agent's step states, beside what its sources say.
 
@@ -138,7 +169,7 @@ class Claim:
         mention: The value, and the step that states it.
         support: The mention of the same value in a source whose words agree most; None where no source has the value.
         agreement: How many words around the value agree with that source.
-        derivation: How much better a calculation from supported numbers explains it than chance, in nats.
+        calculated: Whether it is calculated from supported numbers.
         contradictions: At most one of each kind.
         is_repeated: Whether a later step of an agent states the value again.
         is_argument: Whether the step calls a tool with it.
@@ -148,11 +179,16 @@ class Claim:
     mention: Mention
     support: Mention | None
     agreement: int
-    derivation: float
+    calculated: Derivation
     contradictions: tuple[Contradiction, ...]
     is_repeated: bool
     is_argument: bool
     n_known: int = 0
+
+    @property
+    def derivation(self) -> float:
+        """How much better a calculation from supported numbers explains the value than chance, in nats."""
+        return self.calculated.surprise
 
     @property
     def information(self) -> float:
@@ -255,13 +291,13 @@ class _Held:
     mention: Mention
     support: Mention | None
     agreement: int
-    derivation: float
+    calculated: Derivation
     contradictions: tuple[Contradiction, ...]
     n_known: int
 
     @property
     def is_vouched(self) -> bool:
-        return self.support is not None or self.derivation > 1.0
+        return self.support is not None or self.calculated.surprise > 1.0
 
     def finish(self, last_use: dict[tuple[Form, str], int], *, is_argument: bool) -> Claim:
         value, step = self.mention.value, self.mention.step
@@ -274,7 +310,7 @@ class _Held:
             self.mention,
             self.support,
             self.agreement,
-            self.derivation,
+            self.calculated,
             tuple(contradictions),
             last > step,
             is_argument,
@@ -381,16 +417,15 @@ class _Sources:
                 mention,
                 support,
                 mention.count_agreement(support),
-                0.0,
+                Derivation(),
                 tuple(contradictions),
                 self._n_values[value.form],
             )
-        derivation = self._derive(value, values)
         return _Held(
             mention,
             None,
             0,
-            derivation,
+            self._derive(value, values),
             (*self._nearest(mention), *self._in_context(mention)),
             self._n_values[value.form],
         )
@@ -417,7 +452,7 @@ class _Sources:
                 elif other.value.key in OPPOSITES[mention.value.key] and words > most:
                     best, most = other, words
         found = () if best is None or agreement >= most else (Contradiction("opposite", best, 2.0 * most, most),)
-        return _Held(mention, support, agreement, 0.0, found, self._n_values["opposite"])
+        return _Held(mention, support, agreement, Derivation(), found, self._n_values["opposite"])
 
     def _nearest(self, mention: Mention) -> Iterator[Contradiction]:
         value = mention.value
@@ -482,15 +517,15 @@ class _Sources:
             assert rival is not None
             yield Contradiction("row", rival, gain, mention.count_agreement(rival))
 
-    def _derive(self, value: Value, values: Sequence[Value]) -> float:
-        """Return how much better than chance a calculation from what is known, or stands beside it, explains a value.
+    def _derive(self, value: Value, values: Sequence[Value]) -> Derivation:
+        """Return how well a calculation from what is known, or stands beside it, explains a value.
 
         Args:
             value: The value.
             values: All of its step, in order.
         """
         if value.form not in ("number", "date", "time"):
-            return 0.0
+            return Derivation()
         beside = _find_beside(value, values)
         numbers = [float(other.key) for other in beside if other.form == "number"]
         days = [other.key for other in beside if other.form == "date"]
@@ -499,17 +534,26 @@ class _Sources:
         if value.form != "number":
             spans = [*_latest(self._spans, _MAX_SPANS), *((float(o.key), o.unit) for o in beside if o.form == "number")]
             if value.form == "date":
-                return date_surprise(value.key, [*known_days, *days], spans)
-            return time_surprise(value.key, [*known_hours, *hours], spans)
+                surprise = date_surprise(value.key, [*known_days, *days], spans)
+            else:
+                surprise = time_surprise(value.key, [*known_hours, *hours], spans)
+            return Derivation(surprise, "known" if surprise else "")
         if len(value.key.lstrip("-").replace(".", "")) < 2:
-            return 0.0
-        best = derivation_surprise(value.key, numbers, others=differences(days, hours))
-        if best < 1.0:
-            columns = _latest(self._columns.values(), 3)
-            operands = [*_latest(self._operands, 32), *numbers]
-            others = differences([*known_days, *days], [*known_hours, *hours])
-            best = max(best, derivation_surprise(value.key, operands, columns, others))
-        return best
+            return Derivation()
+        found = explain_number(value.key, numbers, others=differences(days, hours))
+        if found.surprise >= 1.0:
+            return Derivation(found.surprise, "beside", found.expected)
+        operands = _latest(self._operands, 32)
+        columns = _latest(self._columns.values(), 3)
+        others = differences([*known_days, *days], [*known_hours, *hours])
+        latest = explain_number(value.key, [*operands[-_MAX_LATEST:], *numbers], columns[-1:], others)
+        known = explain_number(value.key, [*operands, *numbers], columns, others)
+        surprise = max(found.surprise, known.surprise)
+        nearest: tuple[tuple[Operands, Explanation], ...] = (("beside", found), ("latest", latest), ("known", known))
+        for where, one in nearest:
+            if one.is_found:
+                return Derivation(surprise, where, one.expected)
+        return Derivation(0.0, "", known.expected)
 
 
 def _latest(values: Reversible[_V], count: int) -> list[_V]:
@@ -532,7 +576,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.mentions: list[Mention] = []
-        self._by_word: dict[str, list[int]] = {}
+        self._by_word: dict[str, list[tuple[int, float]]] = {}
         self._n_indexed = 0
 
     def add(self, mention: Mention) -> None:
@@ -543,16 +587,16 @@ class _Rows:
     def fit(self, mention: Mention) -> list[float]:
         """Return how well a claim's words fit each value: a word counts the more, the fewer values it stands beside."""
         for index in range(self._n_indexed, len(self.mentions)):
-            for word in self.mentions[index].around:
-                self._by_word.setdefault(word, []).append(index)
+            for word, weight in self.mentions[index].around:
+                self._by_word.setdefault(word, []).append((index, weight))
         self._n_indexed = count = len(self.mentions)
         fits = [0.0] * count
-        for word in mention.around:
-            indices = self._by_word.get(word, ())
-            if 0 < len(indices) < count:
-                weight = math.log(count / len(indices))
-                for index in indices:
-                    fits[index] += weight
+        for word, own in mention.around:
+            rows = self._by_word.get(word, ())
+            if 0 < len(rows) < count:
+                rarity = own * math.log(count / len(rows))
+                for index, weight in rows:
+                    fits[index] += rarity * weight
         return fits
 
 
@@ -599,7 +643,7 @@ def _read_mentions(index: int, text: str, *, is_input: bool = False) -> Iterator
                 value if not shift else Value(value.text, value.form, value.start + shift, value.key, value.unit),
                 left[:_MAX_CONTEXT_WORDS],
                 right[:_MAX_CONTEXT_WORDS],
-                tuple(sorted({word for word in (*left, *right) if len(word) > 1})),
+                text_words.row_of(value),
             )
 
 
@@ -628,6 +672,32 @@ class _Words:
         starts, words = self._words
         first, after = bisect_left(starts, value.start), bisect_left(starts, value.stop)
         return tuple(reversed(words[max(0, first - _ROW_WORDS) : first])), tuple(words[after : after + _ROW_WORDS])
+
+    def row_of(self, value: Value) -> tuple[tuple[str, float], ...]:
+        """Return the words that say what a value is of: those near it in its record or line, else all near it."""
+        starts, words = self._words
+        first, after = bisect_left(starts, value.start), bisect_left(starts, value.stop)
+        low, high = max(0, first - _ROW_WORDS), min(len(words), after + _ROW_WORDS)
+        for borders in (_RECORD, _LINE):
+            begin, end = _find_borders(self._text, value, borders)
+            first_in, last_in = max(low, bisect_left(starts, begin)), min(high, bisect_left(starts, end))
+            if (first_in > low or last_in < high) and first - first_in + last_in - after >= _LEAST_ROW_WORDS:
+                low, high = first_in, last_in
+                break
+        weights: dict[str, float] = {}
+        for index in (*range(low, first), *range(after, high)):
+            distance = first - 1 - index if index < first else index - after
+            word = words[index]
+            if len(word) > 1:
+                weights[word] = max(weights.get(word, 0.0), _HALF_WORDS / (_HALF_WORDS + distance))
+        return tuple(sorted(weights.items()))
+
+
+def _find_borders(text: str, value: Value, borders: re.Pattern[str]) -> tuple[int, int]:
+    """Return where the record or line around a value begins and ends; where there is no border near, further away."""
+    begin = max((m.end() for m in borders.finditer(text, max(0, value.start - _ROW_CHARS), value.start)), default=-1)
+    after = borders.search(text, value.stop, value.stop + _ROW_CHARS)
+    return begin, after.start() if after else len(text)
 
 
 def _contexts(mention: Mention) -> Iterator[tuple[str, ...]]:

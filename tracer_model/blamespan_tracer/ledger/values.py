@@ -58,7 +58,7 @@ _UNIT_WORDS = """
 km kilometer kilometers kilometre kilometres mile miles meter meters metre metres foot feet kg kilogram kilograms lb
 lbs pound pounds g gram grams ounce ounces oz mg mcg ml l liter liters litre litres second seconds minute minutes hour
 hours day days week weeks month months year years thousand million billion trillion kb mb gb tb percent %
-eur usd gbp euro euros dollar dollars celsius fahrenheit degree degrees
+eur usd gbp chf nok sek dkk pln czk huf jpy cny inr aud cad euro euros dollar dollars celsius fahrenheit degree degrees
 """
 _SINGULAR = {"feet": "foot", "%": "percent", "$": "usd", "€": "eur", "£": "gbp", "dollar": "usd", "euro": "eur"}
 _SAME_UNIT = {"kilometer": "km", "kilometre": "km", "metre": "meter", "kilogram": "kg", "ounce": "oz", "litre": "l"} | {
@@ -133,7 +133,7 @@ _NUMBER_WORDS = (
     rf"(?: (?:{'|'.join(_SCALES)}))?"
 )
 _HALF = r"(?:[AaPp]\.[Mm]\.|[AaPp][Mm]\b)"
-_BEFORE, _AFTER = r"(?<![\w.,/@])(?<!\d:)(?<!:\d)", r"(?![\w/@]|[.,]\d|:\d)"
+_BEFORE, _AFTER = r"(?<![\w./@])(?<!\d,)(?<!\d:)(?<!:\d)", r"(?![\w/@]|[.,]\d|:\d)"
 _VALUE = re.compile(
     rf"(?:{_BEFORE}|(?<=\dT)(?=\d\d:))(?:"
     rf"(?P<date>\d{{4}}[-/]\d\d?[-/]\d\d?(?=[T\s,.;:)\]\"'}}]|$)|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b|"
@@ -141,15 +141,15 @@ _VALUE = re.compile(
     rf"|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?: ?{_HALF})?|\d{{1,2}} ?{_HALF})"
     rf"|(?P<number>#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|(?![\w/@]|[.,:]\d))|\b(?:{_NUMBER_WORDS})\b)"
     r"|(?P<identifier>#?(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z])\w[\w-]{3,60})"
-    r"|(?P<name>[A-Z][\w'\u2019]+(?: (?:of |the |de |van |von )?[A-Z][\w'\u2019]+)+)"
+    r"|(?P<name>[A-Z][\w'\u2019]+(?: (?:of |the |de |van |von )?[A-Z][\w'\u2019]+(?![\w'\u2019]|-\d))+)"
     rf"|(?P<opposite>{'|'.join(sorted(OPPOSITES, key=len, reverse=True))})"
     rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b))",
 )
 _SENTENCE_OPENERS = """
-A After Also An And As At Because Before Both But By Did Do Does During Find For From Has Have Here How
-However If In Into Is Let My No Not Now Of On Once Or Our Please Since So Some That The Their Then There These
-They This Those Through To Under Until Use Using Was We Were What When Where Which While Who Why With Yes You
-Your
+A After Also An And As At Because Before Both But By Das Dear Dem Den Der Did Die Do Does During Ein Eine El Find For
+From Has Have Hello Here Hi How However If Il In Into Is La Le Les Let Los My No Not Now Of On Once Or Our Please
+Since So Some Take That The Their Then There These They This Those Through To Under Until Use Using Was We Were What
+When Where Which While Who Why With Yes You Your
 """
 _OPENERS = frozenset(_SENTENCE_OPENERS.split())
 """Words that are written large where a sentence begins, and then look like part of a name."""
@@ -157,10 +157,13 @@ _OPENERS = frozenset(_SENTENCE_OPENERS.split())
 _GENITIVE = re.compile(r"['\u2019]s?$")
 _QUOTATION = re.compile(r"[\"\u201c]([A-Za-z][^\"\u201c\u201d\n{}\[\]:]{14,120}[\w.!?])[\"\u201d]")
 
+_ROWS = re.compile(r"(?:^[^,\n]+(?:,[^ \n][^,\n]*)+\n?){2,}", re.MULTILINE)
+"""Lines of cells with commas between them, and no blank behind these."""
+
 
 def find_values(text: str) -> Iterator[Value]:
     """Yield every value that *text* states, in order; quotations come last, and may hold other values."""
-    for match in _VALUE.finditer(text):
+    for match in _VALUE.finditer(_part_cells(text)):
         form: Form = match.lastgroup  # type: ignore[assignment]  # every alternative is named
         words = match.group()
         key = _normalize(form, words)
@@ -171,6 +174,19 @@ def find_values(text: str) -> Iterator[Value]:
     for match in _QUOTATION.finditer(text):
         words = match.group(1)
         yield Value(words, "quotation", match.start(1), " ".join(words.casefold().split()).rstrip(".!?"))
+
+
+def _part_cells(text: str) -> str:
+    """Return the text with semicolons, which are part of no number, between the cells of tables."""
+    if text.count(",") < 2 or "\n" not in text:
+        return text
+
+    def part(rows: re.Match[str]) -> str:
+        lines = rows.group().splitlines()
+        has_heading = not any(char.isdigit() for char in lines[0]) and len({line.count(",") for line in lines}) == 1
+        return rows.group().replace(",", ";") if has_heading else rows.group()
+
+    return _ROWS.sub(part, text)
 
 
 def _find_unit(text: str, start: int, stop: int) -> str:
@@ -203,7 +219,7 @@ def _normalize_name(text: str) -> str:
     if len(words) < 2:
         return ""
     words[-1] = _GENITIVE.sub("", words[-1])
-    return " ".join(words)
+    return " ".join(words).casefold()
 
 
 def _normalize_number(text: str) -> str:

@@ -71,6 +71,28 @@ _LEADS_IN = re.compile(
     r"(?:with|since|from|given|using|taking|computing|calculating|by|as|adding|out|of)\s*\Z",
     re.IGNORECASE,
 )
+_UNIT = r"(?: ?(?:[%$\u20ac\u00a3]|(?![abciknxyz]\b)[^\W\d_]{1,12}(?:/[^\W\d_]{1,8})?))"
+_CURRENCY = r"[$\u20ac\u00a3]?"
+_WITH_UNIT = rf"\(?{_CURRENCY}{NUMBER_PATTERN}{_UNIT}?\)?"
+_ANY_SIGN = r"[-+*/\u00d7\u00f7\u00b7\u2212]"
+_ENDS = rf"(?![\w%]|[.,:/]\d| ?(?:{_ANY_SIGN}|x) ?\d)"
+_UNIT_SUM = re.compile(
+    rf"(?<![\w.,/%$\u20ac\u00a3-])(?P<sum>{_WITH_UNIT}(?:(?: ?{_ANY_SIGN} ?| x ){_WITH_UNIT}){{1,20}})"
+    rf" ?= ?{_CURRENCY}(?P<result>-?{NUMBER_PATTERN})(?P<unit>{_UNIT})?{_ENDS}"
+)
+_UNIT_OF = re.compile(rf"(?<=\d){_UNIT}(?=[ )]|$)")
+_PERCENT = re.compile(rf"({NUMBER_PATTERN}) ?%")
+_CROSS = re.compile(r" x ")
+_ADDS = re.compile(r"[-+\u2212]")
+_WHOLE = rf"(?P<whole>{NUMBER_PATTERN})(?: [^\W\d_]{{1,12}})?"
+_PERCENT_OF = re.compile(
+    rf"(?<![\w.,/-])(?P<part>{NUMBER_PATTERN}) ?% of {_CURRENCY}{_WHOLE}"
+    rf"(?: ?= ?|,? (?:is|are|equals|gives|makes|comes to) ){_CURRENCY}(?P<result>{NUMBER_PATTERN})(?![\w%]|[.,]\d| ?%)"
+)
+_SHARE_OF = re.compile(
+    rf"(?<![\w.,/-])(?P<part>{NUMBER_PATTERN}) (?:out )?of (?:the )?{_WHOLE}"
+    rf"(?: ?= ?|,? (?:is|are|that is|which is|or|i\.e\.) )(?P<result>{NUMBER_PATTERN}) ?%"
+)
 _DENIES = re.compile(
     r"n't\b|\b(?:not|never|rather|instead|about|approximately|roughly|around|almost|nearly|least|most|than|would|should"
     r"|if|unless|wrong|incorrect|mistaken|mod|modulo|between|versus|vs)\b|~",
@@ -109,7 +131,13 @@ def equations(text: str) -> tuple[Equation, ...]:
     """
     in_signs = _read_sums_in_signs(text) if "=" in text else []
     in_words = [Equation(*fields) for fields in _read_sums_in_words(text)]
-    return tuple(sorted([*in_signs, *in_words], key=lambda equation: equation.start))
+    plain = [*in_signs, *in_words]
+    of_units = [
+        equation
+        for equation in (*_read_sums_of_units(text), *_read_percentages(text))
+        if not any(equation.start < other.end and other.start < equation.end for other in plain)
+    ]
+    return tuple(sorted([*plain, *of_units], key=lambda equation: equation.start))
 
 
 @lru_cache(maxsize=256)
@@ -177,6 +205,58 @@ def _read_sums_in_words(text: str) -> Iterator[tuple[int, int, float, float, boo
         if left is not None and right is not None:
             first, last = min(match.start(), result.start()), max(match.end(), result.end())
             yield first, last, left.value, right.value, _are_equal(left, right)
+
+
+def _read_sums_of_units(text: str) -> Iterator[Equation]:
+    """Find sums whose numbers have units or percent signs: `3 x 220 lb = 660 lb`, `45 / 1,250 = 3.6 %`."""
+    if "=" not in text:
+        return
+    for match in islice(_UNIT_SUM.finditer(text), _MAX_SUMS):
+        if _goes_on_before(text, match.start(), match["sum"]) or _FOLLOWS_SIGN.search(
+            text[max(0, match.start() - 3) : match.start()]
+        ):
+            continue
+        units = [unit for unit in (_fold_unit(found) for found in _UNIT_OF.findall(match["sum"])) if unit]
+        written = _CROSS.sub("*", _UNIT_OF.sub("", _PERCENT.sub(r"(\1/100)", match["sum"])))
+        left, right = _read_side(written), _read_side(match["result"])
+        if left is None or right is None or not left.operators:
+            continue
+        units += [rate.partition("/")[0] for rate in units if rate.partition("/")[2] in units]
+        unit, decimals = _fold_unit(match["unit"] or ""), right.decimals
+        if unit == "%":
+            is_equal = any(
+                _are_equal(_Side(left.value * factor, 1, decimals, divides=True), right) for factor in (1.0, 100.0)
+            )
+        elif not units or not unit or set(units) == {unit} or (unit in units and not _ADDS.search(written)):
+            is_equal = _are_equal(
+                _Side(left.value, 1, left.decimals, divides=left.divides or bool("%" in match["sum"])), right
+            )
+        else:  # one unit turned into another
+            continue
+        yield Equation(match.start(), match.end(), left.value, right.value, is_equal)
+
+
+def _read_percentages(text: str) -> Iterator[Equation]:
+    """Find shares worked out in words: `12 % of 250 is 30`, `45 of 1,250, that is 3.6 %`."""
+    if "%" not in text:
+        return
+    for match in islice(_PERCENT_OF.finditer(text), _MAX_SUMS):
+        if not _goes_on_after(text, match.end()):
+            part, whole, result = (_read_side(match[name]) for name in ("part", "whole", "result"))
+            if part and whole and result:
+                share = _Side(part.value / 100 * whole.value, 1, result.decimals, divides=True)
+                yield Equation(match.start(), match.end(), share.value, result.value, _are_equal(share, result))
+    for match in islice(_SHARE_OF.finditer(text), _MAX_SUMS):
+        part, whole, result = (_read_side(match[name]) for name in ("part", "whole", "result"))
+        if part and whole and result and whole.value:
+            share = _Side(100 * part.value / whole.value, 1, result.decimals, divides=True)
+            yield Equation(match.start(), match.end(), share.value, result.value, _are_equal(share, result))
+
+
+def _fold_unit(unit: str) -> str:
+    """Return a unit in one spelling: `hours` and `hour` are one."""
+    folded = unit.strip().casefold()
+    return folded[:-1] if len(folded) > 3 and folded.endswith("s") else folded
 
 
 def _find_clause(text: str, start: int, end: int) -> tuple[int, int]:

@@ -1,0 +1,115 @@
+"""Trees over claims: what they read, how they judge, and what a damaged file gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
+from blamespan_tracer.auto.observations import SurpriseTable, judge_claims, lay_out_claims, observe
+from blamespan_tracer.auto.tracer import BUNDLED
+from blamespan_tracer.auto.weights import AutoWeights
+
+_COLUMN = {name: index for index, name in enumerate(CLAIM_FEATURES)}
+
+
+def _run(*contents: str) -> MessageActionTrace:
+    steps = tuple(Step(i, f"{i + 1:016x}", f"agent_{i}", "message", content) for i, content in enumerate(contents))
+    agents = tuple(Agent(step.agent) for step in steps)
+    return MessageActionTrace("1" * 32, "Refund order 48213 of 24.90 EUR.", steps, agents)
+
+
+def _tree(column: int, threshold: float) -> ClaimModel:
+    """Return one tree: 2 above the threshold, -1 at it and below."""
+    return ClaimModel(
+        feature=np.array([column, 0, 0], np.int32),
+        threshold=np.array([threshold, 0, 0], np.float64),
+        left=np.array([1, 1, 2], np.int32),
+        right=np.array([2, 1, 2], np.int32),
+        value=np.array([0.0, -1.0, 2.0]),
+        root=np.array([0], np.int32),
+        depth=np.array([1], np.int32),
+        floor=np.array([0.0]),
+    )
+
+
+def test_trees_lead_each_claim_to_its_leaf() -> None:
+    """A claim above the threshold gets the right leaf, one at it the left; so does each of ten thousand."""
+    features = np.zeros((10_000, len(CLAIM_FEATURES)), np.float32)
+    features[::2, 3] = 1.0
+
+    logits = _tree(3, 0.5).judge(features)
+
+    assert set(logits[::2]) == {2.0}
+    assert set(logits[1::2]) == {-1.0}
+    assert len(_tree(3, 0.5).judge(features[:0])) == 0
+
+
+def test_claims_are_laid_out_with_what_the_ledger_says() -> None:
+    """A number that differs in a digit from the task is seen with its contradiction; a copied one with its source."""
+    rows = observe(_run("I refund order 48213.", "I refund order 48273."), []).claims
+
+    right, wrong = rows.features
+    assert rows.steps.tolist() == [0, 1]
+    assert (right[_COLUMN["has no source"]], wrong[_COLUMN["has no source"]]) == (0, 1)
+    assert (right[_COLUMN["source in task"]], wrong[_COLUMN["near: found"]], right[_COLUMN["near: found"]]) == (1, 1, 0)
+    assert wrong[_COLUMN["is a long number"]] == 1
+
+
+@pytest.mark.parametrize(("text", "holds"), [("12 * 3 = 36", True), ("12 * 3 = 35", False)])
+def test_written_sums_are_seen(text: str, *, holds: bool) -> None:
+    """The numbers of a sum that does not hold are told from those of one that does."""
+    features = observe(_run(text), []).claims.features
+
+    assert set(features[:, _COLUMN["is in a sum that holds"]]) == {float(holds)}
+    assert set(features[:, _COLUMN["is in a sum that does not hold"]]) == {float(not holds)}
+
+
+def test_bundled_trees_find_the_wrong_copy() -> None:
+    """The wrong copy is likelier wrong than the right one, and than any claim of a run whose copies are right."""
+    weights = AutoWeights.load(BUNDLED)
+    run = observe(_run("I refund order 48213.", "I refund order 48273."), [])
+    sound = observe(_run("I refund order 48213.", "I refund order 48213."), [])
+
+    right, wrong = weights.claims.judge(lay_out_claims(run.claims, run.observations, weights.table))
+
+    assert wrong > right + 1
+    assert wrong > weights.claims.judge(lay_out_claims(sound.claims, sound.observations, weights.table)).max() + 1
+    judged = judge_claims(run, weights.table, weights.claims)
+    assert [one.step for one in judged.observations if one.is_judged and one.strength == wrong] == [1]
+    assert judged.n_claims["judged long number", 0] == 2
+
+
+def test_more_surprise_and_less_support_never_make_a_claim_less_likely_wrong() -> None:
+    """Each feature that speaks one way only does so in the bundled trees, whatever the others are."""
+    model = AutoWeights.load(BUNDLED).claims
+    draws = np.random.default_rng(0)
+    features = (draws.random((200, len(CLAIM_FEATURES))) * 6).astype(np.float32)
+    before = model.judge(features)
+
+    for name, sign in MONOTONE.items():
+        more = features.copy()
+        more[:, _COLUMN[name]] += 1.0
+        assert (sign * (model.judge(more) - before) >= -1e-9).all(), name
+
+
+def test_trees_are_read_back_as_they_were() -> None:
+    """Arrays give the same trees again; a node that leads nowhere, or arrays of other sizes, are refused."""
+    model = _tree(3, 0.5)
+    tensors: dict[str, Any] = model.tensors()
+    features = np.eye(len(CLAIM_FEATURES), dtype=np.float32)
+
+    assert (ClaimModel.from_tensors(tensors).judge(features) == model.judge(features)).all()
+    for change in ({"claims_left": np.array([1, 9, 2], np.int32)}, {"claims_value": np.zeros(2)}):
+        with pytest.raises(ValueError, match="trees"):
+            ClaimModel.from_tensors({**tensors, **change})
+
+
+def test_runs_without_claims_are_judged() -> None:
+    """A run that states nothing has no claims and no judgement."""
+    run = observe(_run("Hello.", ""), [])
+
+    assert judge_claims(run, SurpriseTable.of([run]), _tree(3, 0.5)).observations == run.observations

@@ -1,0 +1,206 @@
+"""Fit the trees over claims, and judge runs by trees and tables that have not seen their source.
+
+What a sound run shows is rarer to a table that has not counted it. So whatever is learnt on top of a table, or of
+trees, learns from runs of sources that these have not seen, and in part from kinds of mistakes that they have not seen:
+as it will be used.
+
+Dims: C claims, F features of a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.edits.generate import LabelledPair
+from blamespan_lab.edits.pairs import WRITTEN
+from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
+from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, add_judgements, lay_out_claims
+from blamespan_tracer.ledger.values import Value, find_values
+
+__all__ = ["JudgedRuns", "judge_pairs"]
+
+_FOLDS = 4
+_KEPT_SOUND = 0.25
+"""Part of the claims that nobody changed that the trees learn from: there are some hundred for each changed one."""
+
+_MOST_CHANGED = 4
+"""Values by which a written mistake differs from its twin; of those with more nobody knows which is wrong."""
+
+_REMARKED = 0.2
+"""Part of the sound claims that are worth a remark, those likeliest wrong."""
+
+_SETTINGS: Mapping[str, Any] = {
+    "objective": "binary",
+    "num_leaves": 15,
+    "learning_rate": 0.08,
+    "min_data_in_leaf": 40,
+    "lambda_l2": 1.0,
+    "monotone_constraints": [MONOTONE.get(name, 0) for name in CLAIM_FEATURES],
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+}
+_TREES = 100
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRuns:
+    """The runs of pairs, with what trees that have not seen their source make of their claims.
+
+    Attributes:
+        model: Trees fitted to the claims of all pairs.
+        observed: By trace id.
+        tables: By trace id a table that has not counted runs of its source.
+        table: One that has counted all sound runs.
+    """
+
+    model: ClaimModel
+    observed: dict[str, ObservedRun]
+    tables: dict[str, SurpriseTable]
+    table: SurpriseTable
+
+
+def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun], seed: int) -> JudgedRuns:
+    """Fit trees to the claims of *pairs*, and judge each run by trees and tables of other sources.
+
+    Args:
+        pairs: What to learn from.
+        observed: Their runs by trace id.
+        seed: Draws the sound claims to learn from, and the folds.
+    """
+    order = np.random.default_rng(seed)
+    sources = sorted({pair.source for pair in pairs})
+    fold_of_source = dict(zip(sources, (order.permutation(len(sources)) % _FOLDS).tolist(), strict=True))
+    fold_of: dict[str, int] = {}
+    wrong: dict[str, Bools] = {}
+    sound: list[str] = []
+    for pair in pairs:
+        for run in (pair.untouched, pair.edited, pair.decoy):
+            if run is not None:
+                trace_id = run.trace.trace_id
+                fold_of[trace_id] = fold_of_source[pair.source]
+                wrong.setdefault(trace_id, np.zeros(len(observed[trace_id].claims.forms), np.bool_))
+        wrong[pair.edited.trace.trace_id] = find_changed(pair, observed[pair.edited.trace.trace_id])
+        sound.append(pair.untouched.trace.trace_id)
+    sound = sorted({*sound})
+    folds = range(_FOLDS)
+    counted = [
+        SurpriseTable.of(observed[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds
+    ]
+    features = {
+        trace_id: lay_out_claims(observed[trace_id].claims, observed[trace_id].observations, counted[fold])
+        for trace_id, fold in fold_of.items()
+    }
+    unclear = {
+        pair.edited.trace.trace_id
+        for pair in pairs
+        if pair.kind == WRITTEN and not 0 < wrong[pair.edited.trace.trace_id].sum() <= _MOST_CHANGED
+    }
+    clear = {trace_id: fold for trace_id, fold in fold_of.items() if trace_id not in unclear}
+    kinds = sorted({pair.kind for pair in pairs})
+    fold_of_kind = dict(zip(kinds, (order.permutation(len(kinds)) % _FOLDS).tolist(), strict=True))
+    kind_of = {pair.edited.trace.trace_id: fold_of_kind[pair.kind] for pair in pairs}
+    models = [
+        _fit({i: features[i] for i, of in clear.items() if of != fold and kind_of.get(i, -1) != fold}, wrong, order)
+        for fold in folds
+    ]
+    logits = {trace_id: models[fold].judge(features[trace_id]) for trace_id, fold in fold_of.items()}
+    floor = float(np.quantile(np.concatenate([logits[trace_id] for trace_id in sound]), 1.0 - _REMARKED))
+    judged = {trace_id: add_judgements(observed[trace_id], values, floor) for trace_id, values in logits.items()}
+    tables = [SurpriseTable.of(judged[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds]
+    return JudgedRuns(
+        model=_fit({trace_id: features[trace_id] for trace_id in clear}, wrong, order, floor),
+        observed=judged,
+        tables={trace_id: tables[fold] for trace_id, fold in fold_of.items()},
+        table=SurpriseTable.of(judged[trace_id] for trace_id in sound),
+    )
+
+
+def find_changed(pair: LabelledPair, run: ObservedRun) -> Bools:
+    """Return which claims of the edited run are wrong: (C,).
+
+    Where the step was changed they are the values that it did not state before; where its sources were changed those
+    that the sources no longer state.
+    """
+    edited, untouched, step = pair.edited.trace, pair.untouched.trace, pair.step
+    before = pair.untouched_step
+    own = {value.start: _key(value) for value in find_values(edited.steps[step].content)}
+    if before is not None and edited.steps[step].content != untouched.steps[before].content:
+        changed = {*own.values()} - _keys(untouched.steps[before].content)
+    else:
+        changed = set()
+        for text, other in _sources(edited, untouched, step):
+            if text != other:
+                changed |= _keys(other) - _keys(text)
+    claims = run.claims
+    return np.array(
+        [
+            at == step and own.get(place) in changed
+            for at, place in zip(claims.steps.tolist(), claims.places.tolist(), strict=True)
+        ],
+        np.bool_,
+    )
+
+
+def _sources(edited: MessageActionTrace, untouched: MessageActionTrace, step: int) -> Iterator[tuple[str, str]]:
+    yield edited.task, untouched.task
+    for one, other in zip(edited.steps[:step], untouched.steps[:step], strict=False):
+        yield one.content, other.content
+
+
+def _key(value: Value) -> tuple[str, str]:
+    return value.form, value.key
+
+
+def _keys(text: str) -> set[tuple[str, str]]:
+    return {_key(value) for value in find_values(text)}
+
+
+def _fit(
+    features: Mapping[str, Floats], wrong: Mapping[str, Bools], draws: np.random.Generator, floor: float = 0.0
+) -> ClaimModel:
+    rows = np.concatenate([features[trace_id] for trace_id in sorted(features)])
+    is_wrong = np.concatenate([wrong[trace_id] for trace_id in sorted(features)])
+    kept = is_wrong | (draws.random(len(rows)) < _KEPT_SOUND)
+    data = lightgbm.Dataset(rows[kept], is_wrong[kept].astype(np.float64))
+    booster = lightgbm.train(dict(_SETTINGS), data, _TREES)
+    return _export(booster.dump_model(), floor)
+
+
+def _export(dumped: Mapping[str, Any], floor: float) -> ClaimModel:
+    """Return what LightGBM dumped as arrays."""
+    nodes: list[tuple[int, float, int, int, float]] = []
+    depths: list[int] = []
+
+    def add(node: Mapping[str, Any], depth: int) -> int:
+        index = len(nodes)
+        nodes.append((0, 0.0, index, index, float(node.get("leaf_value", 0.0))))
+        depths.append(depth)
+        if "split_feature" in node:
+            left = add(node["left_child"], depth + 1)
+            right = add(node["right_child"], depth + 1)
+            nodes[index] = (node["split_feature"], float(node["threshold"]), left, right, 0.0)
+        return index
+
+    roots = [add(tree["tree_structure"], 0) for tree in dumped["tree_info"]]
+    feature, threshold, left, right, value = (np.array(column) for column in zip(*nodes, strict=True))
+    return ClaimModel(
+        feature=feature.astype(np.int32),
+        threshold=threshold.astype(np.float64),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        value=value.astype(np.float64),
+        root=np.array(roots, np.int32),
+        depth=np.array([max(depths)], np.int32),
+        floor=np.array([floor], np.float64),
+    )
