@@ -286,7 +286,7 @@ def test_pool_forked_while_the_annotator_works_records(tmp_path: Any) -> None:
     """Workers of `multiprocessing`, forked while the tracer is loaded and at work, record runs of their own."""
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, "-u", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=90, check=False
     )
 
     assert done.stdout == "True", done.stderr

@@ -139,7 +139,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
 
     ran = subprocess.run(
-        [sys.executable, "-m", "blamespan", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
+        [sys.executable, "-u", "-m", "blamespan", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
         capture_output=True,
         text=True,
         cwd=ROOT,
