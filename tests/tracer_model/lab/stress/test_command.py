@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -139,10 +140,11 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
 
     ran = subprocess.run(
-        [sys.executable, "-u", "-m", "blamespan", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
+        [sys.executable, "-m", "blamespan", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
         check=False,
         timeout=280,
     )
