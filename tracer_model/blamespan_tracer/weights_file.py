@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,26 @@ from safetensors.numpy import load, save
 from blamespan.importing.files import check_is_file
 from blamespan.json_text import parse_json
 
-__all__ = ["digest_of", "read_weights", "write_weights"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["digest_of", "from_tensors", "read_weights", "to_tensors", "write_weights"]
+
+_RecordT = TypeVar("_RecordT", bound="DataclassInstance")
+
+
+def to_tensors(record: DataclassInstance, prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a record of arrays, each by the prefix and the name of its field."""
+    return {f"{prefix}_{field.name}": getattr(record, field.name) for field in fields(record)}
+
+
+def from_tensors(record: type[_RecordT], tensors: Mapping[str, NDArray[Any]], prefix: str) -> _RecordT:
+    """Build a record from what `to_tensors` returned.
+
+    Raises:
+        KeyError: if something is missing.
+    """
+    return record(**{field.name: tensors[f"{prefix}_{field.name}"] for field in fields(record)})
 
 
 def write_weights(path: Path, tensors: Mapping[str, NDArray[Any]], about: dict[str, str]) -> str:

@@ -83,7 +83,6 @@ def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRu
     fold_of_source = dict(zip(sources, (order.permutation(len(sources)) % _FOLDS).tolist(), strict=True))
     fold_of: dict[str, int] = {}
     wrong: dict[str, Bools] = {}
-    sound: list[str] = []
     for pair in pairs:
         for run in (pair.untouched, pair.edited, pair.decoy):
             if run is not None:
@@ -91,8 +90,7 @@ def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRu
                 fold_of[trace_id] = fold_of_source[pair.source]
                 wrong.setdefault(trace_id, np.zeros(len(observed[trace_id].claims.forms), np.bool_))
         wrong[pair.edited.trace.trace_id] = find_changed(pair, observed[pair.edited.trace.trace_id])
-        sound.append(pair.untouched.trace.trace_id)
-    sound = sorted({*sound})
+    sound = sorted({pair.untouched.trace.trace_id for pair in pairs})
     folds = range(_FOLDS)
     counted = [
         SurpriseTable.of(observed[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -24,6 +24,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.ledger import Claim, Ledger, Mention
 from blamespan_tracer.ledger.ledger import TASK, Contradiction, ContradictionKind
 from blamespan_tracer.representation.equations import equations
+from blamespan_tracer.weights_file import from_tensors, to_tensors
 
 __all__ = [
     "CLAIM_FEATURES",
@@ -376,7 +377,7 @@ class ClaimModel:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the trees by name."""
-        return {f"claims_{field.name}": getattr(self, field.name) for field in fields(self)}
+        return to_tensors(self, "claims")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> ClaimModel:
@@ -386,7 +387,7 @@ class ClaimModel:
             KeyError: if something is missing.
             ValueError: if sizes do not fit, or a node leads nowhere.
         """
-        model = cls(**{field.name: tensors[f"claims_{field.name}"] for field in fields(cls)})
+        model = from_tensors(cls, tensors, "claims")
         n_nodes = len(model.value)
         of_nodes = (model.feature, model.threshold, model.left, model.right, model.value)
         if any(array.shape != (n_nodes,) for array in of_nodes) or (model.depth.shape, model.floor.shape) != (

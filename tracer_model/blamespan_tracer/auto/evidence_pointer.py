@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable
+from blamespan_tracer.weights_file import from_tensors, to_tensors
 
 __all__ = ["EVIDENCE_FEATURES", "EvidencePointer", "evidence_features"]
 
@@ -134,7 +135,7 @@ class EvidencePointer:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the weights by name."""
-        return {f"evidence_{field.name}": getattr(self, field.name) for field in fields(self)}
+        return to_tensors(self, "evidence")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> EvidencePointer:
@@ -144,7 +145,7 @@ class EvidencePointer:
             KeyError: if something is missing.
             ValueError: if sizes do not fit.
         """
-        pointer = cls(**{field.name: tensors[f"evidence_{field.name}"] for field in fields(cls)})
+        pointer = from_tensors(cls, tensors, "evidence")
         n_hidden = len(pointer.hidden_bias)
         shapes = (len(EVIDENCE_FEATURES), n_hidden), (n_hidden,), (n_hidden,), (1,), (2,)
         if tuple(getattr(pointer, field.name).shape for field in fields(cls)) != shapes:

@@ -6,18 +6,18 @@ Dims: T steps of a run, F features of a step, K kinds of runs, G features of a r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.numeric import softmax
+from blamespan_tracer.weights_file import from_tensors, to_tensors
 
 __all__ = ["RUN_KINDS", "Gate", "LabelledTeamPointer", "labelled_team_features"]
 
 Floats = NDArray[np.float32]
-_T = TypeVar("_T", "Gate", "LabelledTeamPointer")
 
 RUN_KINDS: Final = ("simulated", "injected", "labelled team", "prose")
 """Kinds of runs that the gate knows, in the order of its weights.
@@ -61,7 +61,7 @@ class Gate:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the weights by name."""
-        return _to_tensors(self, "gate")
+        return to_tensors(self, "gate")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> Gate:
@@ -71,7 +71,7 @@ class Gate:
             KeyError: if something is missing.
             ValueError: if sizes do not fit.
         """
-        gate = _from_tensors(cls, tensors, "gate")
+        gate = from_tensors(cls, tensors, "gate")
         size = len(gate.mean)
         if (gate.spread.shape, gate.weights.shape, gate.bias.shape) != ((size,), (size, len(RUN_KINDS)), (4,)):
             raise ValueError("weights of the gate of another size")
@@ -101,7 +101,7 @@ class LabelledTeamPointer:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the weights by name."""
-        return _to_tensors(self, "labelled_team")
+        return to_tensors(self, "labelled_team")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, NDArray[Any]]) -> LabelledTeamPointer:
@@ -111,7 +111,7 @@ class LabelledTeamPointer:
             KeyError: if something is missing.
             ValueError: if sizes do not fit.
         """
-        pointer = _from_tensors(cls, tensors, "labelled_team")
+        pointer = from_tensors(cls, tensors, "labelled_team")
         if not pointer.mean.shape == pointer.spread.shape == pointer.weights.shape:
             raise ValueError("weights of the pointer for labelled teams of another size")
         return pointer
@@ -133,11 +133,3 @@ def labelled_team_features(
     speaker = np.log(np.maximum(plain[:, [9]] * len(plain), 1.0))
     by_length = np.concatenate([shares[:, :1], speaker, place[:, [0, 1, 4, 5, 6, 7, 8]]], axis=1) * longer
     return np.concatenate([shares, place, speaker, by_length], axis=1)
-
-
-def _to_tensors(record: Gate | LabelledTeamPointer, prefix: str) -> dict[str, NDArray[Any]]:
-    return {f"{prefix}_{field.name}": getattr(record, field.name) for field in fields(record)}
-
-
-def _from_tensors(record: type[_T], tensors: Mapping[str, NDArray[Any]], prefix: str) -> _T:
-    return record(**{field.name: tensors[f"{prefix}_{field.name}"] for field in fields(record)})

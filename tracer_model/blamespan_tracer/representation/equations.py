@@ -82,7 +82,6 @@ _UNIT_SUM = re.compile(
 )
 _UNIT_OF = re.compile(rf"(?<=\d){_UNIT}(?=[ )]|$)")
 _PERCENT = re.compile(rf"({NUMBER_PATTERN}) ?%")
-_CROSS = re.compile(r" x ")
 _ADDS = re.compile(r"[-+\u2212]")
 _WHOLE = rf"(?P<whole>{NUMBER_PATTERN})(?: [^\W\d_]{{1,12}})?"
 _PERCENT_OF = re.compile(
@@ -217,7 +216,7 @@ def _read_sums_of_units(text: str) -> Iterator[Equation]:
         ):
             continue
         units = [unit for unit in (_fold_unit(found) for found in _UNIT_OF.findall(match["sum"])) if unit]
-        written = _CROSS.sub("*", _UNIT_OF.sub("", _PERCENT.sub(r"(\1/100)", match["sum"])))
+        written = _UNIT_OF.sub("", _PERCENT.sub(r"(\1/100)", match["sum"])).replace(" x ", "*")
         left, right = _read_side(written), _read_side(match["result"])
         if left is None or right is None or not left.operators:
             continue
@@ -240,17 +239,16 @@ def _read_percentages(text: str) -> Iterator[Equation]:
     """Find shares worked out in words: `12 % of 250 is 30`, `45 of 1,250, that is 3.6 %`."""
     if "%" not in text:
         return
-    for match in islice(_PERCENT_OF.finditer(text), _MAX_SUMS):
-        if not _goes_on_after(text, match.end()):
+    for pattern, is_share in ((_PERCENT_OF, False), (_SHARE_OF, True)):
+        for match in islice(pattern.finditer(text), _MAX_SUMS):
+            if not is_share and _goes_on_after(text, match.end()):
+                continue
             part, whole, result = (_read_side(match[name]) for name in ("part", "whole", "result"))
-            if part and whole and result:
-                share = _Side(part.value / 100 * whole.value, 1, result.decimals, divides=True)
-                yield Equation(match.start(), match.end(), share.value, result.value, _are_equal(share, result))
-    for match in islice(_SHARE_OF.finditer(text), _MAX_SUMS):
-        part, whole, result = (_read_side(match[name]) for name in ("part", "whole", "result"))
-        if part and whole and result and whole.value:
-            share = _Side(100 * part.value / whole.value, 1, result.decimals, divides=True)
-            yield Equation(match.start(), match.end(), share.value, result.value, _are_equal(share, result))
+            if part is None or whole is None or result is None or (is_share and not whole.value):
+                continue
+            value = 100 * part.value / whole.value if is_share else part.value / 100 * whole.value
+            worked_out = _Side(value, 1, result.decimals, divides=True)
+            yield Equation(match.start(), match.end(), value, result.value, _are_equal(worked_out, result))
 
 
 def _fold_unit(unit: str) -> str:
