@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,19 @@ from safetensors.numpy import load, save
 from blamespan.importing.files import check_is_file
 from blamespan.json_text import parse_json
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 __all__ = ["digest_of", "from_tensors", "read_weights", "to_tensors", "write_weights"]
 
-_RecordT = TypeVar("_RecordT", bound="DataclassInstance")
+
+class _Record(Protocol):
+    """A dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-def to_tensors(record: DataclassInstance, prefix: str) -> dict[str, NDArray[Any]]:
+_RecordT = TypeVar("_RecordT", bound=_Record)
+
+
+def to_tensors(record: _Record, prefix: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a record of arrays, each by the prefix and the name of its field."""
     return {f"{prefix}_{field.name}": getattr(record, field.name) for field in fields(record)}
 
