@@ -526,10 +526,10 @@ def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
 @click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
 @click.option(
     "--side",
-    type=click.Choice(["all", "train", "held-out", "new-sources"]),
+    type=click.Choice(["all", "train", "every-kind", "held-out", "new-sources"]),
     default="held-out",
     show_default=True,
-    help="Kinds of edits and sources held out; known kinds in new sources; what was learnt from; all.",
+    help="Held-out kinds in held-out sources; other kinds in these; other kinds, or every one, in other sources; all.",
 )
 @click.option("--most", type=click.IntRange(min=1), help="Measure on this many pairs, spread over all.")
 @_TRACER
@@ -694,13 +694,19 @@ def _load_tracer(name: str) -> Tracer:
 
     if not name.endswith(".safetensors"):
         return load_tracer(name)
+    from blamespan_tracer.auto.tracer import AutoTracer
+    from blamespan_tracer.auto.weights import AutoWeights
     from blamespan_tracer.lexical import LexicalTracer
     from blamespan_tracer.network.tracer import NetworkTracer
-    from blamespan_tracer.network.weights import Network, is_network
+    from blamespan_tracer.network.weights import Network
+    from blamespan_tracer.weights_file import format_of
 
     path = Path(name)
-    if is_network(path):
+    written_as = format_of(path)
+    if written_as.startswith("blamespan-network-"):
         return NetworkTracer(Network.load(path), LexicalTracer.bundled().lexicon)
+    if written_as.startswith("blamespan-auto-"):
+        return AutoTracer(AutoWeights.load(path), NetworkTracer.bundled(), LexicalTracer.bundled())
     return LexicalTracer.load(path)
 
 

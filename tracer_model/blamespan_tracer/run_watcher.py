@@ -12,7 +12,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import ConfigError
@@ -28,13 +29,12 @@ from blamespan.guarding.policy import SignRule
 from blamespan.guarding.watching import Sign
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.claim_model import ClaimingStep, lay_out_steps
-from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
+from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, Floats, describe_step, set_leads
 from blamespan_tracer.auto.observations import (
     Observation,
     count_claims,
     find_repeat,
     lay_out_claims,
-    list_judgements,
     name_form,
     observe_claims,
 )
@@ -58,7 +58,6 @@ _LEAST_INFORMATION = 4.5
 """Nats that a claim must say to count as one that nothing supports: numbers of two digits and more."""
 _NAMES = ("name", "quotation", "opposite")
 """Forms that are often new for good reasons: a name that nobody mentioned before is no wrong claim."""
-_NATS = 5.0
 _SPACE = re.compile(r"\s+")
 
 
@@ -66,14 +65,6 @@ def checks_of_steps() -> dict[str, Check]:
     """Return the checks that one step can break, by name: how a run ends shows only at its end."""
     in_use = [check for check in checks_in_use() if not check.examine.__module__.endswith(".endings")]
     return {check.name: check for check in (*MESSAGE_CHECKS, *in_use)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Height:
-    """How much speaks against a step: its greatest surprise, and the same together with what the trees say, in nats."""
-
-    surprise: float = 0.0
-    together: float = 0.0
 
 
 @cache
@@ -107,13 +98,13 @@ class RunWatcher:
         self._index = 0
         self._deciders: list[str | None] = []
         self._n_claims = 0
-        self._highest = _Height()
+        self._highest = np.zeros(len(EVIDENCE_FEATURES), np.float32)
         self._unsupported: dict[tuple[str, str], set[str]] = {}
         self._texts: set[tuple[str, str]] = set()
         self._own_texts: set[tuple[str, str, str]] = set()
         self._examined: tuple[ProposedStep, Step] | None = None
         self._signs: list[Sign] = []
-        self._held: tuple[HeldStep, _Height, tuple[Claim, ...]] | None = None
+        self._held: tuple[HeldStep, Floats, tuple[Claim, ...]] | None = None
         if self._wants_suspicion:
             _weights()
 
@@ -136,9 +127,9 @@ class RunWatcher:
     def _examine_claims(self, step: ProposedStep) -> Iterator[Sign]:
         held = self._ledger.hold(self._index, _content(step), decides=True)
         claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
-        height = _Height()
+        features = np.zeros(len(EVIDENCE_FEATURES), np.float32)
         if self._wants_suspicion:
-            suspicion, height, why = self._suspect(step, claims)
+            suspicion, why = self._suspect(step, claims, features)
             reason = "what the run says so far speaks against the step"
             yield Sign("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why)
         if self._wants_spread:
@@ -146,7 +137,7 @@ class RunWatcher:
         if self._needs_window:
             window = self._make_window(step, claims)
             yield from (*self._apply_checks(window), *self._find_schemata(window))
-        self._held = held, height, claims
+        self._held = held, features, claims
 
     def commit(self, step: ProposedStep) -> None:
         """Take up a step that takes place: later ones are held against it."""
@@ -160,17 +151,15 @@ class RunWatcher:
             self._commit_claims(step, self._held if is_examined else None)
         self._examined = self._held = None
 
-    def _commit_claims(self, step: ProposedStep, known: tuple[HeldStep, _Height, tuple[Claim, ...]] | None) -> None:
+    def _commit_claims(self, step: ProposedStep, known: tuple[HeldStep, Floats, tuple[Claim, ...]] | None) -> None:
         decides = step.kind != "tool_result"
         if known is not None:
-            held, height, claims = known
+            held, features, claims = known
+            self._highest = np.maximum(self._highest, features)
         else:
-            held, height = self._ledger.hold(self._index, _content(step), decides=decides), _Height()
+            held = self._ledger.hold(self._index, _content(step), decides=decides)
             claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
         self._ledger.take(held)
-        self._highest = _Height(
-            max(self._highest.surprise, height.surprise), max(self._highest.together, height.together)
-        )
         self._n_claims += count_claims(claims)
         self._note_support(step, held, claims)
         if decides:
@@ -183,8 +172,8 @@ class RunWatcher:
 
     # --- suspicion
 
-    def _suspect(self, step: ProposedStep, claims: Sequence[Claim]) -> tuple[float, _Height, str]:
-        """Return how likely a step is wrong, how much speaks against it, and the words for its agent.
+    def _suspect(self, step: ProposedStep, claims: Sequence[Claim], features: Floats) -> tuple[float, str]:
+        """Return how likely a step is wrong, and the words for its agent; fill in the (F,) features of its evidence.
 
         It is judged as the tracer `auto` judges the evidence in a step, alone beside "nothing is wrong":
         on the scale on which the tracer's alarm lies at a half. What only the end of a run shows is left out.
@@ -196,46 +185,30 @@ class RunWatcher:
         if repeat:
             observations.append(Observation(self._index, f"repeats, {repeat}", "steps", 1.0))
         ranked = sorted(((table.surprise(item), item) for item in observations), key=lambda pair: -pair[0])
-        features = np.zeros((1, len(EVIDENCE_FEATURES)), np.float32)
-        top = [surprise for surprise, _ in ranked[:3]]
-        features[0, : len(top)] = np.array(top, np.float32) / _NATS
-        highest = float(features[0, 0])
         n_claims = math.log1p(self._n_claims + count_claims(claims))
-        features[0, 3] = np.clip(highest - self._highest.surprise / _NATS, -1.5, 1.5)
-        features[0, 4] = max(0.0, highest * _NATS - n_claims) / 3.0
-        features[0, 5], features[0, 6] = repeat == 2, repeat >= 1
-        features[0, 9] = max(0.0, highest - 1.2)
-        likeliest = self._judge_claims(step, claims, observations)
-        together = dict(likeliest)
-        for surprise, item in reversed(ranked):  # the highest of each claim comes last
-            together[item.place] = likeliest.get(item.place, 0.0) + surprise
-        both = max(together.values(), default=0.0)
-        features[0, 12] = max(likeliest.values(), default=0.0) / _NATS
-        features[0, 13] = both / _NATS
-        features[0, 14] = np.clip((both - self._highest.together) / _NATS, -1.5, 1.5)
-        scores, nothing = pointer.score(features, np.float32(n_claims), np.ones(1, np.bool_))  # type: ignore[arg-type]
+        likeliest = float(self._judge_claims(step, claims, observations).max(initial=0.0))
+        describe_step(features, [surprise for surprise, _ in ranked], likeliest, repeat, n_claims)
+        set_leads(features, self._highest)
+        scores, nothing = pointer.score(features[None], np.float32(n_claims), np.ones(1, np.bool_))  # type: ignore[arg-type]
         probability = 1.0 / (1.0 + math.exp(min(nothing - float(scores[0]), 700.0)))
         suspicion = float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
-        return suspicion, _Height(top[0] if top else 0.0, both), _explain(ranked[0][1]) if ranked else ""
+        return suspicion, _explain(ranked[0][1]) if ranked else ""
 
     def _judge_claims(
         self, step: ProposedStep, claims: Sequence[Claim], observations: Sequence[Observation]
-    ) -> dict[int, float]:
-        """Return, by its offset, how surprising it is that a claim is as likely wrong as the trees say, in nats."""
-        table, model, index = _weights().table, _weights().claims, self._index
+    ) -> NDArray[np.float64]:
+        """Return the (C,) scores that the trees give the claims of a step."""
         place = ClaimingStep(
-            index,
+            self._index,
             step.agent,
             step.kind == "tool_call",
             _content(step),
-            index + 1,
+            self._index + 1,
             is_first=not any(self._deciders),
             is_last=True,
         )
         rows = lay_out_steps([(place, claims)], self._deciders, name_form)
-        logits = model.judge(lay_out_claims(rows, observations, table))
-        judged = list_judgements(rows, logits, float(model.floor[0]))
-        return {item.place: max(0.0, table.surprise(item)) for item in judged}
+        return _weights().claims.judge(lay_out_claims(rows, observations, _weights().table))
 
     # --- spread
 

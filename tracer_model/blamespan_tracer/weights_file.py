@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from blamespan.importing.files import check_is_file
 from blamespan.json_text import parse_json
 
-__all__ = ["digest_of", "from_tensors", "read_weights", "to_tensors", "write_weights"]
+__all__ = ["digest_of", "format_of", "from_tensors", "read_weights", "to_tensors", "write_weights"]
 
 
 class _Record(Protocol):
@@ -69,6 +70,15 @@ def read_weights(path: Path, wanted: str) -> tuple[dict[str, NDArray[Any]], dict
     if about.get("format") != wanted:
         raise ValueError(f"format {about.get('format')!r}")
     return load(content), about, digest_of(content)
+
+
+def format_of(path: Path) -> str:
+    """Return the format that the file at *path* says it is of, such as `blamespan-auto-5`; empty where it says none."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return str((file.metadata() or {}).get("format", ""))
+    except (OSError, SafetensorError):
+        return ""
 
 
 def _metadata(content: bytes) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,19 @@ def test_trees_lead_each_claim_to_its_leaf() -> None:
     features = np.zeros((10_000, len(CLAIM_FEATURES)), np.float32)
     features[::2, 3] = 1.0
 
-    logits = _tree(3, 0.5).judge(features)
+    scores = _tree(3, 0.5).score(features)
 
-    assert set(logits[::2]) == {2.0}
-    assert set(logits[1::2]) == {-1.0}
-    assert len(_tree(3, 0.5).judge(features[:0])) == 0
+    assert set(scores[::2]) == {2.0}
+    assert set(scores[1::2]) == {-1.0}
+    assert len(_tree(3, 0.5).score(features[:0])) == 0
+
+
+def test_a_judgement_is_what_a_score_is_above_the_floor() -> None:
+    """Claims that score like most sound ones are all judged 0."""
+    features = np.zeros((2, len(CLAIM_FEATURES)), np.float32)
+    features[1, 3] = 1.0
+
+    assert replace(_tree(3, 0.5), floor=np.array([0.5])).judge(features).tolist() == [0.0, 1.5]
 
 
 def test_claims_are_laid_out_with_what_the_ledger_says() -> None:
@@ -57,6 +66,18 @@ def test_claims_are_laid_out_with_what_the_ledger_says() -> None:
     assert (right[_COLUMN["has no source"]], wrong[_COLUMN["has no source"]]) == (0, 1)
     assert (right[_COLUMN["source in task"]], wrong[_COLUMN["near: found"]], right[_COLUMN["near: found"]]) == (1, 1, 0)
     assert wrong[_COLUMN["is a long number"]] == 1
+
+
+def test_words_that_stand_around_another_value_speak_against_a_claim() -> None:
+    """A value of the tool that stands where the tool has another one agrees with fewer words than that one does."""
+    told = "The deposit is 310 EUR. The rent is 640 EUR."
+
+    right, wrong = (
+        observe(_run(told, said), []).claims.features[-1] for said in ("The rent is 640 EUR.", "The rent is 310 EUR.")
+    )
+
+    rather = _COLUMN["words that agree with its source rather"]
+    assert right[rather] > 0 > wrong[rather]
 
 
 @pytest.mark.parametrize(("text", "holds"), [("12 * 3 = 36", True), ("12 * 3 = 35", False)])
@@ -79,8 +100,7 @@ def test_bundled_trees_find_the_wrong_copy() -> None:
     assert wrong > right + 1
     assert wrong > weights.claims.judge(lay_out_claims(sound.claims, sound.observations, weights.table)).max() + 1
     judged = judge_claims(run, weights.table, weights.claims)
-    assert [one.step for one in judged.observations if one.is_judged and one.strength == wrong] == [1]
-    assert judged.n_claims["judged long number", 0] == 2
+    assert judged.claims.steps[judged.scores == wrong].tolist() == [1]
 
 
 def test_more_surprise_and_less_support_never_make_a_claim_less_likely_wrong() -> None:
@@ -88,12 +108,12 @@ def test_more_surprise_and_less_support_never_make_a_claim_less_likely_wrong() -
     model = AutoWeights.load(BUNDLED).claims
     draws = np.random.default_rng(0)
     features = (draws.random((200, len(CLAIM_FEATURES))) * 6).astype(np.float32)
-    before = model.judge(features)
+    before = model.score(features)
 
     for name, sign in MONOTONE.items():
         more = features.copy()
         more[:, _COLUMN[name]] += 1.0
-        assert (sign * (model.judge(more) - before) >= -1e-9).all(), name
+        assert (sign * (model.score(more) - before) >= -1e-9).all(), name
 
 
 def test_trees_are_read_back_as_they_were() -> None:
@@ -102,7 +122,7 @@ def test_trees_are_read_back_as_they_were() -> None:
     tensors: dict[str, Any] = model.tensors()
     features = np.eye(len(CLAIM_FEATURES), dtype=np.float32)
 
-    assert (ClaimModel.from_tensors(tensors).judge(features) == model.judge(features)).all()
+    assert (ClaimModel.from_tensors(tensors).score(features) == model.score(features)).all()
     for change in ({"claims_left": np.array([1, 9, 2], np.int32)}, {"claims_value": np.zeros(2)}):
         with pytest.raises(ValueError, match="trees"):
             ClaimModel.from_tensors({**tensors, **change})

@@ -22,7 +22,7 @@ def _observed(shown: dict[int, int], claims: dict[int, int]) -> ObservedRun:
     n_claims = {("date", circumstance): count for circumstance, count in claims.items()}
     one = np.ones(1)
     none = observe(_run(""), []).claims
-    return ObservedRun(observations, n_claims, one, one, np.ones(1, np.bool_), np.zeros(1, np.int64), none)
+    return ObservedRun(observations, n_claims, one, one, np.ones(1, np.bool_), np.zeros(1, np.int64), none, np.zeros(0))
 
 
 def test_what_is_usual_where_it_stands_surprises_less() -> None:

@@ -13,7 +13,8 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import WINDOW, read_inputs
 from blamespan_tracer.network.tracer import NetworkTracer
-from blamespan_tracer.network.weights import Network, is_network
+from blamespan_tracer.network.weights import Network
+from blamespan_tracer.weights_file import format_of
 from tests.tracer_model.network.networks import FEATURES, VOCABULARY, drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
@@ -123,7 +124,7 @@ def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
     verdicts = NetworkTracer(loaded, LexicalTracer.bundled().lexicon).attribute([random_team(2)])
 
     assert loaded.digest == digest
-    assert is_network(tmp_path / "n.safetensors")
+    assert format_of(tmp_path / "n.safetensors").startswith("blamespan-network-")
     assert [step.score for step in verdicts[0].steps] == [
         step.score for step in tracer_with().attribute([random_team(2)])[0].steps
     ]
@@ -150,7 +151,7 @@ def test_files_that_are_no_network_are_refused(tmp_path: Path, content: bytes | 
 
     with pytest.raises(TracerUnavailable, match="expected a network"):
         Network.load(path)
-    assert not is_network(path)
+    assert format_of(path) == ""
 
 
 def test_network_for_another_lexicon_is_refused() -> None:

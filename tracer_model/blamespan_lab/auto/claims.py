@@ -10,7 +10,7 @@ Dims: C claims, F features of a claim.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm
@@ -21,25 +21,27 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_lab.edits.pairs import WRITTEN
 from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
-from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, add_judgements, lay_out_claims
+from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, lay_out_claims
 from blamespan_tracer.ledger.values import Value, find_values
 
 __all__ = ["JudgedRuns", "judge_pairs"]
 
 _FOLDS = 4
-_KEPT_SOUND = 0.25
-"""Part of the claims that nobody changed that the trees learn from: there are some hundred for each changed one."""
+_MOST_SOUND = 4_000
+"""Claims of one run that nobody changed that the trees learn from; LightGBM takes at most 10,000 of one run."""
 
 _MOST_CHANGED = 4
 """Values by which a written mistake differs from its twin; of those with more nobody knows which is wrong."""
 
 _REMARKED = 0.2
-"""Part of the sound claims that are worth a remark, those likeliest wrong."""
+"""Part of the sound claims whose score is above the floor, those likeliest wrong."""
 
 _SETTINGS: Mapping[str, Any] = {
-    "objective": "binary",
+    "objective": "lambdarank",
+    "lambdarank_truncation_level": 10,
     "num_leaves": 15,
     "learning_rate": 0.08,
+    "feature_fraction": 0.5,
     "min_data_in_leaf": 40,
     "lambda_l2": 1.0,
     "monotone_constraints": [MONOTONE.get(name, 0) for name in CLAIM_FEATURES],
@@ -47,7 +49,7 @@ _SETTINGS: Mapping[str, Any] = {
     "force_row_wise": True,
     "verbosity": -1,
 }
-_TREES = 100
+_TREES = 150
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -76,7 +78,7 @@ def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRu
     Args:
         pairs: What to learn from.
         observed: Their runs by trace id.
-        seed: Draws the sound claims to learn from, and the folds.
+        seed: Draws the folds, and claims of very long runs.
     """
     order = np.random.default_rng(seed)
     sources = sorted({pair.source for pair in pairs})
@@ -92,35 +94,31 @@ def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRu
         wrong[pair.edited.trace.trace_id] = find_changed(pair, observed[pair.edited.trace.trace_id])
     sound = sorted({pair.untouched.trace.trace_id for pair in pairs})
     folds = range(_FOLDS)
-    counted = [
-        SurpriseTable.of(observed[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds
-    ]
+    tables = [SurpriseTable.of(observed[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds]
     features = {
-        trace_id: lay_out_claims(observed[trace_id].claims, observed[trace_id].observations, counted[fold])
+        trace_id: lay_out_claims(observed[trace_id].claims, observed[trace_id].observations, tables[fold])
         for trace_id, fold in fold_of.items()
     }
     unclear = {
         pair.edited.trace.trace_id
         for pair in pairs
-        if pair.kind == WRITTEN and not 0 < wrong[pair.edited.trace.trace_id].sum() <= _MOST_CHANGED
+        if pair.kind == WRITTEN and wrong[pair.edited.trace.trace_id].sum() > _MOST_CHANGED
     }
-    clear = {trace_id: fold for trace_id, fold in fold_of.items() if trace_id not in unclear}
     kinds = sorted({pair.kind for pair in pairs})
     fold_of_kind = dict(zip(kinds, (order.permutation(len(kinds)) % _FOLDS).tolist(), strict=True))
     kind_of = {pair.edited.trace.trace_id: fold_of_kind[pair.kind] for pair in pairs}
+    learnt = {i: fold for i, fold in fold_of.items() if wrong[i].any() and i not in unclear}
     models = [
-        _fit({i: features[i] for i, of in clear.items() if of != fold and kind_of.get(i, -1) != fold}, wrong, order)
+        _fit({i: features[i] for i, of in learnt.items() if fold not in (of, kind_of[i])}, wrong, order)
         for fold in folds
     ]
-    logits = {trace_id: models[fold].judge(features[trace_id]) for trace_id, fold in fold_of.items()}
-    floor = float(np.quantile(np.concatenate([logits[trace_id] for trace_id in sound]), 1.0 - _REMARKED))
-    judged = {trace_id: add_judgements(observed[trace_id], values, floor) for trace_id, values in logits.items()}
-    tables = [SurpriseTable.of(judged[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds]
+    scores = {trace_id: models[fold].score(features[trace_id]) for trace_id, fold in fold_of.items()}
+    floor = float(np.quantile(np.concatenate([scores[trace_id] for trace_id in sound]), 1.0 - _REMARKED))
     return JudgedRuns(
-        model=_fit({trace_id: features[trace_id] for trace_id in clear}, wrong, order, floor),
-        observed=judged,
+        model=_fit({trace_id: features[trace_id] for trace_id in learnt}, wrong, order, floor),
+        observed={i: replace(observed[i], scores=np.maximum(values - floor, 0.0)) for i, values in scores.items()},
         tables={trace_id: tables[fold] for trace_id, fold in fold_of.items()},
-        table=SurpriseTable.of(judged[trace_id] for trace_id in sound),
+        table=SurpriseTable.of(observed[trace_id] for trace_id in sound),
     )
 
 
@@ -156,21 +154,29 @@ def _sources(edited: MessageActionTrace, untouched: MessageActionTrace, step: in
         yield one.content, other.content
 
 
-def _key(value: Value) -> tuple[str, str]:
-    return value.form, value.key
+def _key(value: Value) -> tuple[str, str, str]:
+    return value.form, value.key, value.unit
 
 
-def _keys(text: str) -> set[tuple[str, str]]:
+def _keys(text: str) -> set[tuple[str, str, str]]:
     return {_key(value) for value in find_values(text)}
 
 
 def _fit(
     features: Mapping[str, Floats], wrong: Mapping[str, Bools], draws: np.random.Generator, floor: float = 0.0
 ) -> ClaimModel:
-    rows = np.concatenate([features[trace_id] for trace_id in sorted(features)])
-    is_wrong = np.concatenate([wrong[trace_id] for trace_id in sorted(features)])
-    kept = is_wrong | (draws.random(len(rows)) < _KEPT_SOUND)
-    data = lightgbm.Dataset(rows[kept], is_wrong[kept].astype(np.float64))
+    """Fit trees that rank the changed claims of each run before its others."""
+    rows, is_wrong = [], []
+    for trace_id in sorted(features):
+        sound = np.flatnonzero(~wrong[trace_id])
+        if len(sound) > _MOST_SOUND:
+            sound = draws.choice(sound, _MOST_SOUND, replace=False)
+        kept = np.concatenate([np.flatnonzero(wrong[trace_id]), sound])
+        rows.append(features[trace_id][kept])
+        is_wrong.append(wrong[trace_id][kept])
+    data = lightgbm.Dataset(
+        np.concatenate(rows), np.concatenate(is_wrong).astype(np.float64), group=[len(group) for group in rows]
+    )
     booster = lightgbm.train(dict(_SETTINGS), data, _TREES)
     return _export(booster.dump_model(), floor)
 

@@ -15,23 +15,20 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from blamespan.errors import ConfigError
 from blamespan.json_text import parse_json
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.auto.claims import judge_pairs
 from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs, observe_all
 from blamespan_lab.auto.recipe import ReaderRecipe
-from blamespan_lab.auto.training import choose_alarm, measure_masses
+from blamespan_lab.auto.training import calibrate_prose, choose_alarm
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
 from blamespan_lab.measuring.pairs import runs_of_pairs
 from blamespan_tracer.auto.observations import ObservedRun, observe
-from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer, TrainedReader
+from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.ledger import read_ledger
-from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.reader.layout import ClaimReader, Expectation, RunText, lay_out_run
 
@@ -118,8 +115,8 @@ def train_reader(recipe: ReaderRecipe, data: Path, out: Path, model: ClaimReader
     Raises:
         ConfigError: if data is missing, or *out* holds what another model read.
     """
-    pairs = list(read_pairs(data / recipe.pairs, "train"))
-    chosen = choose_pairs(pairs, recipe)
+    pairs = list(read_pairs(data / recipe.pairs, "every-kind"))
+    chosen = choose_pairs(list(read_pairs(data / recipe.pairs, "train")), recipe)
     if not chosen:
         raise ConfigError(f"expected pairs to learn from in {str(data / recipe.pairs)!r}, got none")
     reader = KeptReader(model, out / READINGS_FILE)
@@ -138,9 +135,8 @@ def train_reader(recipe: ReaderRecipe, data: Path, out: Path, model: ClaimReader
         reader=reader.digest,
         about={"recipe": asdict(recipe), "beside": beside.digest},
     )
-    tracer = AutoTracer(beside, NetworkTracer.bundled(), LexicalTracer.bundled(), reader=TrainedReader(reader, weights))
-    masses = measure_masses(tracer, chosen)
-    weights = replace(weights, set_mass={**beside.set_mass, "prose": float(np.quantile(masses, recipe.coverage / 100))})
+    edited = [(pair.edited.trace, example[0]) for pair, example in zip(chosen, examples, strict=True)]
+    weights = calibrate_prose(weights, edited, NetworkTracer.bundled(), recipe.coverage / 100)
     return TrainedPointer(out / WEIGHTS_FILE, weights.save(out / WEIGHTS_FILE), len(chosen), int(judged.table.n_read))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from blamespan_lab.auto.objectives import Paradigm
 from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
-__all__ = ["AutoData", "AutoRecipe", "EvidenceWeights", "ReaderRecipe", "read_auto_recipe", "read_reader_recipe"]
+__all__ = ["AutoData", "AutoRecipe", "ReaderRecipe", "read_auto_recipe", "read_reader_recipe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class AutoData:
     """What to train on, relative to the data folder.
 
     Attributes:
-        pairs: Folder that `blamespan generate edits` made; what its recipe holds out is not learnt from.
+        pairs: Folder that `blamespan generate edits` made; sources that its recipe holds out are not learnt from.
+        every_kind: Whether kinds of edits that it holds out are; no to measure weights on kinds that they do not know.
         who_and_when: Folder of Who&When runs whose decisive step people labelled.
         agents: File of AEGIS runs.
         corpora: Folders of simulated runs that `blamespan generate` made.
@@ -24,23 +25,11 @@ class AutoData:
     """
 
     pairs: str = "edits"
+    every_kind: bool = True
     who_and_when: str = "who_and_when_dev"
     agents: str = "aegis/train.jsonl.xz"
     corpora: Listed[str] = ("small",)
     most: PositiveCount = 600
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceWeights:
-    """How much evidence counts: what a nat of it adds to a step's score, and from how far below "nothing" on.
-
-    Attributes:
-        labelled_team: In runs of teams that people labelled: weight and margin.
-        prose: In other runs that language models wrote.
-    """
-
-    labelled_team: Listed[float] = (3.0, -2.0)
-    prose: Listed[float] = (5.0, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,8 @@ class AutoRecipe:
         sharpness: What its scores are multiplied by before they become shares, and
         prose_sharpness: what the network's log shares are, in other runs that language models wrote.
         gate_penalty: Inverse of the gate's L2 penalty.
-        evidence: How much evidence counts.
+        evidence: How much evidence counts in runs of labelled teams: what a nat of it adds to a step's score, and from
+            how far below "nothing is wrong" on. In other runs it is fitted.
         max_false_alarms: Percent of sound runs of prose that may be called failed.
         coverage: Percent of failed runs whose decisive step the step set is to hold.
     """
@@ -70,14 +60,14 @@ class AutoRecipe:
     seed: Count = 0
     data: AutoData = field(default_factory=AutoData)
     hidden: PositiveCount = 12
-    epochs: PositiveCount = 6
+    epochs: PositiveCount = 20
     paradigm: Paradigm = "supervised"
     penalty: PositiveNumber = 30.0
     agent_part: Number = 0.3
     sharpness: PositiveNumber = 1.4
-    prose_sharpness: PositiveNumber = 0.3
+    prose_sharpness: PositiveNumber = 0.06
     gate_penalty: PositiveNumber = 0.01
-    evidence: EvidenceWeights = field(default_factory=EvidenceWeights)
+    evidence: Listed[float] = (3.0, -2.0)
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0
 
@@ -91,7 +81,7 @@ class ReaderRecipe:
         model: `reader`: tells these recipes from those of other models.
         seed: Chooses the pairs, the first weights and every draw.
         language_model: Folder or Hugging Face id of what reads; empty for what `blamespan[reader]` installs.
-        pairs: Folder that `blamespan generate edits` made; what its recipe holds out is not read.
+        pairs: Folder that `blamespan generate edits` made; kinds and sources that its recipe holds out are not read.
         most_per_kind: Most pairs of each kind of edit that are read.
         most_chars: Characters of the longest run that is read.
         hidden: Hidden units of the evidence pointer.

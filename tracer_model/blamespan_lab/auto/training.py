@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 
 from blamespan.errors import ConfigError
@@ -32,18 +33,26 @@ from blamespan_lab.recorded_runs import read_runs
 from blamespan_tracer.auto.evidence_pointer import EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer, labelled_team_features
 from blamespan_tracer.auto.observations import ObservedRun
-from blamespan_tracer.auto.tracer import AutoTracer, read_prose
-from blamespan_tracer.auto.weights import AutoWeights, EvidenceWeight
+from blamespan_tracer.auto.tracer import AutoTracer, opinion_of_network, read_prose, shares_of_steps
+from blamespan_tracer.auto.weights import AutoWeights, Sharing
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.numeric import softmax
 
-__all__ = ["TrainedAuto", "choose_alarm", "measure_masses", "train_auto"]
+__all__ = ["TrainedAuto", "calibrate_prose", "choose_alarm", "train_auto"]
 
 WEIGHTS_FILE = "auto.safetensors"
 
 _NEVER = np.float32(-1e4)
+_LEAST = 1e-6
+_EVERYTHING = 10.0
+"""Nats below "nothing is wrong" from which on evidence counts in prose: all of it."""
+_WEIGHTS = 0.2, 5.0
+_BEGINNING = 1, 4
+"""Steps of the beginnings of runs that the gate learns from beside whole ones."""
+_CALIBRATED = 500
+"""Pairs that shares and step sets are fitted to."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +85,7 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
         ConfigError: if data is missing.
     """
     network, lexical = NetworkTracer.bundled(), LexicalTracer.bundled()
-    pairs = list(read_pairs(data / recipe.data.pairs, "train"))
+    pairs = list(read_pairs(data / recipe.data.pairs, "every-kind" if recipe.data.every_kind else "train"))
     if not pairs:
         raise ConfigError(f"expected pairs to learn from in {str(data / recipe.data.pairs)!r}, got none")
     _log.info("%d pairs", len(pairs))
@@ -95,19 +104,22 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
         pointer=pointer,
         labelled_team=labelled_team,
         gate=gate,
-        evidence={
-            "labelled team": EvidenceWeight(*recipe.evidence.labelled_team),
-            "prose": EvidenceWeight(*recipe.evidence.prose),
+        sharing={
+            "labelled team": Sharing(recipe.sharpness, *recipe.evidence),
+            "prose": Sharing(recipe.prose_sharpness, 1.0, _EVERYTHING),
         },
-        sharpness={"labelled team": recipe.sharpness, "prose": recipe.prose_sharpness},
         set_mass={"labelled team": 0.9, "prose": 0.9},
-        alarm=choose_alarm(pointer, examples, recipe.max_false_alarms / 100),
+        alarm=choose_alarm(pointer, [one for pair in examples for one in pair], recipe.max_false_alarms / 100),
         network=network.network.digest,
         lexical=lexical.lexicon.digest,
         about={"recipe": asdict(recipe)},
     )
     pointers = cross_fit(labelled, penalty=recipe.penalty, agent_part=recipe.agent_part, seed=recipe.seed)
-    weights = replace(weights, set_mass=_choose_set_mass(recipe, weights, labelled, pointers, pairs, network, lexical))
+    mass = _choose_set_mass(recipe, weights, labelled, pointers, network, lexical)
+    weights = replace(weights, set_mass={**weights.set_mass, "labelled team": mass})
+    sample = random.Random(recipe.seed).sample(range(len(pairs)), min(_CALIBRATED, len(pairs)))  # noqa: S311
+    edited = [(pairs[index].edited.trace, examples[index][0]) for index in sample]
+    weights = calibrate_prose(weights, edited, network, recipe.coverage / 100)
     digest = weights.save(out / WEIGHTS_FILE)
     weights = replace(weights, digest=digest)
     by_id = {run.run.trace.trace_id: one for run, one in zip(labelled, pointers, strict=True)}
@@ -136,14 +148,14 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
 
 def _fit_evidence(
     recipe: AutoRecipe, pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun]
-) -> tuple[JudgedRuns, EvidencePointer, list[EvidenceExample]]:
+) -> tuple[JudgedRuns, EvidencePointer, list[tuple[EvidenceExample, ...]]]:
     """Fit tables, trees and the evidence pointer to pairs, whose runs are observed."""
     judged = judge_pairs(pairs, observed, recipe.seed)
     examples = lay_out_pairs(pairs, judged.observed, judged.tables)
     pointer = fit_pointer(
         examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=recipe.paradigm
     )
-    return judged, pointer, [example for pair in examples for example in pair]
+    return judged, pointer, examples
 
 
 def choose_alarm(pointer: EvidencePointer, examples: Sequence[EvidenceExample], most: float) -> float:
@@ -186,6 +198,8 @@ def _fit_gate(
         draws.sample(group, min(most, len(group))) for group in (simulated, injected)
     ]
     groups += [[run.run.trace for run in labelled], draws.sample(prose, min(2 * most, len(prose)))]
+    for group in (groups[0], groups[-1]):  # what is short is of neither kind for that alone
+        group += [_begin(trace, draws.randint(*_BEGINNING)) for trace in draws.sample(group, len(group) // 4)]
     rows = [gate_features(run.features).astype(np.float64) for group in groups for run, _ in network.read(group)]
     kinds = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     table = np.stack(rows)
@@ -208,6 +222,11 @@ def _fit_gate(
     return gate, 100 * float(hits.mean())
 
 
+def _begin(trace: MessageActionTrace, n_steps: int) -> MessageActionTrace:
+    """Return the first steps of a run."""
+    return replace(trace, steps=trace.steps[:n_steps])
+
+
 def _gate_model(recipe: AutoRecipe) -> LogisticRegression:
     return LogisticRegression(C=recipe.gate_penalty, class_weight="balanced", max_iter=500)
 
@@ -217,29 +236,53 @@ def _choose_set_mass(
     weights: AutoWeights,
     labelled: Sequence[LabelledSteps],
     pointers: Sequence[LabelledTeamPointer],
-    pairs: Sequence[LabelledPair],
     network: NetworkTracer,
     lexical: LexicalTracer,
-) -> dict[str, float]:
-    """Return, per kind of run, the share of blame up to which the labelled step is in the set often enough."""
-    tracer = AutoTracer(weights, network, lexical)
-    wanted = recipe.coverage / 100
-    masses: dict[str, list[float]] = {"labelled team": [], "prose": []}
+) -> float:
+    """Return the share of blame up to which the labelled step of a labelled team is in the set often enough."""
+    masses = []
     for run, pointer in zip(labelled, pointers, strict=True):
         verdict = AutoTracer(replace(weights, labelled_team=pointer), network, lexical).attribute([run.run.trace])[0]
-        masses["labelled team"].append(_mass_up_to([step.score for step in verdict.steps], run.step))
-    sample = random.Random(recipe.seed).sample(list(pairs), min(400, len(pairs)))  # noqa: S311  # draws runs
-    masses["prose"] = measure_masses(tracer, sample)
-    return {kind: float(np.quantile(values, wanted)) for kind, values in masses.items()}
+        masses.append(_mass_up_to([step.score for step in verdict.steps], run.step))
+    return float(np.quantile(masses, recipe.coverage / 100))
 
 
-def measure_masses(tracer: AutoTracer, pairs: Sequence[LabelledPair]) -> list[float]:
-    """Return, of each pair's edited run, the share of blame up to which the edited step is in the set."""
-    verdicts = tracer.attribute([pair.edited.trace for pair in pairs])
-    return [
-        _mass_up_to([step.score for step in verdict.steps], pair.step)
-        for pair, verdict in zip(pairs, verdicts, strict=True)
-    ]
+def calibrate_prose(
+    weights: AutoWeights,
+    edited: Sequence[tuple[MessageActionTrace, EvidenceExample]],
+    network: NetworkTracer,
+    coverage: float,
+) -> AutoWeights:
+    """Return weights whose shares of the blame in prose are as likely as they say, and whose sets hold the wrong step.
+
+    Args:
+        weights: What is trained so far.
+        edited: Runs with a mistake, each as tables and trees lay it out that have not seen its source.
+        network: Says where mistakes usually are.
+        coverage: How often a set is to hold the wrong step, 0..1.
+    """
+    sharing = weights.sharing["prose"]
+    runs = []
+    for trace, example in edited:
+        [(inputs, _)] = network.read([trace])
+        opinion = opinion_of_network(shares_of_steps(inputs, network.predict([inputs])[0], len(trace.steps)))
+        can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)
+        scores, nothing = weights.pointer.score(example.features, example.n_claims, example.decides)
+        runs.append((example.step or 0, (opinion, scores, nothing, can_be_blamed)))
+
+    def surprise(weight: float) -> float:
+        shares = [replace(sharing, weight=weight).share(*run)[step] for step, run in runs]
+        return -float(np.log(np.array(shares) + _LEAST).mean())
+
+    weight = float(minimize_scalar(surprise, bounds=_WEIGHTS, method="bounded").x)
+    sharing = replace(sharing, weight=weight)
+    _log.info("a nat of evidence counts %.2f in prose", weight)
+    masses = [_mass_up_to(sharing.share(*run).tolist(), step) for step, run in runs]
+    return replace(
+        weights,
+        sharing={**weights.sharing, "prose": sharing},
+        set_mass={**weights.set_mass, "prose": float(np.quantile(masses, coverage))},
+    )
 
 
 def _mass_up_to(shares: Sequence[float], step: int) -> float:

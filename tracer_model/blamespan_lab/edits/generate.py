@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from itertools import islice
@@ -29,11 +29,17 @@ from blamespan_lab.replay.labels import Decisive, FaultLabel, Purpose, RunLabel
 
 __all__ = ["LabelledPair", "Side", "generate_edits", "read_pairs"]
 
-Side: TypeAlias = Literal["all", "train", "held-out", "new-sources"]
-"""Which pairs: those of kinds *and* sources held out, those of known kinds in sources held out, or those of neither,
-to learn from. Edits of kinds held out in known sources are on no side but `all`."""
+Side: TypeAlias = Literal["all", "train", "every-kind", "held-out", "new-sources"]
+"""Which pairs: of kinds *and* sources held out (`held-out`), of known kinds in sources held out (`new-sources`), of
+known kinds in known sources (`train`), or of every kind in known sources (`every-kind`)."""
 
-_HELD_OUT = {"train": (False, False), "held-out": (True, True), "new-sources": (False, True)}
+_HELD_OUT: Mapping[str, Collection[tuple[bool, bool]]] = {
+    "train": {(False, False)},
+    "every-kind": {(False, False), (True, False)},
+    "held-out": {(True, True)},
+    "new-sources": {(False, True)},
+}
+"""Whether the kind and the source are held out."""
 
 _NAMES_PER_RUN = 3
 """Names of each run that may stand for others elsewhere."""
@@ -132,7 +138,7 @@ def read_pairs(folder: Path, side: Side = "all") -> Iterator[LabelledPair]:
             kind, source = run.origin.family, run.origin.topology
             is_kind_out = kind in held_out["kinds"]
             is_source_out = any(fnmatch(source, pattern) for pattern in held_out["sources"])
-            if side == "all" or (is_kind_out, is_source_out) == _HELD_OUT[side]:
+            if side == "all" or (is_kind_out, is_source_out) in _HELD_OUT[side]:
                 decoy = decoys.get(run.trace.trace_id)
                 yield LabelledPair(kind, source, run.origin.decisive, runs[run.origin.twin], run, decoy)
 

@@ -18,7 +18,7 @@ from blamespan.taxonomy import canonical
 from blamespan_lab.statistics import expected_calibration_error, interval, percent
 from blamespan_tracer.tokens import sentences_of
 
-__all__ = ["EvidenceFigures", "GeneratedFigures", "evaluate_evidence", "evaluate_generated"]
+__all__ = ["EvidenceFigures", "GeneratedFigures", "evaluate_evidence", "evaluate_generated", "measure_step_ece"]
 
 COVERAGE = 0.9
 """Share of the runs whose decisive step a step set is meant to hold."""
@@ -91,7 +91,7 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
         "mode_ci": list(interval([answer.mode for answer in answers])),
         "top3": percent([_decisive_step(run) in _rank_steps(verdict)[:3] for run, verdict in failed]),
         "abstained": len(failed) - len(judged),
-        "step_ece": _step_ece([failed[row][1] for row in judged], [answers[row].step for row in judged]),
+        "step_ece": measure_step_ece([verdict for _, verdict in failed], [answer.step for answer in answers]),
         "coverage": percent(is_covered),
         "set_size": float(np.mean([len(chosen) for chosen in sets])),
         "set_share": 100
@@ -158,13 +158,17 @@ def _open(run: RecordedRun) -> int:
     return max(sum(run.trace.can_be_blamed(step) for step in run.trace.steps), 1)
 
 
-def _step_ece(verdicts: Sequence[Attribution], rights: Sequence[bool]) -> float:
-    if not verdicts:
+def measure_step_ece(verdicts: Sequence[Attribution], rights: Sequence[bool]) -> float:
+    """Return how far the share of the step blamed most is from how often it is right, where there is a verdict."""
+    judged = [
+        (verdict, right) for verdict, right in zip(verdicts, rights, strict=True) if verdict.decisive_step is not None
+    ]
+    if not judged:
         return 0.0
     stated: NDArray[np.float32] = np.array(
-        [verdict.steps[verdict.decisive_step or 0].score for verdict in verdicts], np.float32
+        [verdict.steps[verdict.decisive_step or 0].score for verdict, _ in judged], np.float32
     )
-    return expected_calibration_error(stated, np.array(rights))
+    return expected_calibration_error(stated, np.array([right for _, right in judged]))
 
 
 def _baselines(runs: Sequence[RecordedRun]) -> dict[str, Rights]:

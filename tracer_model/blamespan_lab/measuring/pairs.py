@@ -17,6 +17,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_lab.edits.kinds import EditableRun, find_moves
 from blamespan_lab.edits.pairs import make_pair
+from blamespan_lab.measuring.generated import measure_step_ece
 from blamespan_lab.statistics import interval, percent
 
 __all__ = [
@@ -76,14 +77,15 @@ class MoveFigures(TypedDict):
 
 
 class PairFigures(TypedDict):
-    """What `evaluate pairs` prints; percent, but for `n`, `gain` and `auc`.
+    """What `evaluate pairs` prints; percent, but for `n`, `gain`, `auc` and `step_ece`.
 
     `step` is how often the edited step is blamed most, `top3` how often it is among the three most blamed, `agent` how
     often its agent is. `gain` is the edited step's share in the edited run, less its share in the untouched one.
     `same_step` is how often the untouched run's most blamed step is the same. `decoys` is how often the same words are
     blamed most where their source agrees with them, in runs called failed. `auc` is how well the failure score tells
-    edited runs from untouched ones and decoys. `chance` is an even guess among the steps that could be blamed. `moved`
-    is there where two agents of a run can make one mistake.
+    edited runs from untouched ones and decoys. `step_ece` is how far the share of the step blamed most is from how
+    often that step is the edited one, `coverage` how often the step set holds the edited step. `chance` is an even
+    guess among the steps that could be blamed. `moved` is there where two agents of a run can make one mistake.
     """
 
     n: int
@@ -97,6 +99,8 @@ class PairFigures(TypedDict):
     decoys: float
     n_decoys: int
     auc: float
+    step_ece: float
+    coverage: float
     chance: float
     moved: NotRequired[MoveFigures]
     by: dict[str, dict[str, dict[str, float]]]
@@ -162,6 +166,8 @@ def evaluate_pairs(pairs: Sequence[LabelledPair], verdicts: Sequence[PairVerdict
         "decoys": percent(decoys),
         "n_decoys": len(decoys),
         "auc": _measure_auc(verdicts),
+        "step_ece": measure_step_ece([verdict.edited for verdict in verdicts], hits),
+        "coverage": percent([pair.step in verdict.edited.step_set for pair, verdict in rows]),
         "chance": 100 * float(np.mean([1 / _count_open_steps(pair) for pair, _ in rows])),
         "by": {name: _score_parts(rows, key) for name, key in _PARTS.items()},
     }

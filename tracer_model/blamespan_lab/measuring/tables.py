@@ -123,6 +123,10 @@ def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
     click.echo(f"same step blamed as in the untouched run {figures['same_step']:.1f} %")
     click.echo(f"decoys blamed there {figures['decoys']:.1f} % of {figures['n_decoys']}")
     click.echo(f"failed against sound, AUC {figures['auc']:.3f}")
+    click.echo(
+        f"step sets hold the edited step in {figures['coverage']:.1f} %; "
+        f"calibration error of the decisive step's share {figures['step_ece']:.3f}"
+    )
     if moved := figures.get("moved"):
         low, high = moved["followed_ci"]
         click.echo(

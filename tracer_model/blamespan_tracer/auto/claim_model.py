@@ -2,12 +2,13 @@
 
 A surprise says how rare one contradiction is by itself. Which of two equally rare ones is a mistake depends on the
 rest: whether the claim has a source elsewhere, who stated what contradicts it, whether its neighbours were copied from
-there, whether anybody says it again. The trees learnt that from claims that were changed in runs of language models.
+there, whether anybody says it again. The trees learnt that from claims that were changed in runs of language models:
+they rank the changed claim of a run before its others.
 
 Dims: C claims of a run, F features of a claim, M trees, N nodes of all of them.
 
-Source: Friedman, "Greedy function approximation: a gradient boosting machine", 2001. We differ: more surprise, less
-support and less derivation never make a claim less likely wrong.
+Source: Burges, "From RankNet to LambdaRank to LambdaMART: an overview", 2010. We differ: more surprise, less support
+and less derivation never make a claim less likely wrong.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ _PLACES: Final = ("task", "input", "tool", "same agent", "other agent")
 _OF_CLAIM = (
     "has no source",
     "words that agree with its source",
+    "words that agree with another value",
+    "words that agree with its source rather",
     "derivation",
     "calculated from what stands beside it",
     "calculated from the latest numbers",
@@ -109,6 +112,7 @@ CLAIM_FEATURES: Final = (
 MONOTONE: Final[Mapping[str, int]] = {
     "has no source": 1,
     "words that agree with its source": -1,
+    "words that agree with its source rather": -1,
     "derivation": -1,
     "surprise, unsupported": 1,
     "is in a sum that does not hold": 1,
@@ -279,6 +283,8 @@ def _describe_claim(
     described = [
         float(claim.support is None),
         float(claim.agreement),
+        float(claim.rival_agreement),
+        float(claim.agreement - claim.rival_agreement),
         min(claim.derivation, _MOST_NATS),
         *(float(claim.calculated.operands == operands) for operands in ("beside", "latest", "known")),
         max(claim.calculated.expected, -_MOST_NATS),
@@ -343,10 +349,10 @@ class ClaimModel:
         threshold: (N,).
         left: (N,) node, and
         right: (N,) node.
-        value: (N,) what a leaf adds to the logit.
+        value: (N,) what a leaf adds to the score.
         root: (M,) first node of each tree.
         depth: (1,) of the deepest tree.
-        floor: (1,) logit below which a claim is not worth a remark.
+        floor: (1,) score below which a claim is not worth a remark: that of four sound claims in five.
     """
 
     feature: NDArray[np.int32]
@@ -359,21 +365,26 @@ class ClaimModel:
     floor: NDArray[np.float64]
 
     def judge(self, features: Floats) -> NDArray[np.float64]:
-        """Return the (C,) logits that claims are wrong, by their (C, F) features."""
+        """Return (C,) how far above the floor the score of each claim is, by their (C, F) features; 0 below it."""
+        above: NDArray[np.float64] = np.maximum(self.score(features) - self.floor[0], 0.0)
+        return above
+
+    def score(self, features: Floats) -> NDArray[np.float64]:
+        """Return (C,) scores by the (C, F) features of claims: the higher, the likelier wrong."""
         parts = [
-            self._judge_part(features[first : first + _ROWS_AT_ONCE])
+            self._score_part(features[first : first + _ROWS_AT_ONCE])
             for first in range(0, len(features), _ROWS_AT_ONCE)
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _judge_part(self, features: Floats) -> NDArray[np.float64]:
+    def _score_part(self, features: Floats) -> NDArray[np.float64]:
         nodes = np.broadcast_to(self.root, (len(features), len(self.root)))
         rows = np.arange(len(features))[:, None]
         for _ in range(int(self.depth[0])):
             is_left = features[rows, self.feature[nodes]] <= self.threshold[nodes]
             nodes = np.where(is_left, self.left[nodes], self.right[nodes])
-        logits: NDArray[np.float64] = self.value[nodes].sum(axis=1)
-        return logits
+        scores: NDArray[np.float64] = self.value[nodes].sum(axis=1)
+        return scores
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the trees by name."""

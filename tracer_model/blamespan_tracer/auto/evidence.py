@@ -36,18 +36,14 @@ def quote_claims(
         run: What is observed of it.
         table: Says how surprising that is.
     """
-    judged = {(one.step, one.place): table.surprise(one) for one in run.observations if one.is_judged}
+    claims = zip(run.claims.steps.tolist(), run.claims.places.tolist(), strict=True)
+    scores = dict(zip(claims, run.scores.tolist(), strict=True))
     best: dict[int, tuple[float, Observation]] = {}
     for observation in run.observations:
-        if (
-            observation.claim is None
-            or observation.is_read
-            or observation.is_judged
-            or observation.kind == "unsupported"
-        ):
+        if observation.claim is None or observation.is_read or observation.kind == "unsupported":
             continue
         surprise = table.surprise(observation)
-        together = surprise + judged.get((observation.step, observation.place), 0.0)
+        together = surprise + scores.get((observation.step, observation.place), 0.0)
         if surprise >= MIN_SURPRISE and together > best.get(observation.step, (0.0, None))[0]:
             best[observation.step] = together, observation
     least = _LEAST_OF_TOP * max(shares, default=0.0)

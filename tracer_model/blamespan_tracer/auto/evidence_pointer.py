@@ -8,7 +8,7 @@ Dims: T steps of a run, F features, H hidden units.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable
 from blamespan_tracer.weights_file import from_tensors, to_tensors
 
-__all__ = ["EVIDENCE_FEATURES", "EvidencePointer", "evidence_features"]
+__all__ = ["EVIDENCE_FEATURES", "EvidencePointer", "Floats", "describe_step", "evidence_features", "set_leads"]
 
 EVIDENCE_FEATURES = (
     "most surprising",
@@ -33,15 +33,18 @@ EVIDENCE_FEATURES = (
     "very surprising",
     "least expected by a reader",
     "one claim both surprising and not expected",
-    "likeliest wrong by the trees",
-    "one claim both surprising and likely wrong",
+    "likeliest wrong claim by the trees",
     "the same above all other steps",
 )
 """What each column means; those of a reader are 0 where no language model read the run."""
 
-_NATS = 5.0
-"""Brings surprises to the size of the other features."""
+_NATS, _SCORE = 5.0, 3.0
+"""Bring surprises, and the scores of the trees, to the size of the other features."""
 
+_LEADS = {0: 3, 12: 13}
+"""Columns, and those that say by how much a step has more of it than all others."""
+
+_MOST_LEAD = 1.5
 _NEVER = -30.0
 
 Floats = NDArray[np.float32]
@@ -53,52 +56,67 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
     surprises: list[list[float]] = [[] for _ in range(n_steps)]
     by_claim: dict[tuple[int, int], float] = {}
     doubts: dict[tuple[int, int], float] = {}
-    judged: dict[tuple[int, int], float] = {}
     for observation in run.observations:
         surprise, claim = table.surprise(observation), (observation.step, observation.place)
         if observation.is_read:
             doubts[claim] = max(surprise, doubts.get(claim, 0.0))
-        elif observation.is_judged:
-            judged[claim] = max(surprise, 0.0)
         else:
             surprises[observation.step].append(surprise)
             by_claim[claim] = max(surprise, by_claim.get(claim, 0.0))
+    scores = np.zeros(n_steps)
+    np.maximum.at(scores, run.claims.steps, run.scores)
+    n_claims = float(np.log1p(sum(count for form, count in run.count_claims() if form != "opposite")))
     features = np.zeros((n_steps, len(EVIDENCE_FEATURES)), np.float32)
-    for step, values in enumerate(surprises):
-        top = sorted(values, reverse=True)[:3]
-        features[step, : len(top)] = np.array(top, np.float32) / _NATS
-    highest = features[:, 0].copy()
-    n_claims = np.log1p(sum(count for form, count in run.count_claims() if form != "opposite"))
-    both = _add_up(by_claim, judged)
-    _take_up(features, 12, judged)
-    _take_up(features, 13, both)
-    if n_steps:
-        features[:, 3] = _lead(highest)
-        features[:, 14] = _lead(features[:, 13])
-        last = np.flatnonzero(run.decides)[-1:]
-        features[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
-        features[last, 8] = np.log1p(run.unsupported[last]) / _NATS
-    features[:, 4] = np.maximum(0.0, highest * _NATS - n_claims) / 3.0
-    features[:, 5] = (run.repeats == 2) & run.decides
-    features[:, 6] = (run.repeats >= 1) & run.decides
-    features[:, 9] = np.maximum(0.0, highest - 1.2)
+    for row, values, score, repeat in zip(features, surprises, scores.tolist(), run.repeats.tolist(), strict=True):
+        describe_step(row, values, score, repeat, n_claims)
+    features[~run.decides, 5:7] = 0.0
+    for column, lead in _LEADS.items():
+        heights = features[:, column]
+        order = np.sort(heights)
+        others = np.where(heights == order[-1:], order[-2] if n_steps > 1 else 0.0, order[-1:])
+        features[:, lead] = _lead(heights, others)
+    last = np.flatnonzero(run.decides)[-1:]
+    features[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
+    features[last, 8] = np.log1p(run.unsupported[last]) / _NATS
     if doubts:
         _take_up(features, 10, doubts)
-        _take_up(features, 11, _add_up(both, doubts))
+        _take_up(features, 11, _add_up(by_claim, doubts))
     return features, np.float32(n_claims)  # type: ignore[return-value]  # a scalar is an array to numpy
+
+
+def describe_step(row: Floats, surprises: Sequence[float], score: float, repeat: int, n_claims: float) -> None:
+    """Fill in what is said of a step by itself.
+
+    Args:
+        row: (F,) features.
+        surprises: Of what is observed of the step.
+        score: Of its likeliest wrong claim.
+        repeat: See `ObservedRun.repeats`.
+        n_claims: Logarithm of how many claims were read.
+    """
+    top = sorted(surprises, reverse=True)[:3]
+    row[: len(top)] = np.array(top, np.float32) / _NATS
+    highest = float(row[0])
+    row[4] = max(0.0, highest * _NATS - n_claims) / 3.0
+    row[5], row[6] = repeat == 2, repeat >= 1
+    row[9] = max(0.0, highest - 1.2)
+    row[12] = score / _SCORE
+
+
+def set_leads(row: Floats, others: Floats) -> None:
+    """Fill in by how much a step stands out from others, by the (F,) highest features of those."""
+    for column, lead in _LEADS.items():
+        row[lead] = _lead(row[column], others[column])
+
+
+def _lead(values: Floats, others: Floats) -> Floats:
+    return np.asarray(np.clip(values - others, -_MOST_LEAD, _MOST_LEAD), np.float32)
 
 
 def _take_up(features: Floats, column: int, values: Mapping[tuple[int, int], float]) -> None:
     """Set a column to the highest value of each step's claims."""
     for (step, _), value in values.items():
         features[step, column] = max(features[step, column], value / _NATS)
-
-
-def _lead(values: Floats) -> Floats:
-    """Return by how much each step's value is above the highest of the others; below it, negative."""
-    order = np.sort(values)
-    others = np.where(values == order[-1], order[-2] if len(values) > 1 else 0.0, order[-1])
-    return np.asarray(np.clip(values - others, -1.5, 1.5), np.float32)
 
 
 def _add_up(

@@ -35,12 +35,10 @@ __all__ = [
     "Observation",
     "ObservedRun",
     "SurpriseTable",
-    "add_judgements",
     "count_claims",
     "find_repeat",
     "judge_claims",
     "lay_out_claims",
-    "list_judgements",
     "name_form",
     "observe",
     "observe_claims",
@@ -57,11 +55,6 @@ _PER_STEP = "steps"
 
 _READ = "read "
 """Begins the forms of claims that a language model read: they are counted apart, as it does not read every run."""
-
-_JUDGED = "judged "
-"""Begins the forms of claims as the trees judge them, which are claims counted already."""
-
-_COUNTED_AGAIN = _READ, _JUDGED
 
 _PRIOR_CLAIMS = 50.0
 """Added to how many sound claims were seen: a form that is hardly ever seen surprises nobody."""
@@ -108,11 +101,6 @@ class Observation:
         """Whether a language model observed it, not the ledger or a check."""
         return self.form.startswith(_READ)
 
-    @property
-    def is_judged(self) -> bool:
-        """Whether the trees observed it."""
-        return self.form.startswith(_JUDGED)
-
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
@@ -126,6 +114,7 @@ class ObservedRun:
         decides: (T,) which steps an agent can be blamed for, those without text left out.
         repeats: (T,) 2 where an agent says again what it said, 1 where another agent said it, else 0.
         claims: The claims of the steps that decide, for the trees.
+        scores: (C,) how far above the trees' floor each claim's score is; 0 for others, and before the trees judge.
     """
 
     observations: tuple[Observation, ...]
@@ -135,10 +124,11 @@ class ObservedRun:
     decides: NDArray[np.bool_]
     repeats: NDArray[np.int64]
     claims: ClaimRows
+    scores: NDArray[np.float64]
 
     def count_claims(self) -> Iterator[tuple[str, int]]:
         """Yield forms, some of them several times, and how many claims there are; each claim is counted once."""
-        return ((form, count) for (form, _), count in self.n_claims.items() if not form.startswith(_COUNTED_AGAIN))
+        return ((form, count) for (form, _), count in self.n_claims.items() if not form.startswith(_READ))
 
 
 def observe(
@@ -188,7 +178,8 @@ def observe(
             )
     kept = tuple(observation for observation in observations if decides[observation.step])
     rows = read_claims(trace, ledger, decides, name_form)
-    return ObservedRun(kept, n_claims, unsupported, information, decides, repeats, rows)
+    scores = np.zeros(len(rows.forms))
+    return ObservedRun(kept, n_claims, unsupported, information, decides, repeats, rows, scores)
 
 
 def lay_out_claims(rows: ClaimRows, observations: Iterable[Observation], table: SurpriseTable) -> NDArray[np.float32]:
@@ -201,7 +192,7 @@ def lay_out_claims(rows: ClaimRows, observations: Iterable[Observation], table: 
     """
     surprises: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for one in observations:
-        if one.place < 0 or one.form.startswith(_COUNTED_AGAIN):
+        if one.place < 0 or one.form.startswith(_READ):
             continue
         of_claim, kind = surprises[one.step, one.place], one.kind.partition(",")[0]
         of_claim[kind] = max(of_claim.get(kind, 0.0), table.surprise(one))
@@ -209,27 +200,8 @@ def lay_out_claims(rows: ClaimRows, observations: Iterable[Observation], table: 
 
 
 def judge_claims(run: ObservedRun, table: SurpriseTable, model: ClaimModel) -> ObservedRun:
-    """Return the run with what the trees make of its claims: the likelier wrong, the stronger the observation."""
-    logits = model.judge(lay_out_claims(run.claims, run.observations, table))
-    return add_judgements(run, logits, float(model.floor[0]))
-
-
-def add_judgements(run: ObservedRun, logits: NDArray[np.float64], floor: float) -> ObservedRun:
-    """Return the run with judgements of its claims; those below *floor* are only counted."""
-    counts = Counter({(_JUDGED + form, 0): count for form, count in Counter(run.claims.forms).items()})
-    judged = list_judgements(run.claims, logits, floor)
-    return replace(run, observations=(*run.observations, *judged), n_claims=counts + Counter(run.n_claims))
-
-
-def list_judgements(rows: ClaimRows, logits: NDArray[np.float64], floor: float) -> list[Observation]:
-    """List the claims whose logit is above *floor* as observations."""
-    return [
-        Observation(step, "likely wrong", _JUDGED + form, logit, place=place)
-        for step, place, form, logit in zip(
-            rows.steps.tolist(), rows.places.tolist(), rows.forms, logits.tolist(), strict=True
-        )
-        if logit > floor
-    ]
+    """Return the run with the scores that the trees give its claims."""
+    return replace(run, scores=model.judge(lay_out_claims(run.claims, run.observations, table)))
 
 
 class SurpriseTable:
@@ -257,7 +229,7 @@ class SurpriseTable:
         for (form, _), size in sizes.items():
             by_form[form] += size
         self._by_form = dict(by_form)
-        claims = [size for form, size in by_form.items() if form != _PER_STEP and not form.startswith(_COUNTED_AGAIN)]
+        claims = [size for form, size in by_form.items() if form != _PER_STEP and not form.startswith(_READ)]
         self._usual = float(np.mean(claims)) if claims else 1.0
 
     @classmethod

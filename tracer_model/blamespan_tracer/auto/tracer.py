@@ -36,19 +36,17 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
-from blamespan_tracer.numeric import softmax
 from blamespan_tracer.outcome_head import OutcomeHead, head_in_use
 from blamespan_tracer.reader.layout import ClaimReader, Expectation, lay_out_run
 from blamespan_tracer.reader.settings import ReaderSettings
 
-__all__ = ["AutoTracer", "ProseReading", "TrainedReader", "read_prose"]
+__all__ = ["AutoTracer", "ProseReading", "TrainedReader", "opinion_of_network", "read_prose", "shares_of_steps"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
 BUNDLED_READER = BUNDLED.with_name("reader.safetensors")
 
 _REPETITION = MAST["FM-1.3"]
 _LEAST_SHARE = 1e-4
-_NEVER = -1e9
 _MOSTLY = 0.5
 """From this weight on the network's own gate says that language models wrote the run."""
 
@@ -381,12 +379,29 @@ def _share(
 ) -> NDArray[np.float64]:
     """Return the (T,) shares of the blame as the experts for one kind of runs give them."""
     if kind == "labelled team":
-        features = labelled_team_features(reading.plain, reading.network, reading.lexical)
-        prior = weights.labelled_team.score(features)
+        opinion = weights.labelled_team.score(labelled_team_features(reading.plain, reading.network, reading.lexical))
     else:
-        prior = np.log(reading.network + _LEAST_SHARE)
-    total = weights.sharpness[kind] * prior + weights.evidence[kind].of(scores, nothing)
-    return softmax(np.where(reading.can_be_blamed, total, _NEVER))
+        opinion = opinion_of_network(reading.network)
+    return weights.sharing[kind].share(opinion, scores, nothing, reading.can_be_blamed)
+
+
+def opinion_of_network(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the network's opinion of each step of a run, by its shares of the blame."""
+    return np.log(shares + _LEAST_SHARE)
+
+
+def shares_of_steps(run: RunInputs, prediction: NetworkPrediction, n_steps: int) -> NDArray[np.float64]:
+    """Return the (T,) shares of the blame by the network.
+
+    Args:
+        run: What the network reads of the run.
+        prediction: What it predicts.
+        n_steps: Of the run.
+    """
+    shares = np.zeros(n_steps)
+    for row in np.flatnonzero(run.can_be_blamed).tolist():
+        shares[run.origins[row][0]] = prediction.shares[row]
+    return shares
 
 
 def _failure_score(weights: AutoWeights, scores: NDArray[np.float32], nothing: float) -> float:
@@ -447,14 +462,11 @@ def read_prose(
     """
     observed = judge_claims(observe(trace, results, ledger, expectations), table, claims)
     features, n_claims = evidence_features(observed, table)
-    network = np.zeros(len(trace.steps))
-    for row in np.flatnonzero(run.can_be_blamed).tolist():
-        network[run.origins[row][0]] = prediction.shares[row]
     return ProseReading(
         observed,
         features,
         n_claims,
-        network,
+        shares_of_steps(run, prediction, len(trace.steps)),
         np.array([step.score for step in lexical.steps]),
         plain_features(trace),
         np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_),

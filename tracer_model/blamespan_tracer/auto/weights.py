@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +17,50 @@ from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, ClaimModel
 from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer
 from blamespan_tracer.auto.observations import SurpriseTable
+from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import read_weights, write_weights
 
-__all__ = ["FORMAT", "AutoWeights", "EvidenceWeight"]
+__all__ = ["FORMAT", "AutoWeights", "Sharing"]
 
-FORMAT = "blamespan-auto-4"
+FORMAT = "blamespan-auto-5"
 """Changes whenever a file written before can no longer be read."""
+
+_NEVER = -1e9
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceWeight:
-    """How much evidence counts beside an expert's opinion.
+class Sharing:
+    """How an expert's opinion and evidence come to shares of the blame.
+
+    Dims: T steps.
 
     Attributes:
+        sharpness: What the expert's scores are multiplied by.
         weight: What a nat of evidence adds to a step's score.
         margin: How far below "nothing is wrong" evidence counts already, in nats.
     """
 
+    sharpness: float
     weight: float
     margin: float
 
-    def of(self, scores: NDArray[np.float32], nothing: float) -> NDArray[np.float64]:
-        """Return what is added to each step's score."""
-        return self.weight * np.maximum(scores.astype(np.float64) - nothing + self.margin, 0.0)
+    def share(
+        self,
+        opinion: NDArray[np.float64],
+        evidence: NDArray[np.float32],
+        nothing: float,
+        can_be_blamed: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Return (T,) shares.
+
+        Args:
+            opinion: (T,) the expert's scores.
+            evidence: (T,) the pointer's, and
+            nothing: its score for a run in which nothing is wrong.
+            can_be_blamed: (T,) bool.
+        """
+        counted = np.maximum(evidence.astype(np.float64) - nothing + self.margin, 0.0)
+        return softmax(np.where(can_be_blamed, self.sharpness * opinion + self.weight * counted, _NEVER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +73,7 @@ class AutoWeights:
         pointer: Points at a step by its evidence.
         labelled_team: The pointer for teams that people labelled.
         gate: Weighs the kinds of runs.
-        evidence: By kind of run, `labelled team` and `prose`: how much evidence counts.
-        sharpness: By kind of run: what scores are multiplied by before they become shares.
+        sharing: By kind of run, `labelled team` and `prose`: how blame is shared.
         set_mass: By kind of run: the share of blame that a step set must hold.
         alarm: Probability of a mistake, by the pointer, from which on a run of prose is called failed.
         network: Digest of the weights of the network that it was trained beside, and
@@ -68,8 +88,7 @@ class AutoWeights:
     pointer: EvidencePointer
     labelled_team: LabelledTeamPointer
     gate: Gate
-    evidence: Mapping[str, EvidenceWeight]
-    sharpness: Mapping[str, float]
+    sharing: Mapping[str, Sharing]
     set_mass: Mapping[str, float]
     alarm: float
     network: str
@@ -92,8 +111,7 @@ class AutoWeights:
             "features": EVIDENCE_FEATURES,
             "claim_features": CLAIM_FEATURES,
             "kinds": RUN_KINDS,
-            "evidence": {kind: [one.weight, one.margin] for kind, one in self.evidence.items()},
-            "sharpness": dict(self.sharpness),
+            "sharing": {kind: asdict(one) for kind, one in self.sharing.items()},
             "set_mass": dict(self.set_mass),
             "alarm": self.alarm,
             "network": self.network,
@@ -125,8 +143,7 @@ class AutoWeights:
                 pointer=EvidencePointer.from_tensors(tensors),
                 labelled_team=LabelledTeamPointer.from_tensors(tensors),
                 gate=Gate.from_tensors(tensors),
-                evidence={kind: EvidenceWeight(*pair) for kind, pair in settings["evidence"].items()},
-                sharpness=settings["sharpness"],
+                sharing={kind: Sharing(**one) for kind, one in settings["sharing"].items()},
                 set_mass=settings["set_mass"],
                 alarm=settings["alarm"],
                 network=settings["network"],

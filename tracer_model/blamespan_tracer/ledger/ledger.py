@@ -37,6 +37,11 @@ Operands: TypeAlias = Literal["beside", "latest", "known", ""]
 """Which numbers give a value: those that stand beside it, the latest ones, any that are known; empty for none."""
 
 _WORD = re.compile(r"\w+")
+_NAME_PART = re.compile(r"[^\W_]+")
+"""A part of a name such as `total_price`."""
+_STEM_CHARS = 6
+"""Words that begin with the same so many characters say the same of a value: `departs`, `departure`."""
+
 _MAX_CONTEXT_WORDS = 8
 _ROW_WORDS = 14
 """Words on each side of a value that say what the value is of."""
@@ -98,8 +103,8 @@ class Mention:
         value: The value.
         left: Words before it, the nearest first.
         right: Words after it, the nearest first.
-        around: Words of its row: those near it on both sides, each once, in the order of the alphabet, and how much
-            each says, 0..1: the nearer, the more.
+        around: Words of its row: the stems of those near it on both sides, each once, in the order of the alphabet, and
+            how much each says, 0..1: the nearer, the more.
     """
 
     step: int
@@ -174,6 +179,7 @@ class Claim:
         is_repeated: Whether a later step of an agent states the value again.
         is_argument: Whether the step calls a tool with it.
         n_known: How many values of its form the sources have.
+        rival_agreement: How many words around it agree with those around another value of a source.
     """
 
     mention: Mention
@@ -184,6 +190,7 @@ class Claim:
     is_repeated: bool
     is_argument: bool
     n_known: int = 0
+    rival_agreement: int = 0
 
     @property
     def derivation(self) -> float:
@@ -294,6 +301,7 @@ class _Held:
     calculated: Derivation
     contradictions: tuple[Contradiction, ...]
     n_known: int
+    rival_agreement: int = 0
 
     @property
     def is_vouched(self) -> bool:
@@ -315,6 +323,7 @@ class _Held:
             last > step,
             is_argument,
             self.n_known,
+            self.rival_agreement,
         )
 
 
@@ -410,6 +419,7 @@ class _Sources:
         if value.form == "opposite":
             return self._hold_opposite(mention)
         same = self._find_same(value)
+        rival, agreement, n_rivals = self._find_rival(mention)
         if same:
             support = max(same, key=mention.count_agreement)
             contradictions = [*self._other_row(mention, same), *_other_unit(mention, same)]
@@ -420,14 +430,20 @@ class _Sources:
                 Derivation(),
                 tuple(contradictions),
                 self._n_values[value.form],
+                agreement,
             )
+        contradictions = [*self._nearest(mention)]
+        if rival is not None:
+            surprise = max(0.0, 1.5 * agreement - math.log(n_rivals))
+            contradictions.append(Contradiction("context", rival, surprise, agreement))
         return _Held(
             mention,
             None,
             0,
             self._derive(value, values),
-            (*self._nearest(mention), *self._in_context(mention)),
+            tuple(contradictions),
             self._n_values[value.form],
+            agreement,
         )
 
     def _find_same(self, value: Value) -> list[Mention]:
@@ -494,7 +510,8 @@ class _Sources:
         letters = 10.0 if value.form in ("number", "date", "time") else 20.0
         return max(0.0, length * math.log(letters) - math.log(alike))
 
-    def _in_context(self, mention: Mention) -> Iterator[Contradiction]:
+    def _find_rival(self, mention: Mention) -> tuple[Mention | None, int, int]:
+        """Find the other value between whose words a claim stands best, how many agree, and how many such values."""
         best, most = None, 0
         rivals: set[str] = set()
         for context in _contexts(mention):
@@ -505,8 +522,7 @@ class _Sources:
                 words = mention.count_agreement(other)
                 if words > most:
                     best, most = other, words
-        if best is not None:
-            yield Contradiction("context", best, max(0.0, 1.5 * most - math.log(len(rivals))), most)
+        return best, most, len(rivals)
 
     def _other_row(self, mention: Mention, same: Sequence[Mention]) -> Iterator[Contradiction]:
         """Look whether the claim's words stand beside another value in every source that has the claim's value."""
@@ -687,9 +703,10 @@ class _Words:
         weights: dict[str, float] = {}
         for index in (*range(low, first), *range(after, high)):
             distance = first - 1 - index if index < first else index - after
-            word = words[index]
-            if len(word) > 1:
-                weights[word] = max(weights.get(word, 0.0), _HALF_WORDS / (_HALF_WORDS + distance))
+            for part in _NAME_PART.findall(words[index]):
+                if len(part) > 1:
+                    stem = part[:_STEM_CHARS]
+                    weights[stem] = max(weights.get(stem, 0.0), _HALF_WORDS / (_HALF_WORDS + distance))
         return tuple(sorted(weights.items()))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.json_text import parse_json
@@ -20,7 +20,7 @@ from blamespan_tracer.network.model import Shape
 from blamespan_tracer.network.prose_expert import ProseExpert
 from blamespan_tracer.weights_file import read_weights, write_weights
 
-__all__ = ["FORMAT", "Network", "is_network"]
+__all__ = ["FORMAT", "Network"]
 
 FORMAT = "blamespan-network-7"
 """Changes whenever a file written before can no longer be read."""
@@ -210,12 +210,3 @@ def _read_network(tensors: Mapping[str, NDArray[Any]], number: int, shape: Shape
 def _name_in_file(name: str) -> str:
     """Return what a weight of `Shape.parameters` is called in a file: names there are those of the first version."""
     return next((name.replace(part, stored) for part, stored in _NAME_PARTS_IN_FILE if part in name), name)
-
-
-def is_network(path: Path) -> bool:
-    """Return whether *path* says that it is a network, of whatever version."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return str((file.metadata() or {}).get("format")).startswith("blamespan-network-")
-    except (OSError, SafetensorError):
-        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,13 @@ import pytest
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.auto.claims import JudgedRuns, find_changed, judge_pairs
+from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs
+from blamespan_lab.auto.training import calibrate_prose
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_tracer.auto.observations import ObservedRun, observe
+from blamespan_tracer.auto.tracer import BUNDLED
+from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.network.tracer import NetworkTracer
 
 
 def _run(name: str, order: int, said: int, price: str = "24.90") -> RecordedRun:
@@ -64,13 +70,25 @@ def test_a_step_whose_source_was_changed_is_the_wrong_one(observed: dict[str, Ob
     assert observed
 
 
+def test_a_number_whose_unit_was_changed_is_wrong() -> None:
+    """The digits are the same; the unit makes the claim."""
+    untouched, edited = _run("e", 48213, 48213), _run("f", 48213, 48213)
+    contents = [replace(step, content=step.content.replace("EUR", "kg")) for step in edited.trace.steps]
+    edited = replace(edited, trace=replace(edited.trace, steps=tuple(contents)))
+    run = observe(edited.trace, [])
+
+    changed = find_changed(LabelledPair("unit", "source", 1, untouched, edited, None), run)
+
+    assert [run.claims.forms[index] for index in np.flatnonzero(changed)] == ["short number"]
+    assert run.claims.steps[changed].tolist() == [1]
+
+
 def test_runs_are_judged_by_trees_of_other_sources(pairs: list[LabelledPair], judged: JudgedRuns) -> None:
     """The changed claim stands out in a source that the trees have not seen; the untouched run shows no such claim."""
 
     def strongest(trace_id: str) -> tuple[float, int]:
         run = judged.observed[trace_id]
-        table = judged.tables[trace_id]
-        return max(((table.surprise(one), one.step) for one in run.observations if one.is_judged), default=(0.0, -1))
+        return max(zip(run.scores.tolist(), run.claims.steps.tolist(), strict=True))
 
     edited = [strongest(pair.edited.trace.trace_id) for pair in pairs]
     untouched = [strongest(pair.untouched.trace.trace_id) for pair in pairs]
@@ -87,3 +105,20 @@ def test_the_same_pairs_give_the_same_trees(
 
     for name, tensor in judged.model.tensors().items():
         assert (again.model.tensors()[name] == tensor).all(), name
+
+
+def test_evidence_counts_as_much_as_it_is_right(pairs: list[LabelledPair], judged: JudgedRuns) -> None:
+    """Shares of the blame are sharp where evidence points at the mistake, and flat where it points elsewhere."""
+    examples = lay_out_pairs(pairs[:40], judged.observed, judged.tables)
+    pointer = fit_pointer(examples, n_hidden=4, epochs=30, seed=0, paradigm="supervised")
+    weights = replace(AutoWeights.load(BUNDLED), pointer=pointer)
+    right = [(pair.edited.trace, example[0]) for pair, example in zip(pairs[:40], examples, strict=True)]
+    wrong = [
+        (trace, replace(example, step=1)) if index % 2 else (trace, example)
+        for index, (trace, example) in enumerate(right)
+    ]
+
+    sharp, flat = (calibrate_prose(weights, edited, NetworkTracer.bundled(), 0.9) for edited in (right, wrong))
+
+    assert flat.sharing["prose"].weight < 0.7 * sharp.sharing["prose"].weight
+    assert flat.sharing["labelled team"] == sharp.sharing["labelled team"]

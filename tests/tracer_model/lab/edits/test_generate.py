@@ -59,6 +59,8 @@ def test_held_out_is_what_neither_kind_nor_source_taught(data: Path, tmp_path: P
     assert "date" not in {pair.kind for pair in sides["train"]}
     assert {pair.source for pair in sides["new-sources"]} == {"second"}
     assert {pair.kind for pair in sides["new-sources"]} <= {pair.kind for pair in sides["train"]}
+    assert {pair.source for pair in sides["every-kind"]} == {"first"}
+    assert {pair.kind for pair in sides["every-kind"]} == {"date", *(pair.kind for pair in sides["train"])}
 
 
 def test_same_recipe_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
