@@ -20,21 +20,21 @@ from blamespan.json_text import parse_json
 __all__ = ["digest_of", "format_of", "from_tensors", "read_weights", "to_tensors", "write_weights"]
 
 
-class _Record(Protocol):
+class _Dataclass(Protocol):
     """A dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-_RecordT = TypeVar("_RecordT", bound=_Record)
+_DataclassT = TypeVar("_DataclassT", bound=_Dataclass)
 
 
-def to_tensors(record: _Record, prefix: str) -> dict[str, NDArray[Any]]:
+def to_tensors(record: _Dataclass, prefix: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a record of arrays, each by the prefix and the name of its field."""
     return {f"{prefix}_{field.name}": getattr(record, field.name) for field in fields(record)}
 
 
-def from_tensors(record: type[_RecordT], tensors: Mapping[str, NDArray[Any]], prefix: str) -> _RecordT:
+def from_tensors(record: type[_DataclassT], tensors: Mapping[str, NDArray[Any]], prefix: str) -> _DataclassT:
     """Build a record from what `to_tensors` returned.
 
     Raises:

@@ -192,7 +192,7 @@ def lay_out_claims(rows: ClaimRows, observations: Iterable[Observation], table: 
     """
     surprises: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for one in observations:
-        if one.place < 0 or one.form.startswith(_READ):
+        if one.place < 0 or one.is_read:
             continue
         of_claim, kind = surprises[one.step, one.place], one.kind.partition(",")[0]
         of_claim[kind] = max(of_claim.get(kind, 0.0), table.surprise(one))
