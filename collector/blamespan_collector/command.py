@@ -22,7 +22,7 @@ from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
 from blamespan_collector.options import SectionedHelp, folder_of, folder_options, options, settings_of, shown
-from blamespan_collector.status import HEAD_FILE, SCHEMATA_FILE
+from blamespan_collector.status import HEAD_FILE, SCHEMATA_FILE, STEP_HEAD_FILE
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend
@@ -65,14 +65,15 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
 
 
 def _use_files_beside(store: Path | None) -> None:
-    """Let the processes of this collector use the head for outcomes and the schemata beside its store.
+    """Let the processes of this collector use the heads and the schemata beside its store.
 
     What variables say goes before. The schemata need not be there yet: they are read when they come.
     """
     if store is None:
         return
-    if (head := store.parent / HEAD_FILE).exists():
-        os.environ.setdefault("BLAMESPAN_OUTCOME_HEAD", str(head))
+    for variable, name in (("BLAMESPAN_OUTCOME_HEAD", HEAD_FILE), ("BLAMESPAN_STEP_HEAD", STEP_HEAD_FILE)):
+        if (head := store.parent / name).exists():
+            os.environ.setdefault(variable, str(head))
     os.environ.setdefault("BLAMESPAN_SCHEMATA", str(store.parent / SCHEMATA_FILE))
 
 

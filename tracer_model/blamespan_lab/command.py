@@ -39,12 +39,18 @@ _LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate"
 
 @click.command()
 @click.argument("recipe", type=_PATH, required=False)
-@click.option("--data", type=_PATH, help="Folder that holds the files the recipe names; or traces.")
-@click.option("--labels", type=_PATH, metavar="FILE", help="Instead of a recipe: tune the network on people's labels.")
+@click.option(
+    "--data", type=_PATH, help="Folder that holds the files the recipe names; or traces.  [without a recipe: the store]"
+)
+@click.option(
+    "--labels", type=_PATH, metavar="FILE", help="Instead of a recipe: learn from people which steps decide failures."
+)
 @click.option(
     "--outcomes", is_flag=True, help="Instead of a recipe: learn which runs failed, from --data or the store."
 )
-@click.option("--out", type=_PATH, help="Run directory; with --labels the weights file.  [default: below runs/]")
+@click.option(
+    "--out", type=_PATH, help="Run directory, below runs/ by default; without a recipe the file, beside the store."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
 @click.option(
     "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
@@ -59,11 +65,11 @@ def train(
     *,
     outcomes: bool,
 ) -> None:
-    """Train a tracer by RECIPE, a TOML file, or tune the network on the labels of `blamespan annotate`.
+    """Train a tracer by RECIPE, a TOML file, or teach `auto` by the labels of `blamespan annotate` and known outcomes.
 
     Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data/aegis
 
-    Example:  blamespan train --labels labels.jsonl --data traces/ --out tuned.safetensors
+    Example:  blamespan train --labels labels.jsonl --data traces/
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.toml_records import peek
@@ -72,11 +78,9 @@ def train(
         with log_to_stderr("learning outcomes"):
             _learn_outcomes(data, labels, out, seed or 0)
         return
-    if data is None:
-        raise ConfigError("expected --data FOLDER, got none. It holds the files the recipe names, or the traces")
     if outcomes or (recipe is None) == (labels is None):
         raise ConfigError(
-            "expected a RECIPE, --labels FILE or --outcomes, got none or several. `blamespan train --help` shows both"
+            "expected a RECIPE, --labels FILE or --outcomes, got none or several. `blamespan train --help` shows all"
         )
     model = peek(recipe, "model") if recipe is not None else ""
     if updates is not None and model not in ("causal", "contrastive"):
@@ -84,9 +88,11 @@ def train(
             f"--updates is for recipes of language models, got it for {(recipe or labels)!s}. Leave it out"
         )
     if labels is not None:
-        with log_to_stderr("tuning the network"):
-            _tune_network(labels, data, out or _run_folder("tuned") / "network.safetensors", seed or 0)
+        with log_to_stderr("learning from labels"):
+            _learn_steps(labels, data, out, seed or 0)
         return
+    if data is None:
+        raise ConfigError("expected --data FOLDER, got none. It holds the files that the recipe names")
     assert recipe is not None
     with log_to_stderr(f"training {recipe.stem}"):
         _train_by_recipe(str(model), recipe, data, out, seed, updates)
@@ -140,6 +146,12 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
             click.echo(
                 f"{title} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
                 f"agent {figures['agent']:.1f} %, top 3 {figures['top3']:.1f} %"
+            )
+    for subset, curve in trained.by_labels.items():
+        for point in curve:
+            click.echo(
+                f"left out {subset}, {point.n_labels} labels of its own (used in {point.used:.0f} %): step "
+                f"{point.step:.1f} % (standard deviation {point.step_spread:.1f}), agent {point.agent:.1f} %"
             )
     click.echo(f"gate         {trained.gate:.1f} % of kinds")
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
@@ -253,40 +265,40 @@ def _require_language_model_packages() -> None:
         require(package, "llm")
 
 
-def _tune_network(labels_file: Path, data: Path, out: Path, seed: int) -> None:
-    """Tune the network in use on people's labels, print what that changes, and write the weights if it does no harm.
+def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: int) -> None:
+    """Learn a head for steps from people's labels, print what it changes, and write it.
 
     Raises:
-        ConfigError: if there are too few labels, or tuning makes it worse on labels it has not seen.
+        ConfigError: if there are too few labels.
+        BlamespanError: if the labels or the store cannot be read.
     """
     from blamespan.labels.people import by_run
-    from blamespan_lab.network.tuning import agreed_run, tune
-    from blamespan_tracer.network.tracer import NetworkTracer
+    from blamespan_lab.labels.learning import agreed_run, learn_step_head, read_steps
+    from blamespan_tracer.auto.tracer import AutoTracer
+    from blamespan_tracer.step_head import STEP_HEAD_FILE
 
     labels = by_run(_read_labels(labels_file))
-    runs = [
-        agreed
-        for run in _readable_runs([data])
+    runs, folder = _runs_to_learn_from(data)
+    agreed = [
+        known
+        for run in runs
         if (about := [label for label in labels.get(run.trace.trace_id, ()) if label.concerns(run.trace)])
-        and (agreed := agreed_run(run, about)) is not None
+        and (known := agreed_run(run, about)) is not None
     ]
-    tracer = NetworkTracer.in_use()
-    tuned = tune(tracer.network, runs, tracer.lexicon, seed=seed)
-    click.echo(f"labels       {tuned.failures} failures and {tuned.sound} sound runs, agreed on and found in {data}")
-    for title, value, (low, high) in (
-        ("before", tuned.before, tuned.before_interval),
-        ("after", tuned.after, tuned.after_interval),
+    head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()), seed=seed)
+    path = out or folder / STEP_HEAD_FILE
+    digest = head.save(path)
+    click.echo(f"labels    {figures.n} failures, agreed on and found among the runs")
+    for title, step, (low, high), agent in (
+        ("before", figures.before, figures.before_interval, figures.agent_before),
+        ("after", figures.after, figures.after_interval, figures.agent_after),
     ):
-        click.echo(f"{title:12} {value:.1f} % of the steps right ({low:.1f} to {high:.1f}), on labels not tuned on")
-    click.echo(f"changed      {tuned.mended} mended, {tuned.broken} broken, {tuned.passes} passes")
-    if tuned.mended <= tuned.broken:
-        raise ConfigError(
-            f"expected tuning to mend more runs than it breaks on labels it has not seen, got {tuned.mended} and "
-            f"{tuned.broken}: nothing was written. Label more runs, or keep the weights you have"
-        )
-    digest = tuned.network.save(out)
-    click.echo(f"weights      {out} ({out.stat().st_size / 1e6:.1f} MB, {digest})")
-    click.echo(f"Use them with: BLAMESPAN_NETWORK_WEIGHTS={out} blamespan analyze TRACES --tracer network", err=True)
+        click.echo(f"{title:9} {step:.1f} % of the steps right ({low:.1f} to {high:.1f}), {agent:.1f} % of the agents")
+    click.echo(
+        f"changed   {figures.mended} mended, {figures.broken} broken; each run by a head that has not seen its task"
+    )
+    click.echo(f"written   {path} ({digest})")
+    _say_whether_used(path, "BLAMESPAN_STEP_HEAD", is_better=head.is_better, is_in_store=data is None and out is None)
 
 
 def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None, seed: int) -> None:
@@ -303,15 +315,13 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.outcome_head import HEAD_FILE
 
-    if data is None:
-        store, judged = load_part("stored_runs")(None)
-        runs, folder = [run.trace for run, _ in judged], store.parent
-        beside = folder / LABELS_FILE
-        labels_file = labels_file or (beside if beside.exists() else None)
-    else:
-        runs, folder = [run.trace for run in _readable_runs([data])], Path()
+    runs, folder = _runs_to_learn_from(data)
+    if data is None and (folder / LABELS_FILE).exists():
+        labels_file = labels_file or folder / LABELS_FILE
     labels = by_run(_read_labels(labels_file)) if labels_file is not None else {}
-    known = read_outcomes([apply_labels(run, labels.get(run.trace_id, ())) for run in runs], AutoTracer.bundled())
+    known = read_outcomes(
+        [apply_labels(run.trace, labels.get(run.trace.trace_id, ())) for run in runs], AutoTracer.bundled()
+    )
     head, figures = learn_head(known, seed=seed)
     path = out or folder / HEAD_FILE
     digest = head.save(path)
@@ -321,12 +331,31 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     click.echo(f"tracer    AUC {figures.tracer:.3f} by itself; the head gains {figures.gain_interval[0]:+.3f} to "
                f"{figures.gain_interval[1]:+.3f}")  # fmt: skip
     click.echo(f"written   {path} ({digest})")
-    if not figures.is_better:
-        click.echo("It is not measurably better, so the tracer does not use it. Record more outcomes", err=True)
-    elif data is not None or out is not None:
-        click.echo(f"Use it with: BLAMESPAN_OUTCOME_HEAD={path} blamespan analyze TRACES", err=True)
-    else:
+    _say_whether_used(
+        path, "BLAMESPAN_OUTCOME_HEAD", is_better=figures.is_better, is_in_store=data is None and out is None
+    )
+
+
+def _runs_to_learn_from(data: Path | None) -> tuple[list[RecordedRun], Path]:
+    """Return the runs in *data*, else those in the store, and the folder that a head is written into.
+
+    Raises:
+        BlamespanError: if the store cannot be read.
+    """
+    if data is not None:
+        return list(_readable_runs([data])), Path()
+    store, judged = load_part("stored_runs")(None)
+    return [run for run, _ in judged], store.parent
+
+
+def _say_whether_used(head: Path, variable: str, *, is_better: bool, is_in_store: bool) -> None:
+    """Say on stderr who uses a head that was learnt, and from when on."""
+    if not is_better:
+        click.echo("It is not measurably better, so the tracer does not use it. Label or record more runs", err=True)
+    elif is_in_store:
         click.echo("The collector uses it from its next start on", err=True)
+    else:
+        click.echo(f"Use it with: {variable}={head} blamespan analyze TRACES", err=True)
 
 
 def _run_folder(name: str) -> Path:
@@ -511,10 +540,13 @@ def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
 
     with log_to_stderr("evaluating on outcomes"):
         tracer = AutoTracer.bundled()
-        files = {
-            path.name.partition(".")[0]: read_outcomes([run.trace for run in read_recorded(path)], tracer)
-            for path in paths
-        }
+        files = {}
+        for path in paths:
+            try:
+                known = read_outcomes([run.trace for run in read_recorded(path)], tracer)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from error
+            files[path.name.partition(".")[0]] = known
         figures = evaluate_outcomes(files, (40, 100))
     if as_json:
         click.echo(json.dumps(figures))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from blamespan.analysis.sources import runs_in
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
 
-__all__ = ["is_held_out", "read_recorded", "read_runs"]
+__all__ = ["group_by_task", "is_held_out", "read_recorded", "read_runs"]
+
+_MOST_SHARED = 0.5
+"""Where more runs than this share of all are of one task, each is a group of its own."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,3 +62,13 @@ def is_held_out(question: str, *, percent: int, seed: int) -> bool:
     """Return whether *question* falls to the held-out side; it depends on nothing but question and seed."""
     text = f"{seed}\0{' '.join(question.split())}".encode("utf-8", "replace")
     return int.from_bytes(sha256(text).digest()[:6], "big") < percent / 100 * 2**48
+
+
+def group_by_task(tasks: Sequence[str]) -> NDArray[np.int64]:
+    """Number the groups of runs of which none may be on both sides: (N,), those of one task share a number.
+
+    Args:
+        tasks: Of N runs, at least one.
+    """
+    groups = np.unique(np.array(tasks, object), return_inverse=True)[1].astype(np.int64)
+    return groups if np.bincount(groups).max() <= _MOST_SHARED * len(groups) else np.arange(len(groups))

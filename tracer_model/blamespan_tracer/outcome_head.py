@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from safetensors import SafetensorError
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import MessageActionTrace, Step
+from blamespan_tracer.heads import Figures, load_in_use, read_figures
 from blamespan_tracer.tokens import joint_hash, token_hashes
 from blamespan_tracer.weights_file import read_weights, write_weights
 
@@ -36,7 +36,7 @@ __all__ = [
     "OutcomeHead",
     "head_in_use",
     "outcome_features",
-    "read_figures",
+    "read_outcome_figures",
     "scale_features",
 ]
 
@@ -251,20 +251,13 @@ def head_in_use() -> OutcomeHead | None:
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    named = os.environ.get(_VARIABLE, "").strip()
-    if not named or named.lower() == "none":
-        return None
-    head = OutcomeHead.load(Path(named).expanduser())
-    return head if head.is_better else None
+    return load_in_use(_VARIABLE, OutcomeHead.load)
 
 
-def read_figures(path: Path) -> tuple[bool, Mapping[str, Any]] | None:
+def read_outcome_figures(path: Path) -> Figures | None:
     """Return whether the head in a file is better than the tracer, and what was measured; None where there is no file.
 
     Raises:
         TracerUnavailable: if it is damaged.
     """
-    if not path.exists():
-        return None
-    head = OutcomeHead.load(path)
-    return head.is_better, head.figures
+    return read_figures(path, OutcomeHead.load)

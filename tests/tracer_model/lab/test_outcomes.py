@@ -14,6 +14,7 @@ from blamespan.cli import cli
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import PersonLabel
+from blamespan.otlp import request_to_json
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.store import RunWriter
@@ -22,7 +23,7 @@ from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.tracer import NetworkTracer
-from blamespan_tracer.outcome_head import HABITS, OutcomeHead, head_in_use, outcome_features, read_figures
+from blamespan_tracer.outcome_head import HABITS, OutcomeHead, head_in_use, outcome_features, read_outcome_figures
 from tests.collector.fakes import request
 
 CLOSINGS = {
@@ -65,7 +66,7 @@ def test_head_learns_what_tells_failures(learnt: tuple[OutcomeHead, OutcomeFigur
 
     assert figures.head > 0.95
     assert figures.is_better
-    assert read_figures(tmp_path / "outcomes.safetensors") == (True, head.figures)
+    assert read_outcome_figures(tmp_path / "outcomes.safetensors") == (True, head.figures)
     assert again.probability(_run(500, "failed"), 0.5) > 0.5 > again.probability(_run(500, "succeeded"), 0.5)
     assert again.probability(_run(500, "failed"), 0.5) == head.probability(_run(500, "failed"), 0.5)
 
@@ -127,6 +128,15 @@ def test_too_few_outcomes_are_refused(tracer: AutoTracer) -> None:
     """Below twenty of either nothing can be said, and the message says how many there are."""
     with pytest.raises(ConfigError, match=f"at least {FEWEST} failed and {FEWEST} sound runs to learn from, got 19"):
         read_outcomes(_runs(19), tracer)
+
+
+def test_file_with_too_few_outcomes_is_named(tmp_path: Path) -> None:
+    """Of several files it is said which one cannot be measured on."""
+    path = tmp_path / "few.jsonl"
+    path.write_text("".join(f"{request_to_json(request(emit(run)))}\n" for run in _runs(2)))
+
+    result = CliRunner().invoke(cli, ["evaluate", "outcomes", str(path)])
+    assert f"{path}: expected at least {FEWEST} failed" in str(result.exception)
 
 
 def test_people_know_better_than_the_program() -> None:

@@ -13,7 +13,7 @@ from blamespan.errors import TracerUnavailable
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_lab.network.examples import NetworkExample, examples_of, scaled_examples
-from blamespan_lab.network.fitting_prose import Apart, fit_prose, tune_prose
+from blamespan_lab.network.fitting_prose import Apart, fit_prose
 from blamespan_lab.network.training_data import bare_run
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import feature_names, read_inputs
@@ -133,23 +133,6 @@ def test_rank_is_of_how_many_more_it_is_above_than_below() -> None:
 
     above, below = values[:, None] > values[None], values[:, None] < values[None]
     assert ranks == pytest.approx(above.mean(axis=1) - below.mean(axis=1))
-
-
-def test_labels_of_ones_own_move_it_the_more_the_more_there_are(judge: ProseExpert) -> None:
-    """Where mistakes lie elsewhere than it learnt, labels make them likelier, a few hardly; none leave it as it is."""
-    runs = [
-        replace(each, decisive=(each.decisive + 1) % 6)
-        for each in scaled([written(seed, "own") for seed in range(200, 260)])
-    ]
-
-    def likelihood(of: ProseExpert) -> float:
-        return float(np.mean([np.log(of.predict(each.inputs)[0][each.decisive] + 1e-9) for each in runs]))
-
-    few, many = tune_prose(judge, runs[:3]), tune_prose(judge, runs)
-    assert likelihood(judge) < likelihood(few) < likelihood(many)
-    moved = [float(np.linalg.norm(each.pointer - judge.pointer)) for each in (few, many)]
-    assert moved[0] < moved[1] / 2
-    assert tune_prose(judge, []) is judge
 
 
 def test_file_keeps_the_judge(judge: ProseExpert, tmp_path: Path) -> None:

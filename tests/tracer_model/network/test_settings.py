@@ -15,6 +15,7 @@ from blamespan.tracers import load_tracer, settings_of, tracer_options
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import read_inputs
 from blamespan_tracer.network.settings import NetworkSettings
+from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.network.weights import Network
 from tests.tracer_model.network.networks import FEATURES, VOCABULARY, drawn_network, random_team, tracer_with
 
@@ -137,6 +138,18 @@ def test_flags_set_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     command.main(["--device", "auto", "--max-false-alarms", "5%"], standalone_mode=False)
 
     assert (found[0].device, found[0].max_false_alarms) == ("auto", 0.05)
+
+
+def test_weights_in_use_are_those_the_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`BLAMESPAN_NETWORK_WEIGHTS` replaces the bundled weights, and the verdicts say which spoke."""
+    path = tmp_path / "own.safetensors"
+    digest = drawn_network().save(path)
+    monkeypatch.setenv("BLAMESPAN_NETWORK_WEIGHTS", str(path))
+
+    assert NetworkTracer.in_use().identity.weights == digest
+    monkeypatch.setenv("BLAMESPAN_NETWORK_WEIGHTS", str(tmp_path / "none"))
+    with pytest.raises(TracerUnavailable, match="expected a network in"):
+        NetworkTracer.in_use()
 
 
 def test_the_cpu_needs_no_torch() -> None:

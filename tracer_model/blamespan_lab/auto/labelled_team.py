@@ -35,6 +35,7 @@ class LabelledSteps:
         can_be_blamed: (T,) bool.
         step: The labelled step.
         is_of_agent: (T,) which steps the labelled agent took.
+        opinion: (T,) scores that the pointer's are added to.
     """
 
     run: RecordedRun
@@ -42,15 +43,29 @@ class LabelledSteps:
     can_be_blamed: NDArray[np.bool_]
     step: int
     is_of_agent: NDArray[np.bool_]
+    opinion: Floats
 
     @classmethod
-    def of(cls, run: RecordedRun, features: Floats, can_be_blamed: NDArray[np.bool_]) -> LabelledSteps:
-        """Join a run with its label."""
+    def of(
+        cls, run: RecordedRun, features: Floats, can_be_blamed: NDArray[np.bool_], opinion: Floats | None = None
+    ) -> LabelledSteps:
+        """Join a run with its label; without an opinion all steps begin alike."""
         assert run.faults
         fault = run.faults[0]
         assert fault.step is not None
         is_of_agent = np.array([_bare(step.agent) == _bare(fault.agent) for step in run.trace.steps], np.bool_)
-        return cls(run, features, can_be_blamed, fault.step, is_of_agent)
+        return cls(
+            run,
+            features,
+            can_be_blamed,
+            fault.step,
+            is_of_agent,
+            np.zeros(len(features)) if opinion is None else opinion,
+        )
+
+    def scores(self, pointer: LabelledTeamPointer) -> Floats:
+        """Return the (T,) scores of the steps; minus infinity where nobody can be blamed."""
+        return np.where(self.can_be_blamed, self.opinion + pointer.score(self.features), -np.inf)
 
 
 def fit_labelled_team(runs: Sequence[LabelledSteps], *, penalty: float, agent_part: float) -> LabelledTeamPointer:
@@ -67,7 +82,8 @@ def fit_labelled_team(runs: Sequence[LabelledSteps], *, penalty: float, agent_pa
         for run, table in zip(runs, inputs, strict=True):
             if not run.can_be_blamed[run.step]:
                 continue
-            scores = torch.where(torch.from_numpy(run.can_be_blamed), table @ weights, torch.tensor(_NEVER))
+            of_steps = torch.from_numpy(run.opinion) + table @ weights
+            scores = torch.where(torch.from_numpy(run.can_be_blamed), of_steps, torch.tensor(_NEVER))
             shares = torch.log_softmax(scores, 0)
             of_agent = torch.logsumexp(shares[torch.from_numpy(run.is_of_agent)], 0)
             total = total - (1 - agent_part) * shares[run.step] - agent_part * of_agent
@@ -81,18 +97,27 @@ def fit_labelled_team(runs: Sequence[LabelledSteps], *, penalty: float, agent_pa
 
 
 def cross_fit(
-    runs: Sequence[LabelledSteps], *, penalty: float, agent_part: float, seed: int
+    runs: Sequence[LabelledSteps], groups: NDArray[np.int64], *, penalty: float, agent_part: float, seed: int
 ) -> list[LabelledTeamPointer]:
-    """Return, per run, a pointer that was fitted to the runs of other questions only: five folds."""
-    tasks = sorted({run.run.trace.task for run in runs})
-    folds = dict(zip(tasks, (np.random.default_rng(seed).permutation(len(tasks)) % _FOLDS).tolist(), strict=True))
+    """Return, per run, a pointer that was fitted to the runs of other groups only: five folds.
+
+    Args:
+        runs: N of them.
+        groups: (N,) as `group_by_task` numbers them.
+        penalty: Of the weights' squares.
+        agent_part: How much the labelled agent counts beside the labelled step, 0..1.
+        seed: Of the folds.
+    """
+    folds = (np.random.default_rng(seed).permutation(groups.max() + 1) % _FOLDS)[groups]
     pointers = {
         fold: fit_labelled_team(
-            [run for run in runs if folds[run.run.trace.task] != fold], penalty=penalty, agent_part=agent_part
+            [run for run, other in zip(runs, folds, strict=True) if other != fold],
+            penalty=penalty,
+            agent_part=agent_part,
         )
-        for fold in set(folds.values())
+        for fold in np.unique(folds).tolist()
     }
-    return [pointers[folds[run.run.trace.task]] for run in runs]
+    return [pointers[fold] for fold in folds.tolist()]
 
 
 def _bare(agent: str) -> str:

@@ -136,7 +136,7 @@ def train_reader(recipe: ReaderRecipe, data: Path, out: Path, model: ClaimReader
         about={"recipe": asdict(recipe), "beside": beside.digest},
     )
     edited = [(pair.edited.trace, example[0]) for pair, example in zip(chosen, examples, strict=True)]
-    weights = calibrate_prose(weights, edited, NetworkTracer.bundled(), recipe.coverage / 100)
+    weights = calibrate_prose(weights, edited, NetworkTracer.bundled(), recipe.coverage)
     return TrainedPointer(out / WEIGHTS_FILE, weights.save(out / WEIGHTS_FILE), len(chosen), int(judged.table.n_read))
 
 

@@ -27,9 +27,11 @@ from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_label
 from blamespan_lab.auto.recipe import AutoRecipe
 from blamespan_lab.corpus.storage import read_sides
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
+from blamespan_lab.labels.learning import CurvePoint, measure_curve, read_steps
 from blamespan_lab.measuring.pairs import runs_of_pairs
 from blamespan_lab.measuring.who_and_when import SUBSETS, SubsetFigures, evaluate_subset, read_subset
-from blamespan_lab.recorded_runs import read_runs
+from blamespan_lab.network.calibrating import mass_ahead, mass_holding
+from blamespan_lab.recorded_runs import group_by_task, read_runs
 from blamespan_tracer.auto.evidence_pointer import EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer, labelled_team_features
 from blamespan_tracer.auto.observations import ObservedRun
@@ -68,6 +70,7 @@ class TrainedAuto:
         digest: its digest.
         cross_fitted: Figures on each subset of Who&When, every question by weights that have not seen it, and
         left_out: as runs of a kind of team that nobody labelled are judged.
+        by_labels: What so many labels of their own are worth to these.
         gate: Percent of the runs whose kind the gate names, cross-validated.
     """
 
@@ -75,6 +78,7 @@ class TrainedAuto:
     digest: str
     cross_fitted: dict[str, SubsetFigures]
     left_out: dict[str, SubsetFigures]
+    by_labels: dict[str, list[CurvePoint]]
     gate: float
 
 
@@ -114,12 +118,13 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
         lexical=lexical.lexicon.digest,
         about={"recipe": asdict(recipe)},
     )
-    pointers = cross_fit(labelled, penalty=recipe.penalty, agent_part=recipe.agent_part, seed=recipe.seed)
+    tasks = group_by_task([run.run.trace.task for run in labelled])
+    pointers = cross_fit(labelled, tasks, penalty=recipe.penalty, agent_part=recipe.agent_part, seed=recipe.seed)
     mass = _choose_set_mass(recipe, weights, labelled, pointers, network, lexical)
     weights = replace(weights, set_mass={**weights.set_mass, "labelled team": mass})
     sample = random.Random(recipe.seed).sample(range(len(pairs)), min(_CALIBRATED, len(pairs)))  # noqa: S311
     edited = [(pairs[index].edited.trace, examples[index][0]) for index in sample]
-    weights = calibrate_prose(weights, edited, network, recipe.coverage / 100)
+    weights = calibrate_prose(weights, edited, network, recipe.coverage)
     digest = weights.save(out / WEIGHTS_FILE)
     weights = replace(weights, digest=digest)
     by_id = {run.run.trace.trace_id: one for run, one in zip(labelled, pointers, strict=True)}
@@ -141,9 +146,17 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
     left_out = {
         subset: evaluate_subset(runs, stranger.attribute([run.trace for run in runs])) for subset, runs in teams.items()
     }
-    log = {"recipe": asdict(recipe), "digest": digest, "cross_fitted": figures, "left_out": left_out, "gate": gate_rate}
+    by_labels = {subset: measure_curve(read_steps(runs, stranger), seed=recipe.seed) for subset, runs in teams.items()}
+    log = {
+        "recipe": asdict(recipe),
+        "digest": digest,
+        "cross_fitted": figures,
+        "left_out": left_out,
+        "by_labels": {subset: list(map(asdict, curve)) for subset, curve in by_labels.items()},
+        "gate": gate_rate,
+    }
     (out / "log.json").write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8")
-    return TrainedAuto(out / WEIGHTS_FILE, digest, figures, left_out, gate_rate)
+    return TrainedAuto(out / WEIGHTS_FILE, digest, figures, left_out, by_labels, gate_rate)
 
 
 def _fit_evidence(
@@ -240,11 +253,11 @@ def _choose_set_mass(
     lexical: LexicalTracer,
 ) -> float:
     """Return the share of blame up to which the labelled step of a labelled team is in the set often enough."""
-    masses = []
+    ahead = []
     for run, pointer in zip(labelled, pointers, strict=True):
         verdict = AutoTracer(replace(weights, labelled_team=pointer), network, lexical).attribute([run.run.trace])[0]
-        masses.append(_mass_up_to([step.score for step in verdict.steps], run.step))
-    return float(np.quantile(masses, recipe.coverage / 100))
+        ahead.append(mass_ahead(np.array([step.score for step in verdict.steps]), run.step))
+    return mass_holding(ahead, recipe.coverage)
 
 
 def calibrate_prose(
@@ -259,13 +272,13 @@ def calibrate_prose(
         weights: What is trained so far.
         edited: Runs with a mistake, each as tables and trees lay it out that have not seen its source.
         network: Says where mistakes usually are.
-        coverage: How often a set is to hold the wrong step, 0..1.
+        coverage: In how many of 100 runs a set is to hold the wrong step.
     """
     sharing = weights.sharing["prose"]
     runs = []
     for trace, example in edited:
         [(inputs, _)] = network.read([trace])
-        opinion = opinion_of_network(shares_of_steps(inputs, network.predict([inputs])[0], len(trace.steps)))
+        opinion = opinion_of_network(shares_of_steps(inputs, network.predict([inputs])[0].shares, len(trace.steps)))
         can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)
         scores, nothing = weights.pointer.score(example.features, example.n_claims, example.decides)
         runs.append((example.step or 0, (opinion, scores, nothing, can_be_blamed)))
@@ -277,14 +290,9 @@ def calibrate_prose(
     weight = float(minimize_scalar(surprise, bounds=_WEIGHTS, method="bounded").x)
     sharing = replace(sharing, weight=weight)
     _log.info("a nat of evidence counts %.2f in prose", weight)
-    masses = [_mass_up_to(sharing.share(*run).tolist(), step) for step, run in runs]
+    ahead = [mass_ahead(np.asarray(sharing.share(*run)), step) for step, run in runs]
     return replace(
         weights,
         sharing={**weights.sharing, "prose": sharing},
-        set_mass={**weights.set_mass, "prose": float(np.quantile(masses, coverage))},
+        set_mass={**weights.set_mass, "prose": mass_holding(ahead, coverage)},
     )
-
-
-def _mass_up_to(shares: Sequence[float], step: int) -> float:
-    """Return the blame of the steps that are blamed as much as *step* or more."""
-    return min(1.0, sum(share for share in shares if share >= shares[step]))

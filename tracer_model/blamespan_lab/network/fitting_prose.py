@@ -22,14 +22,10 @@ from blamespan_lab.network.calibrating import Pointed, mass_for, temperature_of
 from blamespan_lab.network.examples import NetworkExample
 from blamespan_tracer.network.prose_expert import ProseExpert, contextual_features, expert_columns, gate_features
 
-__all__ = ["Apart", "fit_prose", "tune_prose"]
+__all__ = ["Apart", "fit_prose"]
 
 _POINTER_PENALTY, _MODES_PENALTY, _GATE_PENALTY = 0.06, 0.1, 1e-3
 """L2 penalties, chosen among 0.03 to 0.4, 0.003 to 0.1 and 0.0003 to 0.003 on transcripts of teams left out."""
-
-_NEAR = 100.0
-"""L2 penalty on how far a few labels of one's own move the pointer, by how many they are: some hundred of them count as
-much as what it learnt before. Chosen among 3 to 1000 on transcripts of teams left out, 7 to 77 of them labelled."""
 
 _FOLDS = 12
 """Teams are left out by so many parts at most."""
@@ -111,14 +107,6 @@ def fit_prose(
     return judge, [list(islice(in_order, len(form))) for form in forms]
 
 
-def tune_prose(judge: ProseExpert, failed: Sequence[NetworkExample]) -> ProseExpert:
-    """Fit what makes a step decisive to further runs, near to what it was; the rest stays."""
-    failures = _failures(failed, judge.columns)
-    if not failures:
-        return judge
-    return replace(judge, pointer=_pointer(failures, judge.pointer, _NEAR / len(failures)))
-
-
 def _failures(runs: Sequence[NetworkExample], columns: Ints) -> list[_FailedProse]:
     return [
         _FailedProse(example, contextual_features(example.inputs, columns)) for example in runs if example.decisive >= 0
@@ -143,8 +131,8 @@ def _judge_apart(failures: Sequence[_FailedProse]) -> list[Apart]:
     return [judged[row] for row in range(len(failures))]
 
 
-def _pointer(failures: Sequence[_FailedProse], near: Floats | None = None, penalty: float = _POINTER_PENALTY) -> Floats:
-    """Fit what makes a step the decisive one of its run, near to some weights or to none at all."""
+def _pointer(failures: Sequence[_FailedProse]) -> Floats:
+    """Fit what makes a step the decisive one of its run."""
     can_be_blamed = [np.flatnonzero(failure.example.inputs.can_be_blamed) for failure in failures]
     steps = torch.from_numpy(np.concatenate([failure.inputs for failure in failures])).double()
     begins = np.cumsum([0, *(len(failure.inputs) for failure in failures)])
@@ -153,14 +141,12 @@ def _pointer(failures: Sequence[_FailedProse], near: Floats | None = None, penal
     column = torch.from_numpy(np.concatenate(can_be_blamed))
     nobody = torch.full((len(failures), int(column.max()) + 1), _NEVER, dtype=torch.float64)  # (B, S)
     gold = torch.tensor([failure.example.decisive for failure in failures])
-    base = torch.zeros(steps.shape[1]).double() if near is None else torch.from_numpy(near).double()
 
-    def loss(moved: Tensor) -> Tensor:
-        scores = nobody.index_put((row, column), (steps @ (base + moved))[flat])
-        return functional.cross_entropy(scores, gold)
+    def loss(pointer: Tensor) -> Tensor:
+        return functional.cross_entropy(nobody.index_put((row, column), (steps @ pointer)[flat]), gold)
 
-    (moved,) = _minimize(loss, [torch.zeros(steps.shape[1], dtype=torch.float64)], penalty)
-    return base.float().numpy() + moved
+    (pointer,) = _minimize(loss, [torch.zeros(steps.shape[1], dtype=torch.float64)], _POINTER_PENALTY)
+    return pointer
 
 
 def _modes(failures: Sequence[_FailedProse]) -> tuple[Floats, Floats]:

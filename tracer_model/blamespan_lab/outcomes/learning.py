@@ -14,6 +14,7 @@ from blamespan.errors import ConfigError
 from blamespan.labels.people import PersonLabel
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
+from blamespan_lab.recorded_runs import group_by_task
 from blamespan_tracer.outcome_head import HABITS, N_FEATURES, OutcomeHead, outcome_features, scale_features
 
 __all__ = ["FEWEST", "KnownOutcomes", "OutcomeFigures", "apply_labels", "learn_head", "read_outcomes"]
@@ -25,8 +26,6 @@ _FOLDS = 5
 _DRAWS = 1_000
 _MAX_FALSE_ALARMS = 0.05
 _PENALTY = 0.3
-_MOST_SHARED = 0.5
-"""Where more runs than this share of all are of one task, runs are split one by one rather than by task."""
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -108,10 +107,7 @@ def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOu
         )
     verdicts = tracer.attribute([replace(run, outcome="unknown") for run in known])
     suspicion = np.array([verdict.failure_score if verdict.abstained is None else 0.5 for verdict in verdicts])
-    tasks = {task: number for number, task in enumerate(dict.fromkeys(run.task for run in known))}
-    task = np.array([tasks[run.task] for run in known], np.int64)
-    if np.bincount(task).max() > _MOST_SHARED * len(known):
-        task = np.arange(len(known))
+    task = group_by_task([run.task for run in known])
     features = np.stack([outcome_features(run, value) for run, value in zip(known, suspicion.tolist(), strict=True)])
     return KnownOutcomes(features, np.array([run.outcome == "failed" for run in known]), task, suspicion)
 

@@ -117,18 +117,15 @@ class LabelledTeamPointer:
         return pointer
 
 
-def labelled_team_features(
-    plain: NDArray[np.float64], network: NDArray[np.float64], lexical: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Lay out what the pointer for labelled teams reads of the steps of a run: (T, F).
+def labelled_team_features(plain: NDArray[np.float64], *opinions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lay out what a pointer that learns from labels reads of the steps of a run: (T, F).
 
     Args:
         plain: (T, P) of `plain_features`.
-        network: (T,) shares of the blame by the tracer `network`, and
-        lexical: (T,) by the tracer `lexical`.
+        opinions: (T,) shares of the blame by each tracer that is heard: `network` and `lexical` for labelled teams.
     """
     longer = np.log1p(len(plain)) - _USUAL_LENGTH
-    shares = np.log(np.stack([network, lexical], axis=1) + _LEAST_SHARE)
+    shares = np.log(np.stack(opinions, axis=1) + _LEAST_SHARE)
     place = plain[:, 1:]
     speaker = np.log(np.maximum(plain[:, [9]] * len(plain), 1.0))
     by_length = np.concatenate([shares[:, :1], speaker, place[:, [0, 1, 4, 5, 6, 7, 8]]], axis=1) * longer

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,7 @@ from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
 from blamespan_tracer.outcome_head import OutcomeHead, head_in_use
 from blamespan_tracer.reader.layout import ClaimReader, Expectation, lay_out_run
 from blamespan_tracer.reader.settings import ReaderSettings
+from blamespan_tracer.step_head import StepHead, step_head_in_use
 
 __all__ = ["AutoTracer", "ProseReading", "TrainedReader", "opinion_of_network", "read_prose", "shares_of_steps"]
 
@@ -154,6 +156,7 @@ class AutoTracer:
         lexical: the other one.
         head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
         reader: Reads what language models wrote; None where none is asked for.
+        step_head: Says which steps decide what language models wrote, where a user's own labels taught one.
 
     Raises:
         TracerUnavailable: if it was trained beside others.
@@ -166,6 +169,7 @@ class AutoTracer:
         lexical: LexicalTracer,
         head: OutcomeHead | None = None,
         reader: TrainedReader | None = None,
+        step_head: StepHead | None = None,
     ) -> None:
         beside = (network.network.digest, lexical.lexicon.digest)
         if (weights.network, weights.lexical) != beside:
@@ -174,7 +178,7 @@ class AutoTracer:
                 f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
             )
         self._weights, self._network, self._lexical, self._head = weights, network, lexical, head
-        self._reader = reader
+        self._reader, self._step_head = reader, step_head
         self._identity = TracerIdentity("auto", __version__, weights.digest)
         if reader is not None and reader.reads_all:
             self._identity = TracerIdentity("reader", __version__, reader.weights.digest)
@@ -190,9 +194,10 @@ class AutoTracer:
 
     @classmethod
     def in_use(cls) -> AutoTracer:
-        """Load the bundled weights beside the network, the head for outcomes and the reader of the environment.
+        """Load the bundled weights beside the network, the heads and the reader of the environment.
 
-        See `NetworkTracer.in_use`, `head_in_use` and `ReaderSettings`; without a budget there is no reader.
+        See `NetworkTracer.in_use`, `head_in_use`, `step_head_in_use` and `ReaderSettings`; without a budget there is no
+        reader.
 
         Raises:
             ConfigError: if a variable is wrong.
@@ -219,7 +224,7 @@ class AutoTracer:
         network = NetworkTracer.in_use()
         if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
             weights = replace(weights, network=network.network.digest)
-        return cls(weights, network, LexicalTracer.bundled(), head_in_use(), reader)
+        return cls(weights, network, LexicalTracer.bundled(), head_in_use(), reader, step_head_in_use())
 
     @property
     def identity(self) -> TracerIdentity:
@@ -244,8 +249,11 @@ class AutoTracer:
     @property
     def settings(self) -> dict[str, str | float]:
         """What decides its verdicts beside the weights."""
-        head = {} if self._head is None else {"outcome head": self._head.digest}
-        settings: dict[str, str | float] = {**self._network.settings, "network": self._network.network.digest, **head}
+        settings: dict[str, str | float] = {**self._network.settings, "network": self._network.network.digest}
+        if self._head is not None:
+            settings["outcome head"] = self._head.digest
+        if self._step_head is not None:
+            settings["step head"] = self._step_head.digest
         if self._reader is not None:
             settings |= {"reader": self._reader.weights.digest, "language model": self._reader.model.digest}
         return settings
@@ -351,11 +359,12 @@ class AutoTracer:
             if share > 0:
                 shares += share * _share(weights, reading, scores, nothing, kind)
         loops = find_loops(trace)
-        shares = fold_loops(shares, loops)
-        rows = np.zeros(len(run), np.float32)
-        for row in np.flatnonzero(run.can_be_blamed).tolist():
-            rows[row] = shares[list(run.origins[row])].sum()
+        rows = _gather(run, fold_loops(shares, loops))
         set_mass = float(weight @ [weights.set_mass[kind] for kind in ("labelled team", "prose")])
+        if self._step_head is not None:
+            by_tracer = shares_of_steps(run, rows, len(trace.steps))
+            rows = _gather(run, self._step_head.share(trace, by_tracer, reading.can_be_blamed))
+            set_mass = self._step_head.set_mass
         verdict = self._network.build_verdict(
             trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
         )
@@ -390,18 +399,26 @@ def opinion_of_network(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.log(shares + _LEAST_SHARE)
 
 
-def shares_of_steps(run: RunInputs, prediction: NetworkPrediction, n_steps: int) -> NDArray[np.float64]:
-    """Return the (T,) shares of the blame by the network.
+def shares_of_steps(run: RunInputs, rows: NDArray[np.floating[Any]], n_steps: int) -> NDArray[np.float64]:
+    """Return the (T,) shares of the blame of a run's steps.
 
     Args:
         run: What the network reads of the run.
-        prediction: What it predicts.
+        rows: (N,) shares of its merged steps.
         n_steps: Of the run.
     """
     shares = np.zeros(n_steps)
     for row in np.flatnonzero(run.can_be_blamed).tolist():
-        shares[run.origins[row][0]] = prediction.shares[row]
+        shares[run.origins[row][0]] = rows[row]
     return shares
+
+
+def _gather(run: RunInputs, shares: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the (N,) shares of a run's merged steps, by the (T,) shares of its steps."""
+    rows = np.zeros(len(run), np.float32)
+    for row in np.flatnonzero(run.can_be_blamed).tolist():
+        rows[row] = shares[list(run.origins[row])].sum()
+    return rows
 
 
 def _failure_score(weights: AutoWeights, scores: NDArray[np.float32], nothing: float) -> float:
@@ -466,7 +483,7 @@ def read_prose(
         observed,
         features,
         n_claims,
-        shares_of_steps(run, prediction, len(trace.steps)),
+        shares_of_steps(run, prediction.shares, len(trace.steps)),
         np.array([step.score for step in lexical.steps]),
         plain_features(trace),
         np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_),

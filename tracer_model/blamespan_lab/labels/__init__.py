@@ -1,0 +1,1 @@
+"""What people's labels of decisive steps teach, and what they are worth."""
