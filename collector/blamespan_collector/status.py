@@ -15,9 +15,9 @@ from blamespan_collector.local_runs import local_stores
 from blamespan_collector.options import local_store
 from blamespan_collector.store import RunStore
 
-__all__ = ["HEAD_FILE", "SCHEMATA_FILE", "STEP_HEAD_FILE", "status"]
+__all__ = ["OUTCOME_HEAD_FILE", "SCHEMATA_FILE", "STEP_HEAD_FILE", "status"]
 
-HEAD_FILE: Final = "outcomes.safetensors"
+OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
 """Name of the head for outcomes, where `blamespan train --outcomes` writes it beside a store."""
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
@@ -41,12 +41,12 @@ def status(store: Path | None, *, as_json: bool) -> None:
         click.echo(json.dumps(document, indent=2))
         return
     counts = document["runs"]
-    click.echo(f"store     {document['store']}")
-    click.echo(f"runs      {sum(counts.values())}")
-    click.echo(f"outcomes  {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
-    click.echo(f"labels    {document['labels']} in {LABELS_FILE}")
-    click.echo(f"head      {_format_head(document['head'])}")
-    click.echo(f"step head {_format_step_head(document['step_head'])}")
+    click.echo(f"store         {document['store']}")
+    click.echo(f"runs          {sum(counts.values())}")
+    click.echo(f"outcomes      {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
+    click.echo(f"labels        {document['labels']} in {LABELS_FILE}")
+    click.echo(f"outcome head  {_format_outcome_head(document['outcome_head'])}")
+    click.echo(f"step head     {_format_step_head(document['step_head'])}")
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _describe(path: Path) -> dict[str, Any]:
         "store": str(path),
         "runs": RunStore(path).count_outcomes(),
         "labels": len(read_labels(labels)) if labels.exists() else 0,
-        "head": _describe_head(path.parent / HEAD_FILE, "outcome_figures"),
+        "outcome_head": _describe_head(path.parent / OUTCOME_HEAD_FILE, "outcome_figures"),
         "step_head": _describe_head(path.parent / STEP_HEAD_FILE, "step_figures"),
     }
 
@@ -73,7 +73,7 @@ def _describe_head(path: Path, part: str) -> dict[str, Any] | None:
     return None if read is None else {"path": str(path), "is_in_use": read[0], **read[1]}
 
 
-def _format_head(head: dict[str, Any] | None) -> str:
+def _format_outcome_head(head: dict[str, Any] | None) -> str:
     if head is None:
         return "none: blamespan train --outcomes learns one from 20 failed and 20 sound runs"
     if "error" in head:

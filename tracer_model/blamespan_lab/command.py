@@ -313,7 +313,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     from blamespan.labels.people import by_run
     from blamespan_lab.outcomes.learning import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
-    from blamespan_tracer.outcome_head import HEAD_FILE
+    from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
     if data is None and (folder / LABELS_FILE).exists():
@@ -323,7 +323,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
         [apply_labels(run.trace, labels.get(run.trace.trace_id, ())) for run in runs], AutoTracer.bundled()
     )
     head, figures = learn_head(known, seed=seed)
-    path = out or folder / HEAD_FILE
+    path = out or folder / OUTCOME_HEAD_FILE
     digest = head.save(path)
     click.echo(f"runs      {figures.n_failed} failed and {figures.n_sound} sound")
     click.echo(f"head      AUC {figures.head:.3f} ({figures.head_interval[0]:.3f} to {figures.head_interval[1]:.3f}), "

@@ -31,16 +31,16 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = [
     "HABITS",
-    "HEAD_FILE",
     "N_FEATURES",
+    "OUTCOME_HEAD_FILE",
     "OutcomeHead",
-    "head_in_use",
     "outcome_features",
+    "outcome_head_in_use",
     "read_outcome_figures",
     "scale_features",
 ]
 
-HEAD_FILE: Final = "outcomes.safetensors"
+OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
 """Name of the head beside the collector's store."""
 
 _VARIABLE: Final = "BLAMESPAN_OUTCOME_HEAD"
@@ -245,7 +245,7 @@ _WORDS_SIZE: Final = np.float32(3.0)
 _HABITS_SIZE: Final = np.float32(0.3)
 
 
-def head_in_use() -> OutcomeHead | None:
+def outcome_head_in_use() -> OutcomeHead | None:
     """Load the head that `BLAMESPAN_OUTCOME_HEAD` names; None where it names none, or one that is no better.
 
     Raises:

@@ -23,7 +23,13 @@ from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.tracer import NetworkTracer
-from blamespan_tracer.outcome_head import HABITS, OutcomeHead, head_in_use, outcome_features, read_outcome_figures
+from blamespan_tracer.outcome_head import (
+    HABITS,
+    OutcomeHead,
+    outcome_features,
+    outcome_head_in_use,
+    read_outcome_figures,
+)
 from tests.collector.fakes import request
 
 CLOSINGS = {
@@ -82,7 +88,7 @@ def test_head_that_learns_nothing_is_not_used(
     monkeypatch.setenv("BLAMESPAN_OUTCOME_HEAD", str(path))
 
     assert not figures.is_better
-    assert head_in_use() is None
+    assert outcome_head_in_use() is None
 
 
 def test_verdicts_take_the_score_of_the_head(tracer: AutoTracer, learnt: tuple[OutcomeHead, OutcomeFigures]) -> None:
@@ -158,7 +164,7 @@ def test_damaged_head_is_named(content: bytes, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("BLAMESPAN_OUTCOME_HEAD", str(path))
 
     with pytest.raises(TracerUnavailable, match=r"outcomes\.safetensors.*train --outcomes"):
-        head_in_use()
+        outcome_head_in_use()
 
 
 @pytest.mark.parametrize("steps", [0, 1])
@@ -196,10 +202,10 @@ def test_store_teaches_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyP
     learnt = CliRunner().invoke(cli, ["train", "--outcomes"])
     after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)
 
-    assert "head      none" in before
+    assert "outcome head  none" in before
     assert "22 failed and 22 sound" in learnt.output
     assert after["runs"] == {"succeeded": 20, "failed": 20, "unknown": 4}
     assert after["labels"] == 4
-    assert after["head"]["is_in_use"]
+    assert after["outcome_head"]["is_in_use"]
     (tmp_path / "outcomes.safetensors").write_bytes(b"damaged")
     assert "Learn it again" in CliRunner().invoke(cli, ["status"]).output

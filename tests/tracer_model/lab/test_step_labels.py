@@ -213,11 +213,11 @@ def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     learnt = CliRunner().invoke(cli, ["train", "--labels", str(labels)])
     after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)["step_head"]
 
-    assert "step head none: blamespan train --labels" in before
+    assert "step head     none: blamespan train --labels" in before
     assert "14 failures, agreed on" in learnt.output
     assert "The collector uses it" in learnt.output
     assert after["is_in_use"]
     assert after["labels"] == 14
-    assert "step head in use: " in CliRunner().invoke(cli, ["status"]).output
+    assert "step head     in use: " in CliRunner().invoke(cli, ["status"]).output
     (tmp_path / "steps.safetensors").write_bytes(b"damaged")
     assert "Learn it again" in CliRunner().invoke(cli, ["status"]).output

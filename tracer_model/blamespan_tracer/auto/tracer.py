@@ -37,7 +37,7 @@ from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
-from blamespan_tracer.outcome_head import OutcomeHead, head_in_use
+from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.reader.layout import ClaimReader, Expectation, lay_out_run
 from blamespan_tracer.reader.settings import ReaderSettings
 from blamespan_tracer.step_head import StepHead, step_head_in_use
@@ -154,7 +154,7 @@ class AutoTracer:
         weights: What it was trained to.
         network: The tracer that it was trained beside, and
         lexical: the other one.
-        head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
+        outcome_head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
         reader: Reads what language models wrote; None where none is asked for.
         step_head: Says which steps decide what language models wrote, where a user's own labels taught one.
 
@@ -167,7 +167,7 @@ class AutoTracer:
         weights: AutoWeights,
         network: NetworkTracer,
         lexical: LexicalTracer,
-        head: OutcomeHead | None = None,
+        outcome_head: OutcomeHead | None = None,
         reader: TrainedReader | None = None,
         step_head: StepHead | None = None,
     ) -> None:
@@ -177,7 +177,7 @@ class AutoTracer:
                 f"expected the network {weights.network!r} and the lexicon {weights.lexical!r} that the tracer auto "
                 f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
             )
-        self._weights, self._network, self._lexical, self._head = weights, network, lexical, head
+        self._weights, self._network, self._lexical, self._outcome_head = weights, network, lexical, outcome_head
         self._reader, self._step_head = reader, step_head
         self._identity = TracerIdentity("auto", __version__, weights.digest)
         if reader is not None and reader.reads_all:
@@ -196,8 +196,8 @@ class AutoTracer:
     def in_use(cls) -> AutoTracer:
         """Load the bundled weights beside the network, the heads and the reader of the environment.
 
-        See `NetworkTracer.in_use`, `head_in_use`, `step_head_in_use` and `ReaderSettings`; without a budget there is no
-        reader.
+        See `NetworkTracer.in_use`, `outcome_head_in_use`, `step_head_in_use` and `ReaderSettings`; there is no reader
+        without a budget.
 
         Raises:
             ConfigError: if a variable is wrong.
@@ -224,7 +224,7 @@ class AutoTracer:
         network = NetworkTracer.in_use()
         if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
             weights = replace(weights, network=network.network.digest)
-        return cls(weights, network, LexicalTracer.bundled(), head_in_use(), reader, step_head_in_use())
+        return cls(weights, network, LexicalTracer.bundled(), outcome_head_in_use(), reader, step_head_in_use())
 
     @property
     def identity(self) -> TracerIdentity:
@@ -250,8 +250,8 @@ class AutoTracer:
     def settings(self) -> dict[str, str | float]:
         """What decides its verdicts beside the weights."""
         settings: dict[str, str | float] = {**self._network.settings, "network": self._network.network.digest}
-        if self._head is not None:
-            settings["outcome head"] = self._head.digest
+        if self._outcome_head is not None:
+            settings["outcome head"] = self._outcome_head.digest
         if self._step_head is not None:
             settings["step head"] = self._step_head.digest
         if self._reader is not None:
@@ -287,7 +287,11 @@ class AutoTracer:
         kinds = [self._weights.gate.weigh(gate_features(run.features)) for run, _ in readings]
         for index, (run, results), weights in zip(judged, readings, kinds, strict=True):
             verdict = self._judge(traces[index], run, results, weights)
-            verdicts[index] = verdict if self._head is None else _apply_head(self._head, traces[index], verdict)
+            verdicts[index] = (
+                verdict
+                if self._outcome_head is None
+                else _apply_outcome_head(self._outcome_head, traces[index], verdict)
+            )
         return [verdicts[index] for index in range(len(traces))]
 
     def _judge_orchestration(self, trace: MessageActionTrace) -> Attribution | None:
@@ -444,7 +448,7 @@ def _heed_outcome(trace: MessageActionTrace, verdict: Attribution) -> Attributio
     return replace(verdict, failure_score=1.0) if trace.outcome == "failed" else verdict
 
 
-def _apply_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attribution) -> Attribution:
+def _apply_outcome_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attribution) -> Attribution:
     """Return the verdict with the failure score of the head, which reads what the tracer suspects by itself."""
     if verdict.abstained is not None:
         return verdict
