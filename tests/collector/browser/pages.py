@@ -25,6 +25,10 @@ Page = Any  # Playwright's, which need not be installed
 DESKTOP, PHONE, NARROWEST = {"width": 1120, "height": 720}, {"width": 390, "height": 844}, {"width": 320, "height": 640}
 
 
+_LAY_OUT = "document.querySelectorAll('main *').forEach(one => one.style.contentVisibility = 'visible')"
+"""Lays out what is not on the screen: axe takes what has no size yet for what stands behind its neighbours."""
+
+
 def here(page: Page) -> str:
     """Tell which row is chosen."""
     return str(page.evaluate("document.querySelector('[data-row].here')?.id ?? ''"))
@@ -34,6 +38,7 @@ def barriers(page: Page) -> list[tuple[str, ...]]:
     """Tell what axe finds that keeps people from using the page."""
     from axe_playwright_python import sync_playwright as axe
 
+    page.evaluate(_LAY_OUT)
     return [
         (found["id"], found["impact"], found["nodes"][0]["html"][:200], found["nodes"][0].get("failureSummary"))
         for found in axe.Axe().run(page).response["violations"]
@@ -45,7 +50,7 @@ def too_wide(page: Page) -> list[str]:
     """Tell what makes the whole page scroll sideways, if it does; tables and drawings scroll by themselves."""
     found: list[str] = page.evaluate(
         """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]
-        .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, svg'))
+        .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest('.scroll, .lanes'))
         .map(one => one.outerHTML.slice(0, 150))"""
     )
     return found

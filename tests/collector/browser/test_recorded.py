@@ -30,7 +30,7 @@ from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import annotate_traces
 from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 from blamespan.tracers import load_tracer
 from blamespan_collector.store import RunQuery
 from tests.collector.browser.pages import NEEDS_CHROMIUM, PHONE, Page, analyzed, screenshot, written
@@ -109,6 +109,36 @@ def test_demo_is_shown(demo: tuple[str, list[str]], open_page: Callable[..., Pag
     screenshot(page, "page-step-dark")
 
     assert page.locator(".step.decisive").count() == 1
+
+
+def test_where_an_answer_comes_from_is_drawn(tmp_path: Path, open_page: Callable[..., Page]) -> None:
+    """Of a misread tool the page draws who took the value from whom, and quotes what the tool has instead."""
+    task = "How many rooms has the Hotel Aurora in Bergen, and what do 17 nights from 2026-05-12 cost?"
+    said: tuple[tuple[str, StepKind, str], ...] = (
+        ("Planner", "message", "Researcher, look up the Hotel Aurora. Accountant, 17 nights from 2026-05-12."),
+        ("Researcher", "tool_call", 'look_up({"hotel": "Hotel Aurora"})'),
+        ("Researcher", "tool_result", "Hotel Aurora, Bergen. 38 rooms. A night costs 84.50 euros, breakfast included."),
+        ("Researcher", "message", "The Hotel Aurora has 36 rooms; a night costs 84.50 euros."),
+        ("Planner", "message", "Accountant, 17 nights at 84.50 euros, please."),
+        ("Accountant", "message", "17 nights at 84.50 euros come to 1436.50 euros."),
+        ("Critic", "message", "1436.50 euros is right."),
+        ("Writer", "message", "FINAL ANSWER: The Hotel Aurora has 36 rooms; 17 nights from 2026-05-12 come to "
+         "1436.50 euros at 84.50 euros each."),
+    )  # fmt: skip
+    steps = tuple(
+        Step(n, f"{n + 1:016x}", agent, kind, text, inputs=(n - 1,) if n else ())
+        for n, (agent, kind, text) in enumerate(said)
+    )
+    agents = tuple(map(Agent, ("Planner", "Researcher", "Accountant", "Critic", "Writer")))
+    run = MessageActionTrace("7" * 32, task, steps, agents, outcome="failed")
+    with serving_page(stored(tmp_path / "runs.db", *_judged([_timed(0, run)]))) as url:
+        page = open_page(f"{url}/run/{run.trace_id}", size={"width": 1320, "height": 900})
+        drawn = page.locator(".provenance")
+        screenshot(drawn, "page-claims")
+
+        assert page.locator(".claim-drawing g.unsupported").count() == 1
+        assert "no source" in drawn.inner_text()
+        assert "has instead" in drawn.inner_text()
 
 
 def test_pictures_of_the_documents(
