@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
 from blamespan.tracers import DEFAULT_TRACER
 from blamespan_lab.feedback.command import evaluate_feedback
@@ -43,7 +44,12 @@ _LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate"
     "--data", type=_PATH, help="Folder that holds the files the recipe names; or traces.  [without a recipe: the store]"
 )
 @click.option(
-    "--labels", type=_PATH, metavar="FILE", help="Instead of a recipe: learn from people which steps decide failures."
+    "--labels",
+    type=_PATH,
+    is_flag=False,
+    flag_value=Path(LABELS_FILE),
+    metavar="[FILE]",
+    help="Instead of a recipe: learn from people which steps decide failures.  [without FILE: beside the store]",
 )
 @click.option(
     "--outcomes", is_flag=True, help="Instead of a recipe: learn which runs failed, from --data or the store."
@@ -277,8 +283,8 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.step_head import STEP_HEAD_FILE
 
-    labels = by_run(_read_labels(labels_file))
     runs, folder = _runs_to_learn_from(data)
+    labels = by_run(_read_labels(_find_labels(labels_file, folder)))
     agreed = [
         known
         for run in runs
@@ -309,7 +315,6 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
         BlamespanError: if the store cannot be read.
     """
     require("sklearn", "train")
-    from blamespan.labels.file import LABELS_FILE
     from blamespan.labels.people import by_run
     from blamespan_lab.outcomes.learning import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
@@ -318,7 +323,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     runs, folder = _runs_to_learn_from(data)
     if data is None and (folder / LABELS_FILE).exists():
         labels_file = labels_file or folder / LABELS_FILE
-    labels = by_run(_read_labels(labels_file)) if labels_file is not None else {}
+    labels = by_run(_read_labels(_find_labels(labels_file, folder))) if labels_file is not None else {}
     known = read_outcomes(
         [apply_labels(run.trace, labels.get(run.trace.trace_id, ())) for run in runs], AutoTracer.bundled()
     )
@@ -346,6 +351,12 @@ def _runs_to_learn_from(data: Path | None) -> tuple[list[RecordedRun], Path]:
         return list(_readable_runs([data])), Path()
     store, judged = load_part("stored_runs")(None)
     return [run for run, _ in judged], store.parent
+
+
+def _find_labels(labels_file: Path, folder: Path) -> Path:
+    """Return the file that is named; where no other is named and there is none here, the one beside the store."""
+    is_elsewhere = labels_file == Path(LABELS_FILE) and not labels_file.exists()
+    return folder / LABELS_FILE if is_elsewhere else labels_file
 
 
 def _say_whether_used(head: Path, variable: str, *, is_better: bool, is_in_store: bool) -> None:
