@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,8 +46,10 @@ def status(store: Path | None, *, as_json: bool) -> None:
     click.echo(f"runs          {sum(counts.values())}")
     click.echo(f"outcomes      {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
     click.echo(f"labels        {document['labels']} in {LABELS_FILE}")
-    click.echo(f"outcome head  {_format_outcome_head(document['outcome_head'])}")
-    click.echo(f"step head     {_format_step_head(document['step_head'])}")
+    how = "blamespan train --outcomes learns one from 20 failed and 20 sound runs"
+    click.echo(f"outcome head  {_format_head(document['outcome_head'], how, _describe_outcomes)}")
+    how = "blamespan train --labels learns one from 8 labelled failures, better from 25"
+    click.echo(f"step head     {_format_head(document['step_head'], how, _describe_steps)}")
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -73,29 +76,27 @@ def _describe_head(path: Path, part: str) -> dict[str, Any] | None:
     return None if read is None else {"path": str(path), "is_in_use": read[0], **read[1]}
 
 
-def _format_outcome_head(head: dict[str, Any] | None) -> str:
+def _format_head(head: dict[str, Any] | None, how: str, describe: Callable[[dict[str, Any]], str]) -> str:
+    """Say whether a head is in use, and how good it is; where there is none, how to learn one."""
     if head is None:
-        return "none: blamespan train --outcomes learns one from 20 failed and 20 sound runs"
+        return f"none: {how}"
     if "error" in head:
         return str(head["error"])
+    use = "in use" if head["is_in_use"] else "not in use, as it is not measurably better"
+    return f"{use}: {describe(head)}"
+
+
+def _describe_outcomes(head: dict[str, Any]) -> str:
     low, high = head["auc_interval"]
     return (
-        f"{_say_use(head)}: AUC {head['auc']:.2f} ({low:.2f} to {high:.2f}) on {head['failed']} failed and "
-        f"{head['sound']} sound runs it had not seen; the tracer by itself {head['tracer_auc']:.2f}"
+        f"AUC {head['auc']:.2f} ({low:.2f} to {high:.2f}) on {head['failed']} failed and {head['sound']} sound runs it "
+        f"had not seen; the tracer by itself {head['tracer_auc']:.2f}"
     )
 
 
-def _format_step_head(head: dict[str, Any] | None) -> str:
-    if head is None:
-        return "none: blamespan train --labels learns one from 8 labelled failures, better from 25"
-    if "error" in head:
-        return str(head["error"])
+def _describe_steps(head: dict[str, Any]) -> str:
     low, high = head["after_interval"]
     return (
-        f"{_say_use(head)}: {head['after']:.0f} % of the steps right ({low:.0f} to {high:.0f}) on {head['labels']} "
-        f"failures it had not seen; the tracer by itself {head['before']:.0f} %"
+        f"{head['after']:.0f} % of the steps right ({low:.0f} to {high:.0f}) on {head['labels']} failures it had not "
+        f"seen; the tracer by itself {head['before']:.0f} %"
     )
-
-
-def _say_use(head: dict[str, Any]) -> str:
-    return "in use" if head["is_in_use"] else "not in use, as it is not measurably better"

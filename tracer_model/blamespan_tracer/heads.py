@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-__all__ = ["Figures", "Head", "load_in_use", "read_figures"]
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from blamespan.errors import TracerUnavailable
+from blamespan_tracer.weights_file import read_weights
+
+__all__ = ["Figures", "Head", "load_head", "load_in_use", "read_figures"]
 
 Figures: TypeAlias = tuple[bool, Mapping[str, Any]]
 """Whether a head is better than the tracer, and what was measured when it was learnt."""
@@ -26,6 +34,38 @@ class Head(Protocol):
 
 
 _HeadT = TypeVar("_HeadT", bound=Head)
+
+
+def load_head(
+    path: Path,
+    wanted: str,
+    build: Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any], str], _HeadT],
+    *,
+    what_for: str,
+    command: str,
+) -> _HeadT:
+    """Read a head from the file at *path*.
+
+    Args:
+        path: Of the file.
+        wanted: The format that it must be of.
+        build: Makes a head of the tensors, the settings and the digest; a `ValueError` says why it cannot.
+        what_for: What the head is for, such as `outcomes`.
+        command: What learns it again.
+
+    Raises:
+        TracerUnavailable: if the file is missing, damaged or of another version.
+    """
+    try:
+        tensors, about, digest = read_weights(path, wanted)
+        head = build(tensors, json.loads(about["settings"]), digest)
+        if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+            raise ValueError("numbers that are not finite")
+        return head
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TracerUnavailable(
+            f"expected a head for {what_for} in {str(path)!r}, got {error}. Learn it again: {command}"
+        ) from error
 
 
 def load_in_use(variable: str, load: Callable[[Path], _HeadT]) -> _HeadT | None:

@@ -20,14 +20,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
 from blamespan.attribution import NOBODY_KNOWS
-from blamespan.errors import TracerUnavailable
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.heads import Figures, load_in_use, read_figures
+from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
 from blamespan_tracer.tokens import joint_hash, token_hashes
-from blamespan_tracer.weights_file import read_weights, write_weights
+from blamespan_tracer.weights_file import write_weights
 
 __all__ = [
     "HABITS",
@@ -205,31 +203,25 @@ class OutcomeHead:
         Raises:
             TracerUnavailable: if it is missing, damaged or of another version.
         """
-        try:
-            tensors, about, digest = read_weights(path, _FORMAT)
-            settings = json.loads(about["settings"])
-            head = cls(
-                tensors["rarity"],
-                tensors["mean"],
-                tensors["spread"],
-                tensors["weights"],
-                bias=float(settings["bias"]),
-                alarm=float(settings["alarm"]),
-                is_better=bool(settings["is_better"]),
-                figures=settings["figures"],
-                digest=digest,
-            )
-            sizes = (len(head.rarity), len(head.mean), len(head.spread), len(head.weights))
-            if sizes != (_N_BUCKETS, len(HABITS), len(HABITS), N_FEATURES) or tuple(settings["habits"]) != HABITS:
-                raise ValueError("features of another version")
-            if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
-                raise ValueError("numbers that are not finite")
-            return head
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TracerUnavailable(
-                f"expected a head for outcomes in {str(path)!r}, got {error}. Learn it again: "
-                "blamespan train --outcomes"
-            ) from error
+        return load_head(path, _FORMAT, cls._build, what_for="outcomes", command="blamespan train --outcomes")
+
+    @classmethod
+    def _build(cls, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], digest: str) -> OutcomeHead:
+        head = cls(
+            tensors["rarity"],
+            tensors["mean"],
+            tensors["spread"],
+            tensors["weights"],
+            bias=float(settings["bias"]),
+            alarm=float(settings["alarm"]),
+            is_better=bool(settings["is_better"]),
+            figures=settings["figures"],
+            digest=digest,
+        )
+        sizes = (len(head.rarity), len(head.mean), len(head.spread), len(head.weights))
+        if sizes != (_N_BUCKETS, len(HABITS), len(HABITS), N_FEATURES) or tuple(settings["habits"]) != HABITS:
+            raise ValueError("features of another version")
+        return head
 
 
 def scale_features(features: Floats, rarity: Floats, mean: Floats, spread: Floats) -> Floats:

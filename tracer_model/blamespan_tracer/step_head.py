@@ -4,7 +4,7 @@ Who errs, and where in a run, differs from team to team: a dozen labels of one t
 runs of others. So none is bundled. `blamespan train --labels` learns one; the tracer `auto` uses it where it was
 measurably better than the tracer by itself. It begins as the tracer's own opinion, and learns how far to leave it.
 
-Dims: T steps of a run.
+Dims: T steps of a run, P plain features.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
-from blamespan.errors import TracerUnavailable
-from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.experts import LabelledTeamPointer, labelled_team_features
-from blamespan_tracer.auto.plain_features import PLAIN_FEATURES, plain_features
-from blamespan_tracer.heads import Figures, load_in_use, read_figures
+from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
+from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
 from blamespan_tracer.numeric import softmax
-from blamespan_tracer.weights_file import read_weights, write_weights
+from blamespan_tracer.weights_file import write_weights
 
-__all__ = ["STEP_HEAD_FILE", "StepHead", "opinion_of_tracer", "read_step_figures", "step_features", "step_head_in_use"]
+__all__ = ["STEP_HEAD_FILE", "StepHead", "opinion_of_tracer", "read_step_figures", "step_head_in_use"]
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
 """Name of the head beside the collector's store."""
@@ -41,16 +38,6 @@ _N_FEATURES: Final = labelled_team_features(np.zeros((1, len(PLAIN_FEATURES))), 
 Floats = NDArray[np.float64]
 
 
-def step_features(trace: MessageActionTrace, shares: Floats) -> Floats:
-    """Return what the head reads of the steps of a run.
-
-    Args:
-        trace: The run.
-        shares: (T,) of the blame, as the tracer sees it by itself.
-    """
-    return labelled_team_features(plain_features(trace), shares)
-
-
 def opinion_of_tracer(shares: Floats) -> Floats:
     """Return the (T,) scores from which the head begins, by the tracer's (T,) shares of the blame."""
     opinion: Floats = np.log(shares + _LEAST_SHARE)
@@ -62,7 +49,7 @@ class StepHead:
     """What labels add to the tracer's opinion.
 
     Attributes:
-        pointer: Scores steps by `step_features`.
+        pointer: Scores steps by `labelled_team_features`, the tracer the only one that is heard.
         set_mass: Share of the blame that a step set must hold.
         is_better: Whether it was measurably better than the tracer by itself.
         figures: What was measured when it was learnt.
@@ -75,15 +62,15 @@ class StepHead:
     figures: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
 
-    def share(self, trace: MessageActionTrace, shares: Floats, can_be_blamed: NDArray[np.bool_]) -> Floats:
+    def share(self, plain: Floats, shares: Floats, can_be_blamed: NDArray[np.bool_]) -> Floats:
         """Return the (T,) shares of the blame.
 
         Args:
-            trace: The run.
+            plain: (T, P) of `plain_features`.
             shares: (T,) as the tracer sees it by itself.
             can_be_blamed: (T,), at least one.
         """
-        scores = opinion_of_tracer(shares) + self.pointer.score(step_features(trace, shares))
+        scores = opinion_of_tracer(shares) + self.pointer.score(labelled_team_features(plain, shares))
         return softmax(np.where(can_be_blamed, scores, _NEVER))
 
     def save(self, path: Path) -> str:
@@ -98,22 +85,16 @@ class StepHead:
         Raises:
             TracerUnavailable: if it is missing, damaged or of another version.
         """
-        try:
-            tensors, about, digest = read_weights(path, _FORMAT)
-            settings = json.loads(about["settings"])
-            pointer = LabelledTeamPointer.from_tensors(tensors)
-            if pointer.weights.shape != (_N_FEATURES,):
-                raise ValueError("features of another version")
-            if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
-                raise ValueError("numbers that are not finite")
-            return cls(
-                pointer, float(settings["set_mass"]), bool(settings["is_better"]), settings["figures"], digest=digest
-            )
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TracerUnavailable(
-                f"expected a head for steps in {str(path)!r}, got {error}. Learn it again: "
-                "blamespan train --labels FILE"
-            ) from error
+        return load_head(path, _FORMAT, cls._build, what_for="steps", command="blamespan train --labels FILE")
+
+    @classmethod
+    def _build(cls, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], digest: str) -> StepHead:
+        pointer = LabelledTeamPointer.from_tensors(tensors)
+        if pointer.weights.shape != (_N_FEATURES,):
+            raise ValueError("features of another version")
+        return cls(
+            pointer, float(settings["set_mass"]), bool(settings["is_better"]), settings["figures"], digest=digest
+        )
 
 
 def step_head_in_use() -> StepHead | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from blamespan.importing.recorded import RecordedRun
 from blamespan_tracer.auto.experts import LabelledTeamPointer
+from blamespan_tracer.numeric import softmax
 
 __all__ = ["LabelledSteps", "cross_fit", "fit_labelled_team"]
 
@@ -63,9 +64,10 @@ class LabelledSteps:
             np.zeros(len(features)) if opinion is None else opinion,
         )
 
-    def scores(self, pointer: LabelledTeamPointer) -> Floats:
-        """Return the (T,) scores of the steps; minus infinity where nobody can be blamed."""
-        return np.where(self.can_be_blamed, self.opinion + pointer.score(self.features), -np.inf)
+    def share(self, pointer: LabelledTeamPointer | None = None) -> Floats:
+        """Return the (T,) shares of the blame by the opinion, and by what a pointer adds to it."""
+        added = 0.0 if pointer is None else pointer.score(self.features)
+        return softmax(np.where(self.can_be_blamed, self.opinion + added, -np.inf))
 
 
 def fit_labelled_team(runs: Sequence[LabelledSteps], *, penalty: float, agent_part: float) -> LabelledTeamPointer:

@@ -290,7 +290,7 @@ def calibrate_prose(
     weight = float(minimize_scalar(surprise, bounds=_WEIGHTS, method="bounded").x)
     sharing = replace(sharing, weight=weight)
     _log.info("a nat of evidence counts %.2f in prose", weight)
-    ahead = [mass_ahead(np.asarray(sharing.share(*run)), step) for step, run in runs]
+    ahead = [mass_ahead(sharing.share(*run), step) for step, run in runs]
     return replace(
         weights,
         sharing={**weights.sharing, "prose": sharing},

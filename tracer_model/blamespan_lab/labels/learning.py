@@ -22,14 +22,13 @@ from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_label
 from blamespan_lab.network.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
-from blamespan_tracer.auto.experts import LabelledTeamPointer
+from blamespan_tracer.auto.experts import labelled_team_features
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
+from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.numeric import softmax
-from blamespan_tracer.step_head import StepHead, opinion_of_tracer, step_features
+from blamespan_tracer.step_head import StepHead, opinion_of_tracer
 
 __all__ = [
-    "CURVE_SIZES",
     "FEWEST",
     "CurvePoint",
     "StepFigures",
@@ -42,9 +41,7 @@ __all__ = [
 FEWEST = 8
 """Labelled failures that learning needs: of fewer nobody can tell better from worse."""
 
-CURVE_SIZES = (8, 16, 24, 32, 48, 64, 80)
-"""Numbers of labels whose worth `measure_curve` asks for."""
-
+_CURVE_SIZES = (8, 16, 24, 32, 48, 64, 80)
 _PENALTY = 10.0
 _AGENT_PART = 0.3
 _COVERAGE = 90.0
@@ -52,8 +49,6 @@ _DRAWS = 1_000
 _SPLITS = 20
 _FEWEST_MEASURED = 6
 _LEAST = 1e-6
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +65,8 @@ class StepFigures:
         agent_after: with the head.
         mended: Failures that only the head gets right, and
         broken: only the tracer by itself.
-        gain: How much likelier the head makes the labelled step, in nats, and
-        gain_interval: 90 %, so that its lower end is what the gain exceeds with a confidence of 95 %.
+        gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
+            with a confidence of 95 %.
     """
 
     n: int
@@ -83,7 +78,6 @@ class StepFigures:
     agent_after: float
     mended: int
     broken: int
-    gain: float
     gain_interval: tuple[float, float]
 
     @property
@@ -152,7 +146,11 @@ def read_steps(runs: Sequence[RecordedRun], tracer: AutoTracer) -> list[Labelled
         if verdict.abstained is not None or step is None or not can_be_blamed[step]:
             continue
         shares = np.array([each.score for each in verdict.steps])
-        read.append(LabelledSteps.of(run, step_features(trace, shares), can_be_blamed, opinion_of_tracer(shares)))
+        read.append(
+            LabelledSteps.of(
+                run, labelled_team_features(plain_features(trace), shares), can_be_blamed, opinion_of_tracer(shares)
+            )
+        )
     return read
 
 
@@ -178,8 +176,9 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
         )
     groups = group_by_task([one.run.trace.task for one in steps])
     pointers = cross_fit(steps, groups, penalty=_PENALTY, agent_part=_AGENT_PART, seed=seed)
-    figures = _measure(steps, pointers, seed)
-    ahead = [mass_ahead(_share(one, pointer), one.step) for one, pointer in zip(steps, pointers, strict=True)]
+    shares = [one.share(pointer) for one, pointer in zip(steps, pointers, strict=True)]
+    figures = _measure(steps, shares, seed)
+    ahead = [mass_ahead(of_run, one.step) for one, of_run in zip(steps, shares, strict=True)]
     about = {
         "labels": figures.n,
         "before": round(figures.before, 1),
@@ -195,7 +194,7 @@ def measure_curve(steps: Sequence[LabelledSteps], *, seed: int = 0) -> list[Curv
     """Measure what 0, 8, 16 and more labels are worth; only sizes that leave tasks to measure on."""
     groups = group_by_task([one.run.trace.task for one in steps])
     points = []
-    for size in (0, *CURVE_SIZES):
+    for size in (0, *_CURVE_SIZES):
         if size > groups.max() + 1 - _FEWEST_MEASURED:
             break
         used, named, agents = 100 * np.array([_draw(steps, groups, size, seed + split) for split in range(_SPLITS)]).T
@@ -213,28 +212,27 @@ def _draw(steps: Sequence[LabelledSteps], groups: NDArray[np.int64], size: int, 
     others = [one for one, known in zip(steps, is_chosen, strict=True) if not known]
     head = learn_step_head(learnt, seed=seed)[0] if learnt else None
     pointer = head.pointer if head is not None and head.is_better else None
-    named, agents = np.array([_hit(one, pointer) for one in others]).mean(axis=0).tolist()
+    named, agents = np.array([_hit(one, one.share(pointer)) for one in others]).mean(axis=0).tolist()
     return pointer is not None, named, agents
 
 
-def _share(one: LabelledSteps, pointer: LabelledTeamPointer | None) -> NDArray[np.float64]:
-    return softmax(np.where(one.can_be_blamed, one.opinion, -np.inf) if pointer is None else one.scores(pointer))
-
-
-def _hit(one: LabelledSteps, pointer: LabelledTeamPointer | None) -> tuple[bool, bool]:
+def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> tuple[bool, bool]:
     """Return whether the most blamed step of the most blamed agent is the labelled one, and whether of its agent."""
     agents = np.unique([step.agent for step in one.run.trace.steps], return_inverse=True)[1]
-    step = blamed(agents, _share(one, pointer))[1]
+    step = blamed(agents, shares)[1]
     return step == one.step, bool(one.is_of_agent[step])
 
 
-def _measure(steps: Sequence[LabelledSteps], pointers: Sequence[LabelledTeamPointer], seed: int) -> StepFigures:
-    before: Flags = np.array([_hit(one, None) for one in steps])
-    after: Flags = np.array([_hit(one, pointer) for one, pointer in zip(steps, pointers, strict=True)])
+def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64]], seed: int) -> StepFigures:
+    """Compare the tracer by itself with the *shares* by heads that have not seen the run's task."""
+    by_tracer = [one.share() for one in steps]
+    before, after = (
+        np.array([_hit(one, of_run) for one, of_run in zip(steps, given, strict=True)]) for given in (by_tracer, shares)
+    )
     gains = np.array(
         [
-            np.log((_share(one, pointer)[one.step] + _LEAST) / (_share(one, None)[one.step] + _LEAST))
-            for one, pointer in zip(steps, pointers, strict=True)
+            np.log((now[one.step] + _LEAST) / (then[one.step] + _LEAST))
+            for one, then, now in zip(steps, by_tracer, shares, strict=True)
         ]
     )
     drawn = np.random.default_rng(seed).integers(len(gains), size=(_DRAWS, len(gains)))
@@ -250,6 +248,5 @@ def _measure(steps: Sequence[LabelledSteps], pointers: Sequence[LabelledTeamPoin
         percent(after[:, 1].tolist()),
         mended=int((after[:, 0] & ~before[:, 0]).sum()),
         broken=int((before[:, 0] & ~after[:, 0]).sum()),
-        gain=float(gains.mean()),
         gain_interval=(low, high),
     )

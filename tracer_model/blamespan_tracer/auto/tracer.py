@@ -367,7 +367,7 @@ class AutoTracer:
         set_mass = float(weight @ [weights.set_mass[kind] for kind in ("labelled team", "prose")])
         if self._step_head is not None:
             by_tracer = shares_of_steps(run, rows, len(trace.steps))
-            rows = _gather(run, self._step_head.share(trace, by_tracer, reading.can_be_blamed))
+            rows = _gather(run, self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed))
             set_mass = self._step_head.set_mass
         verdict = self._network.build_verdict(
             trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
