@@ -530,6 +530,47 @@ def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
 
 
+@evaluate.command("programs")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--played", is_flag=True, help="Judge each transcript as AutoGen or LangGraph plays it and records it.")
+@_TRACER
+@_JSON
+def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_json: bool) -> None:
+    """Score mistakes beside their sound twins, for each of PATHS: files, or folders of transcripts.
+
+    How many sound runs are called failed; of failed ones step, agent and mode, how many are called failed by a tracer
+    that is not told, whether the sound twin has the same step blamed, whether a mistake is followed to another agent,
+    and whether a quotation shows it.
+
+    Example:  blamespan evaluate programs tracer_model/transcripts/tiny --played
+    """
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.measuring.programs import evaluate_programs
+    from blamespan_lab.measuring.tables import print_programs
+    from blamespan_lab.recorded_runs import read_recorded
+
+    with log_to_stderr("evaluating programs"):
+        tracer = _load_tracer(name)
+        figures = {}
+        for path in dict.fromkeys(paths):
+            files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+            runs = [run for file in files for run in read_recorded(file) if run.faults is not None]
+            if not runs:
+                raise ConfigError(
+                    f"expected labelled runs in {str(path)!r}, got none. Name a file or folder that has some"
+                )
+            if played:
+                from blamespan_lab.measuring.playing import play
+
+                runs = play(runs)
+            figures[str(path)] = evaluate_programs(runs, tracer)
+    if as_json:
+        click.echo(json.dumps({"tracer": tracer.identity.name, "played": played, "paths": figures}))
+        return
+    for title, rows in figures.items():
+        print_programs(title, tracer.identity.name, rows)
+
+
 @evaluate.command("outcomes")
 @click.argument("paths", nargs=-1, required=True, type=_FILE)
 @_JSON

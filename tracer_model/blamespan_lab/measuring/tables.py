@@ -15,6 +15,7 @@ from blamespan_lab.measuring.generated import GeneratedFigures
 from blamespan_lab.measuring.labels import Among, LabelFigures, Right
 from blamespan_lab.measuring.outcomes import OutcomeFiguresOfFile
 from blamespan_lab.measuring.pairs import PairFigures
+from blamespan_lab.measuring.programs import ProgramFigures, Share
 from blamespan_lab.measuring.schemata import SchemaFigures
 from blamespan_lab.measuring.who_and_when import SubsetFigures
 
@@ -29,6 +30,7 @@ __all__ = [
     "print_outcomes",
     "print_pairs",
     "print_paradigms",
+    "print_programs",
     "print_schemata",
     "print_steps",
 ]
@@ -133,6 +135,39 @@ def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
             f"moved to another agent, {moved['n']} mistakes: followed to both {moved['followed']:.1f} % ({low:.1f} to "
             f"{high:.1f}, even guess {moved['chance']:.1f}), same step blamed {moved['same_step']:.1f} %"
         )
+
+
+_PROGRAM_ROWS = {
+    "false_alarms": "sound runs called failed",
+    "step": "failed: step",
+    "agent": "failed: agent",
+    "mode": "failed: mode",
+    "called_failed": "called failed unaided",
+    "precision": "alarms that are right",
+    "same_step": "same step named in the sound twin",
+    "followed": "moved mistakes followed",
+    "evidence": "right steps whose quotation shows the mistake",
+}
+
+
+def print_programs(title: str, tracer: str, figures: ProgramFigures) -> None:
+    """Print each figure of programs that there are cases for."""
+    shares: list[tuple[str, Share]] = [(label, figures[key]) for key, label in _PROGRAM_ROWS.items()]  # type: ignore[literal-required]
+    print_table(
+        f"{escape(printable(title))}, {tracer}",
+        ["", "cases", "of", "%", "95 %"],
+        [
+            [
+                label,
+                str(share["hits"]),
+                str(share["n"]),
+                f"{share['percent']:.1f}",
+                "{:.1f} to {:.1f}".format(*share["ci"]),
+            ]
+            for label, share in shares
+            if share["n"]
+        ],
+    )
 
 
 def print_paradigms(corpus: str, figures: Mapping[Paradigm, ParadigmFigures]) -> None:
