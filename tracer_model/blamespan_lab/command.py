@@ -544,6 +544,8 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
 
     Example:  blamespan evaluate programs tracer_model/transcripts/tiny --played
     """
+    for package in ("autogen_ext", "langgraph") if played else ():
+        require(package, "demo")
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measuring.programs import evaluate_programs
     from blamespan_lab.measuring.tables import print_programs

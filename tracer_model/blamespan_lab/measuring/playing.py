@@ -20,24 +20,21 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import Annotated, Any, TypeAlias
 
-try:
-    from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
-    from autogen_agentchat.base import ChatAgent, Response
-    from autogen_agentchat.conditions import TextMentionTermination
-    from autogen_agentchat.messages import BaseChatMessage, TextMessage
-    from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat, Swarm
-    from autogen_core import CancellationToken, FunctionCall
-    from autogen_core.models import CreateResult, ModelInfo, RequestUsage
-    from autogen_core.tools import BaseTool
-    from autogen_ext.models.replay import ReplayChatCompletionClient
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-    from langchain_core.tools import StructuredTool
-    from langgraph.graph import END, START, MessagesState, StateGraph
-    from langgraph.prebuilt import ToolNode
-    from pydantic import BaseModel, create_model
-except ImportError as error:
-    raise ImportError("playing transcripts needs AutoGen and LangGraph: pip install 'blamespan[demo]'") from error
+from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
+from autogen_agentchat.base import ChatAgent, Response
+from autogen_agentchat.conditions import TextMentionTermination
+from autogen_agentchat.messages import BaseChatMessage, TextMessage
+from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat, Swarm
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.models import CreateResult, ModelInfo, RequestUsage
+from autogen_core.tools import BaseTool
+from autogen_ext.models.replay import ReplayChatCompletionClient
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.tools import StructuredTool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from pydantic import BaseModel, create_model
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun

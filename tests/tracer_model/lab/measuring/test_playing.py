@@ -10,7 +10,7 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan_integrations.importers.transcript import TranscriptImporter
 
-pytest.importorskip("autogen_agentchat")
+pytest.importorskip("autogen_ext")
 pytest.importorskip("langgraph")
 
 from blamespan_lab.measuring.playing import play
