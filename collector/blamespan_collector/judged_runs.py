@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from blamespan import conventions as words
 from blamespan.annotate import is_verdict, read_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError
@@ -83,12 +81,7 @@ def verdict_of(run: Run, trace: MessageActionTrace) -> Attribution | None:
         trace: The run, rebuilt.
     """
     try:
-        verdict = read_verdict(run, trace)
+        return read_verdict(run, trace)
     except ValueError as error:
         _logger.info("the verdict on trace %s cannot be read: %s", run.spans[0].trace_id, error)
         return None
-    if verdict is None or verdict.abstained is not None:
-        return verdict
-    decisive = {span.span_id for span in run.spans if span.attributes.get(words.BLAME_DECISIVE) is True}
-    said = [step.index for step in verdict.steps if step.span_id in decisive]
-    return replace(verdict, decisive_step=said[0]) if said else verdict

@@ -43,7 +43,7 @@ def stored_trace(trace_id: str, store: Path | None = None) -> Sequence[ShownRun]
         )
     notes = _notes(view)
     return [
-        ShownRun(f"{view.trace_id} in {opened.path.name}", run.trace, run.verdict, notes) for run in view.runs
+        ShownRun(f"{view.trace_id} in {opened.path.name}", run.trace, run.whole_verdict, notes) for run in view.runs
     ]  # fmt: skip
 
 
@@ -81,7 +81,8 @@ def _notes(view: TraceView) -> tuple[str, ...]:
     if view.missing:
         notes.append(f"spans that others lie below and that have not come: {view.missing}")
     for number, later in enumerate(view.later):
-        what = f"{later.agent} at step {later.step}, {later.mode}" if later.agent else f"no verdict, {later.abstained}"
+        what = f"no verdict, {later.abstained}" if later.abstained else later.verdict
+        what = f"{later.agent} at step {later.step}, {later.mode}" if later.agent else what
         holds = "" if number else "; this verdict holds, shares and quotes below are of the first one"
         notes.append(f"judged again with what came later (revision {later.revision}): {what}{holds}")
     return (*notes, *view.unread)

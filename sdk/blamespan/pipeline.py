@@ -20,10 +20,11 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
-from blamespan.attribution import Attribution, TracerIdentity, check_verdict
+from blamespan.attribution import Attribution, TracerIdentity, check_verdict, verdict_word
 from blamespan.errors import BlamespanError, MalformedTrace
 from blamespan.plugins import find_part
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
+from blamespan.rebuilding.rebuild import outcome_of
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Attributes, Span
 from blamespan.trace import AttributeValue, MessageActionTrace
@@ -185,7 +186,9 @@ class AttributedTrace:
         if not is_complete:
             by_span = {span_id: _mark_partial(attributes) for span_id, attributes in by_span.items()}
         return by_span | {
-            failure.run.root.span_id: self._abstention(failure.reason) for failure in self.failures if failure.run.root
+            failure.run.root.span_id: self._abstention(failure.run, failure.reason)
+            for failure in self.failures
+            if failure.run.root
         }
 
     def on(self, spans: Sequence[Span], *, is_complete: bool) -> list[Span]:
@@ -211,7 +214,7 @@ class AttributedTrace:
             verdict_span(part.run, part.attribution)
             for item in self.runs
             for part in item.earlier
-            if part.attribution.abstained is None or item.attribution.revision > 0
+            if part.attribution.names_suspects or item.attribution.revision > 0
         ]
 
     def digests(self) -> frozenset[bytes]:
@@ -229,14 +232,17 @@ class AttributedTrace:
     def _abstentions(self, spans: Sequence[Span], reason: str) -> dict[str, Attributes]:
         """Write on the root of every run why it has no verdict; where even that fails, write nothing."""
         try:
-            return {run.root.span_id: self._abstention(reason) for run in split_runs(spans) if run.root}
+            return {run.root.span_id: self._abstention(run, reason) for run in split_runs(spans) if run.root}
         except Exception:
             _logger.error("could not mark trace %s as without verdict", spans[0].trace_id, exc_info=True)
             return {}
 
-    def _abstention(self, reason: str) -> Attributes:
+    def _abstention(self, run: Run, reason: str) -> Attributes:
         """Make the attributes that tell why there is no verdict, and who was asked."""
-        attributes: dict[str, AttributeValue] = {words.ABSTAINED: cut(reason)}
+        attributes: dict[str, AttributeValue] = {
+            words.ABSTAINED: cut(reason),
+            words.VERDICT: verdict_word(outcome_of(run.root, run.spans), 0.0, reason),
+        }
         if self.tracer is not None:
             attributes[words.TRACER_NAME] = cut(self.tracer.name)
             attributes[words.TRACER_VERSION] = cut(self.tracer.version)

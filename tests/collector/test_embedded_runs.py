@@ -128,7 +128,7 @@ def test_changed_mind_is_judged_again(program: Program) -> None:
 
     assert [(span.name, (span.attributes or {})[words.REVISION]) for span in verdicts] == [
         ("verdict coder", 1),
-        ("verdict planner", 2),
+        ("verdict", 2),
         ("verdict coder", 3),
     ]
 
@@ -154,7 +154,11 @@ def test_outcome_that_comes_in_time_is_part_of_the_verdict(stopped: list[Embedde
     program.processor.shutdown()
     roots = [span for span in exporter.get_finished_spans() if span.name == "invoke_workflow"]
 
-    assert [(root.attributes or {})[words.BLAME_AGENT] for root in roots] == ["planner", "coder"]
+    says = [root.attributes or {} for root in roots]
+    assert [(said[words.VERDICT], said.get(words.BLAME_AGENT)) for said in says] == [
+        ("no sign of failure", None),
+        ("failed", "coder"),
+    ]
     assert len(exporter.get_finished_spans()) == 7
 
 

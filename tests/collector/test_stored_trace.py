@@ -46,6 +46,18 @@ def test_stored_run_is_drawn_with_its_own_verdict(path: Path, said: str) -> None
     assert "   >2     ◆  reviewer  ████████ 0.57  ← 1  1.0 s  1,200 → 30 tokens" in picture
 
 
+def test_suspects_of_a_stored_sound_run_are_named_to_who_asks(tmp_path: Path) -> None:
+    """Its spans accuse nobody; who would be to blame is read back from the shares on them."""
+    [spans] = annotated(talk(1, outcome="succeeded"))
+    stored(tmp_path / "runs.db", spans)
+    plain = shown(f"{1:032x}", "--store", tmp_path / "runs.db")
+    asked = shown(f"{1:032x}", "--store", tmp_path / "runs.db", "--suspects")
+
+    assert "no sign of failure: --suspects names" in plain
+    assert "most to blame" not in plain
+    assert "most to blame: reviewer at step 2, 0.57 of the blame\nnext suspects: step 1 solver 0.29" in asked
+
+
 def test_leading_zeros_may_be_left_out(path: Path) -> None:
     """Jaeger writes ids of 64 bits without them."""
     assert f"{FIRST} in runs.db" in shown(FIRST.lstrip("0"), "--store", path)

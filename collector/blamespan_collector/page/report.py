@@ -18,6 +18,7 @@ from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
+from blamespan.attribution import check_verdict
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
@@ -98,9 +99,10 @@ def _read(paths: tuple[Path, ...], format_name: str | None) -> tuple[list[Record
 
 
 def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
-    verdicts = load_tracer(tracer_name).attribute([run.trace for run in runs])
+    traces = [run.trace for run in runs]
+    verdicts = load_tracer(tracer_name).attribute(traces)
     reports: list[_Reported] = []
-    for number, run, verdict in zip(itertools.count(1), runs, verdicts, strict=False):
+    for number, run, verdict in zip(itertools.count(1), runs, map(check_verdict, verdicts, traces), strict=False):
         rules, answer = rules_of(run.trace, may_take_long=True), answer_of(run.trace, may_take_long=True)
         known = known_failures_of(run.trace)
         view = view_of(run.trace, verdict, rules, answer, known, prefix=f"run-{number}-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blamespan.attribution import VerdictWord, verdict_word
 from blamespan.spans import Span
 from blamespan.trace import Outcome
 
@@ -103,6 +104,13 @@ class RunSummary:
     revision: int = 0
     words: str = ""
     place: str = ""
+
+    @property
+    def verdict(self) -> VerdictWord | None:
+        """What the verdict comes to in a word; None where there is none, not even an abstention."""
+        if self.failure_score is None and not self.abstained:
+            return None
+        return verdict_word(self.outcome, self.failure_score or 0.0, self.abstained or None)
 
     @property
     def duration_ns(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
+from blamespan.annotate import is_verdict
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
 from blamespan.importing.reading import held_share
 from blamespan.importing.recorded import RecordedRun
@@ -105,12 +106,18 @@ def _rebuild(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[
             yield from _contradictions(source, spans)
             try:
                 runs = split_runs(spans)
+                verdict_ids = frozenset(span.span_id for span in spans if is_verdict(span))
                 left = _outside(runs, spans) if keeps_spans else ()
                 for run in runs:
                     root_id = run.root.span_id if run.root else None
                     rebuilt = rebuild_with_earlier(run, lambda trace_id: waiting.get(trace_id, ()))
                     recorded = RecordedRun(
-                        source, rebuilt.trace, root_id=root_id, waits=rebuilt.waits, earlier=rebuilt.earlier
+                        source,
+                        rebuilt.trace,
+                        root_id=root_id,
+                        waits=rebuilt.waits,
+                        earlier=rebuilt.earlier,
+                        verdict_ids=verdict_ids,
                     )
                     if recorded.waits:
                         waiting[trace_id] = spans

@@ -22,8 +22,8 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import NO_SIGN, contradicted_of, has_suspects
-from blamespan.attribution import Attribution, Contradicted
+from blamespan.analysis.showing.verdicts import contradicted_of, order_text
+from blamespan.attribution import FAILURE_WORDS, Attribution, Contradicted, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -245,15 +245,15 @@ def run_line(run: ShownRun) -> Document:
     """Describe a run in a line."""
     trace, verdict = run.trace, run.verdict
     decisive = None if verdict is None or verdict.decisive_step is None else trace.steps[verdict.decisive_step]
-    is_suspicious = trace.outcome == "failed" or (
-        trace.outcome != "succeeded" and verdict is not None and verdict.calls_failed
-    )
+    word = verdict_word(trace.outcome, 0.0, "not judged") if verdict is None else verdict.word
+    is_suspicious = word in FAILURE_WORDS
     document: Document = {
         "run_id": trace.trace_id,
         "task": _head(trace.task),
         "agents": [printable(agent.name) for agent in trace.agents],
         "steps": len(trace.steps),
         "outcome": trace.outcome,
+        "verdict": word,
         "is_suspicious": is_suspicious,
         "failure_score": None if verdict is None or verdict.abstained else round(verdict.failure_score, 3),
     }
@@ -272,13 +272,13 @@ def explain(run: ShownRun) -> Document:
     trace, verdict = run.trace, run.verdict
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
     if verdict is not None and verdict.abstained is None:
-        if not has_suspects(verdict, trace.outcome):
-            document["doubt"] = f"{NO_SIGN}; the suspects are for the case that it failed"
+        if not verdict.names_suspects:
+            document["doubt"] = f"{verdict.word}; the suspects are for the case that it failed"
         quotes: dict[int, list[str]] = {}
         for item in verdict.evidence:
             quotes.setdefault(item.index, []).append(clean(item.quote))
         contradicted = contradicted_of(verdict)
-        ranked = sorted(verdict.steps, key=lambda blame: (blame.index != verdict.decisive_step, -blame.score))
+        ranked = verdict.ranked_steps()[:_MOST_SUSPECTS]
         document["suspects"] = [
             {
                 "step": blame.index,
@@ -289,9 +289,10 @@ def explain(run: ShownRun) -> Document:
                 **_contradicted_json(contradicted.get(blame.index)),
                 "builds_on_steps": list(trace.steps[blame.index].inputs),
             }
-            for blame in ranked[:_MOST_SUSPECTS]
-            if blame.score > 0
+            for blame in ranked
         ]
+        if order := order_text(verdict):
+            document["order"] = order
         document["tracer"] = f"{verdict.tracer.name} {verdict.tracer.version}"
     document["contradictions"] = [
         {"rule": rule.title, "step": rule.step, "quote": rule.quote, "reason": rule.reason}

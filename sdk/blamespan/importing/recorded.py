@@ -74,6 +74,7 @@ class RecordedRun:
             no spans, or nobody asked for them.
         waits: Whether it waits for an answer from outside, so that it is not judged yet.
         earlier: The parts of the run before it, the first one first, as far as its source has them.
+        verdict_ids: Ids of the spans in its trace that stand for verdicts: what was written back before.
     """
 
     source: str
@@ -84,6 +85,7 @@ class RecordedRun:
     spans: tuple[Span, ...] = field(default=(), repr=False)
     waits: bool = False
     earlier: tuple[MessageActionTrace, ...] = field(default=(), repr=False)
+    verdict_ids: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 class Importer(Protocol):

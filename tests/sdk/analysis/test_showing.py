@@ -21,14 +21,14 @@ from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
-from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects, without_idle_suspects
-from blamespan.attribution import Attribution, Contradicted, Evidence, TracerIdentity
+from blamespan.analysis.showing.verdicts import without_idle_suspects
+from blamespan.attribution import NO_SIGN, Attribution, Contradicted, Evidence, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
-from blamespan.trace import MessageActionTrace, Outcome
+from blamespan.trace import MessageActionTrace
 from tests.sdk.builders import small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.talks import talk
@@ -176,35 +176,32 @@ def test_nobody_is_named_without_a_sign_of_failure() -> None:
     """Without suspects a run is drawn in one way, whatever its verdict holds for the case that it failed."""
     run = replace(talk(1, ["a", "bbb"]), outcome="unknown")
     [verdict] = LongestStepTracer().attribute([run])
-    picture = drawn(ShownRun("x", run), verdict=without_idle_suspects(replace(verdict, failure_score=0.2), "unknown"))
+    picture = drawn(ShownRun("x", run), verdict=without_idle_suspects(replace(verdict, failure_score=0.2)))
 
     assert f"failure 0.20\ntask: What is 12 * 3?\n{NO_SIGN}: --suspects" in picture
     assert "most to blame" not in picture
     assert "◆" not in picture
 
 
-@pytest.mark.parametrize(
-    ("score", "outcome", "is_named"),
-    [
-        (0.2, "unknown", False),
-        (0.5, "unknown", False),
-        (0.8, "unknown", True),
-        (0.2, "failed", True),
-        (0.8, "succeeded", False),
-    ],
-)
-def test_who_is_named(score: float, outcome: Outcome, is_named: bool) -> None:
-    """Suspects are named where the run is known to have failed, or the verdict says so and nobody knows better."""
-    [verdict] = LongestStepTracer().attribute([talk(1)])
+_TRACER = TracerIdentity("fixed", "1")
 
-    assert has_suspects(replace(verdict, failure_score=score), outcome) == is_named
+
+def test_order_of_suspects_is_said_where_their_shares_do_not_fall() -> None:
+    """The highest step of the agent with the most blame stands above one with more; else nothing is said."""
+    run = small_run()
+    unordered = drawn(ShownRun("x", run), verdict=Attribution.of(run, [0, 3, 0, 3, 4], failure_score=1, tracer=_TRACER))
+    ordered = drawn(ShownRun("x", run), verdict=Attribution.of(run, [0, 4, 0, 3, 2], failure_score=1, tracer=_TRACER))
+
+    assert "most to blame: solver at step 1, 0.30" in unordered
+    assert "next suspects: step 4 checker 0.40, step 3 solver 0.30\nstep 1 comes first as the highest of" in unordered
+    assert "comes first" not in ordered
 
 
 def test_an_abstention_keeps_its_reason() -> None:
     """A verdict that names nobody anyway is left as it is."""
     verdict = Attribution.abstain(talk(1), "nothing to read", TracerIdentity("x", "1"))
 
-    assert without_idle_suspects(verdict, "unknown") is verdict
+    assert without_idle_suspects(verdict) is verdict
 
 
 def test_evidence_far_down_is_shown_where_it_stands() -> None:

@@ -203,6 +203,8 @@ def _write_back(url: str, run: ReplayableRun, verdict: Attribution) -> None:
     writer = open_writer(url, on_failure=lambda failure: click.echo(f"blamespan: {failure}", err=True))
     try:
         writer.write([(run.recorded, verdict)])
+        for note in getattr(writer, "notes", ()):
+            click.echo(f"blamespan: {note}", err=True)
     finally:
         writer.close()
     if writer.failed:

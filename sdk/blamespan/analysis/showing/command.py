@@ -20,7 +20,7 @@ from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
 from blamespan.analysis.showing.verdicts import without_idle_suspects
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, check_verdict
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 
@@ -80,7 +80,7 @@ def show(
         return
     verdict = _verdict(run, tracer_name)
     if not suspects:
-        verdict = without_idle_suspects(verdict, run.trace.outcome)
+        verdict = without_idle_suspects(verdict)
     rules, known = rules_of(run.trace, may_take_long=True), known_failures_of(run.trace)
     picture = Picture(console, run, verdict, rules, known)
     if index is None:
@@ -134,7 +134,7 @@ def _verdict(run: ShownRun, tracer_name: str | None) -> Attribution:
     if run.verdict is not None and tracer_name is None:
         return run.verdict
     [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([run.trace])
-    return verdict
+    return check_verdict(verdict, run.trace)
 
 
 def _list(console: Console, several: SeveralRuns) -> None:
