@@ -320,9 +320,11 @@ def _is_same(one: Value, other: Value) -> bool:
 
 
 def _likeness(claim: str, own: Value, source: str, other: Value) -> float:
-    texts = [text[max(0, value.start - _BESIDE_CHARS) : value.stop + _BESIDE_CHARS].casefold()
-             for text, value in ((claim, own), (source, other))]  # fmt: skip
-    return SequenceMatcher(None, *texts, autojunk=False).ratio()
+    ours, theirs = (
+        text[max(0, value.start - _BESIDE_CHARS) : value.stop + _BESIDE_CHARS].casefold()
+        for text, value in ((claim, own), (source, other))
+    )
+    return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
 
 
 def _with_unit(text: str, value: Value) -> str:
