@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -43,6 +44,15 @@ def test_commands_that_documents_name_exist() -> None:
     offered = set(cli.list_commands(click.Context(cli)))
 
     assert {(document, name) for document, name in named if name not in offered} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_is_said_twice(document: Path) -> None:
+    """No paragraph stands twice in a document, however its lines are broken."""
+    paragraphs = [" ".join(part.split()) for part in document.read_text().split("\n\n")]
+    prose = [part for part in paragraphs if len(part) > 80 and part[0].isalpha()]
+
+    assert [part for part, count in Counter(prose).items() if count > 1] == []
 
 
 def test_readme_is_short() -> None:
