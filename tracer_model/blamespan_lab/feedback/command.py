@@ -145,6 +145,7 @@ def _print(run: RecordedRun, written: Feedback, wants_json: bool, *, is_first: b
         ],
         "quote": written.quote,
         "contradicted_by": None if written.source is None else asdict(written.source),
+        "broken_rule": written.broken_rule or None,
         "taken_over_by": written.taken_over_by,
         "advice": written.advice,
         "by": written.by,

@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 
 from blamespan import conventions as words
+from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame
 from blamespan.errors import ConfigError
@@ -116,6 +117,7 @@ class Feedback:
         reason: Why nobody could be blamed; empty where somebody is.
         is_known: Whether somebody said that the run failed; else only the tracer suspects it.
         source: What contradicts the quote; None where nothing is known to.
+        broken_rule: The first rule that the step breaks, and how; empty where it breaks none.
         taken_over_by: Where the blamed one asks no model, and so cannot be told anything: who went on with its words.
     """
 
@@ -133,6 +135,7 @@ class Feedback:
     reason: str = ""
     is_known: bool = True
     source: Source | None = None
+    broken_rule: str = ""
     taken_over_by: str | None = None
 
     @property
@@ -167,6 +170,8 @@ class Feedback:
             lines.append(f"It said: {quoted(self.quote, _MOST_QUOTE)}")
         if self.source is not None:
             lines.append(f"But {self.source}")
+        if self.broken_rule:
+            lines.append(f"It breaks a rule: {self.broken_rule}")
         asked = quoted(self.taken_over_by or self.agent, _MOST_NAME)
         asked += ", who went on with it" if self.taken_over_by else ""
         lines.append(f"{'Instead' if is_clear else 'If it was that, instead'}, {asked}: {self.advice}")
@@ -211,6 +216,7 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
         mode_score=kind.score if kind else 0.0,
         is_known=is_known,
         source=source,
+        broken_rule=_broken_rule(trace, verdict.decisive_step),
         taken_over_by=taken_over_by,
     )
 
@@ -334,6 +340,11 @@ def _with_unit(text: str, value: Value) -> str:
         return text[value.start - 1 : value.stop]
     beside = _UNIT.match(text, value.stop)
     return text[value.start : beside.end() if beside else value.stop]
+
+
+def _broken_rule(trace: MessageActionTrace, index: int) -> str:
+    rules = (rule for rule in rules_of(trace, may_take_long=True) or () if (rule.step, rule.outcome) == (index, "fail"))
+    return next((f"{rule.title} Here: {quoted(rule.reason or rule.quote, _MOST_QUOTE)}" for rule in rules), "")
 
 
 def _find_successor(trace: MessageActionTrace, index: int) -> str | None:

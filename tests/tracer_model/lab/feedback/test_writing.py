@@ -124,6 +124,17 @@ def test_source_is_named_with_its_value_and_the_claimed_one(
     assert contradicting(claim, source, index=index, role=role) == (says, advice)
 
 
+@pytest.mark.parametrize(("said", "says"), [("12 * 4 = 84", '"comes to 48"'), ("12 * 4 = 48", None)])
+def test_rule_that_the_step_breaks_is_named_with_what_it_asks(said: str, says: str | None) -> None:
+    """A sum that does not hold is told with what it comes to; of one that holds nothing is told."""
+    trace = run([("user", "x"), ("planner", "y"), ("solver", said), ("checker", "z"), ("writer", "w")])
+
+    text = feedback_on(replace(trace, outcome="failed"), verdict(trace, quote=said)).text
+
+    assert (f"\nIt breaks a rule: A written sum holds. Here: {says}\n" in text) == (says is not None)
+    assert ("breaks a rule" in text) == (says is not None)
+
+
 @pytest.mark.parametrize(
     ("tokens", "asked"),
     [
