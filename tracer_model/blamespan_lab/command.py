@@ -484,17 +484,21 @@ def evaluate_on_steps(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
 def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
     """Score decisive steps, agents, modes and false alarms on a generated corpus.
 
+    The tracer is not told that a sound run succeeded.
+
     Example:  blamespan evaluate generated --data ~/data/heldout --tracer network
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.corpus.storage import read_corpus
+    from blamespan_lab.measuring.clean import hide_outcome
     from blamespan_lab.measuring.generated import evaluate_generated
     from blamespan_lab.measuring.tables import print_generated
 
     with log_to_stderr("evaluating on a generated corpus"):
         tracer = _load_tracer(name)
         runs = list(read_corpus(data, side))
-        figures = evaluate_generated(runs, _attribute(tracer, runs))
+        asked = [hide_outcome(run) if run.trace.outcome == "succeeded" else run for run in runs]
+        figures = evaluate_generated(runs, _attribute(tracer, asked))
     if as_json:
         click.echo(json.dumps(figures))
     else:

@@ -103,7 +103,8 @@ def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
     verdicts = load_tracer(tracer_name).attribute(traces)
     reports: list[_Reported] = []
     for number, run, verdict in zip(itertools.count(1), runs, map(check_verdict, verdicts, traces), strict=False):
-        rules, answer = rules_of(run.trace, may_take_long=True), answer_of(run.trace, may_take_long=True)
+        rules = rules_of(run.trace, may_take_long=True)
+        answer = answer_of(run.trace, verdict, rules, may_take_long=True)
         known = known_failures_of(run.trace)
         view = view_of(run.trace, verdict, rules, answer, known, prefix=f"run-{number}-")
         spans = [span for part in split_runs(emit(run.trace)) for span in annotate(part, verdict)]

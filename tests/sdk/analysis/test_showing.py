@@ -28,7 +28,7 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import Agent, MessageActionTrace, Outcome
 from tests.sdk.builders import small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.talks import talk
@@ -393,7 +393,8 @@ ANSWERED = ["The hotel has 36 rooms.", "12 * 3 = 36, and a night costs 84.50 eur
 def test_claims_of_the_answer_are_followed_back(tmp_path: Path) -> None:
     """One look: the claim, through whom it went, and that there is nothing before; with a source in the task, that."""
     pytest.importorskip("blamespan_tracer.ledger")
-    lacking, given = talk(1, ANSWERED, agents=PAIR), talk(1, ANSWERED, agents=PAIR, task="36 rooms at 84.50 euros?")
+    lacking = talk(1, ANSWERED, agents=PAIR)
+    given = talk(1, ANSWERED, agents=PAIR, task="36 rooms at 84.50 euros?", outcome="succeeded")
     files = [tmp_path / "lacking.jsonl", tmp_path / "given.jsonl"]
     for file, one in zip(files, (lacking, given), strict=True):
         file.write_text(otlp(one))
@@ -415,10 +416,73 @@ def test_claims_come_as_one_json_document(tmp_path: Path) -> None:
     document = json.loads(run(tmp_path / "run.jsonl", "--claims", "--json").stdout)
 
     assert document["answer"] == {"step": 2, "agent": "planner"}
-    assert [(one["claim"], one["is_unsupported"]) for one in document["claims"]] == [("36", True), ("84.50", True)]
+    assert [(one["claim"], one["is_unsupported"]) for one in document["claims"]] == [("84.50", True), ("36", True)]
+    assert {one["standing"] for one in document["claims"]} == {"no source"}
     assert [mention["kind"] for mention in document["claims"][0]["mentions"]] == ["agent", "unsupported"]
     assert [mention["step"] for mention in document["suspects"]] == [0, 1]
     assert re.fullmatch("[0-9a-f]{16}", document["suspects"][0]["span_id"])
+
+
+SOURCE = "Aurora: 38 rooms. A night costs 84.50 euros, train ICE 74 leaves on 2 May 2025 at 10:15."
+WRONG = "FINAL ANSWER: ICE 74 leaves on 2 May 2025 for the Aurora with its 36 rooms at 84.50 euros."
+
+
+def judged_talk(answer: str, *, is_blamed: bool, outcome: Outcome = "failed") -> dict[str, tuple[str, str]]:
+    """Return of each value of an answer how it stands and what is had instead, in the order in which they are shown."""
+    trace = talk(1, ["I look it up.", SOURCE, answer], agents=("a", "desk", "b"), task="Is it ICE 74?", outcome=outcome)
+    trace = replace(trace, agents=(Agent("a"), Agent("desk", "user"), Agent("b")))
+    evidence = [Evidence(2, answer, 0.9, Contradicted(1, "Aurora: 38 rooms."))] if "36" in answer else []
+    verdict = Attribution.of(
+        trace,
+        [0.1, 0, 0.9] if is_blamed else [0.9, 0, 0.1],
+        failure_score=0.9,
+        tracer=TracerIdentity("fixed", "1"),
+        evidence=evidence if is_blamed else (),
+    )
+    answer_shown = showing_claims.answer_of(trace, verdict)
+    assert answer_shown is not None
+    return {claim.mentions[0].value: (claim.standing, claim.mentions[0].contradicted) for claim in answer_shown.claims}
+
+
+def test_values_that_the_answer_is_about_come_first() -> None:
+    """What a source contradicts, then amounts and dates; then names; last what the task said itself."""
+    pytest.importorskip("blamespan_tracer.ledger")
+
+    shown = judged_talk(WRONG, is_blamed=True)
+
+    first, *amounts, last = shown
+    assert (first, set(amounts), last) == ("36", {"2 May 2025", "84.50"}, "74")
+
+
+def test_claim_of_a_suspected_step_is_not_called_sourced() -> None:
+    """In a suspected step no claim has simply a source: of one that is contradicted the source stands beside it."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    right = WRONG.replace("36", "38")
+
+    blamed, other = judged_talk(WRONG, is_blamed=True), judged_talk(right, is_blamed=False)
+    sound = judged_talk(right, is_blamed=True, outcome="succeeded")
+
+    assert blamed["36"][0] == "contradicted"
+    assert "38 rooms" in blamed["36"][1]
+    assert {standing for standing, _ in blamed.values()} == {"contradicted", "suspected"}
+    assert (
+        {standing for standing, _ in other.values()} == {standing for standing, _ in sound.values()} == {"has a source"}
+    )
+
+
+def test_claim_of_a_step_that_breaks_a_rule_is_not_called_sourced() -> None:
+    """A rule that a step breaks is enough, whatever the verdict says; one that is left open is not."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    trace = talk(1, ["36 rooms.", "So 36 rooms."], agents=PAIR, task="36 rooms?", outcome="unknown")
+    broken = BrokenRule("sum-holds", "", "fail", 0, "", "")
+
+    standings = []
+    for rule in (broken, replace(broken, outcome="inconclusive")):
+        answer = showing_claims.answer_of(trace, None, [rule])
+        assert answer is not None
+        standings.append((answer.claims[0].standing, answer.summary))
+
+    assert standings == [("suspected", "1 from suspected steps"), ("has a source", "each with a source")]
 
 
 def test_json_needs_claims(tmp_path: Path) -> None:

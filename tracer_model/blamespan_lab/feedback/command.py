@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,9 @@ def _print(run: RecordedRun, written: Feedback, wants_json: bool, *, is_first: b
             for suspect in written.suspects
         ],
         "quote": written.quote,
+        "contradicted_by": None if written.source is None else asdict(written.source),
+        "broken_rule": written.broken_rule or None,
+        "taken_over_by": written.taken_over_by,
         "advice": written.advice,
         "by": written.by,
         "reason": written.reason or None,

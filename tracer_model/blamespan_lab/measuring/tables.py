@@ -219,11 +219,14 @@ def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]
         ("step", figures["step"], among["step"]),
         ("agent", figures["agent"], among["agent"]),
         ("error mode", figures["mode"], among["mode"]),
-        ("failed or not", figures["failed"], among["failed"]),
+        ("failed or not, by the tracer alone", figures["failed"], among["failed"]),
         ("step, blind labels", figures["blind_step"], None),
         ("false alarms", figures["false_alarms"], None),
         ("failures missed", figures["missed"], None),
     ]
+    if figures["recorded"]:
+        title = f"failed or not, {figures['recorded']} outcomes recorded"
+        rows.insert(4, (title, figures["failed_recorded"], None))
     print_table(
         f"{judge}, {figures['n']} labelled runs, right in % by their labels, and people among themselves",
         ["", "tracer", "95 %", "runs", "people", "coeff.", "runs"],

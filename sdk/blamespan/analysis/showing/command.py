@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleDimensions
 
 from blamespan.analysis.showing.claims import answer_of, claims_as_json, print_answer
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.judges import BrokenRule, rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
@@ -75,13 +75,13 @@ def show(
     except SeveralRuns as several:
         _list(console, several)
         raise
+    verdict, rules = _verdict(run, tracer_name), rules_of(run.trace, may_take_long=True)
     if wants_claims:
-        _show_claims(console, run, as_json=as_json)
+        _show_claims(console, run, verdict, rules, as_json=as_json)
         return
-    verdict = _verdict(run, tracer_name)
     if not suspects:
         verdict = without_idle_suspects(verdict)
-    rules, known = rules_of(run.trace, may_take_long=True), known_failures_of(run.trace)
+    known = known_failures_of(run.trace)
     picture = Picture(console, run, verdict, rules, known)
     if index is None:
         picture.print_run(every=every)
@@ -91,13 +91,15 @@ def show(
     picture.print_step(index)
 
 
-def _show_claims(console: Console, run: ShownRun, *, as_json: bool) -> None:
+def _show_claims(
+    console: Console, run: ShownRun, verdict: Attribution, rules: Sequence[BrokenRule] | None, *, as_json: bool
+) -> None:
     """Print where the claims of a run's answer come from.
 
     Raises:
         ConfigError: if they cannot be followed.
     """
-    answer = answer_of(run.trace, may_take_long=True)
+    answer = answer_of(run.trace, verdict, rules, may_take_long=True)
     if answer is None:
         raise ConfigError(
             f"expected a run whose claims can be followed, got one of {len(run.trace.steps)} steps: "
