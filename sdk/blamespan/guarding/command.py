@@ -77,7 +77,7 @@ def check(
 
 @guard_command.command("try")
 @click.argument("policy", type=click.Path(path_type=Path))
-@click.argument("sources", nargs=-1, required=True)
+@click.argument("sources", nargs=-1)
 @click.option(
     "--json", "wants_json", is_flag=True, help="Print one JSON object for each run, and one for all at the end."
 )
@@ -85,6 +85,7 @@ def check(
 def try_policy(policy: Path, sources: tuple[str, ...], wants_json: bool, every: bool) -> None:
     """Print what POLICY would have done on the recorded runs in SOURCES, step by step.
 
+    SOURCES are as for `blamespan analyze`: files, folders, runs in this machine's store, or nothing for all of these.
     The last lines hold its decisions, but for `observe`, against how the runs ended: precision is the share of the runs
     it would have disturbed that failed, recall the share of the failed ones that it would have disturbed. The exit code
     is 1 if a file could not be read.

@@ -43,7 +43,7 @@ Examples:
   blamespan verify traces.jsonl my_team.app:make --repeats 5 --budget 400 --out verified.jsonl --labels labels.jsonl
 """
 )
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("trace", metavar="TRACE")
 @click.argument("program", metavar="MODULE:FACTORY")
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
 @click.option("--correction", "given", metavar="STEP=TEXT", multiple=True, help="What a step says instead; repeatable.")
@@ -74,7 +74,7 @@ Examples:
 @click.option("--labels", type=click.Path(path_type=Path), metavar="FILE", help="Add what was confirmed to this file.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def verify(
-    path: Path,
+    trace: str,
     program: str,
     check: str | None,
     given: tuple[str, ...],
@@ -96,6 +96,7 @@ def verify(
 ) -> None:
     """Put the suspects in TRACE right, one by one, and say whether the run then ends otherwise.
 
+    TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
     the task. A suspect is confirmed if the run succeeds with its step put right, and fails with it as it was.
     """
@@ -108,7 +109,7 @@ def verify(
     from blamespan_lab.replay.rerun import read_replayable
 
     texts = read_corrections(given, file)
-    run = read_replayable(path, which, format_name=format_name)
+    run = read_replayable(trace, which, format_name=format_name)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     if labels is not None:
         LabelsFile(labels).check()
@@ -343,7 +344,7 @@ Examples:
   blamespan blame traces.jsonl --tracer network --json
 """
 )
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("trace", metavar="TRACE")
 @click.argument("program", metavar="[MODULE:FACTORY]", required=False)
 @click.option("--method", type=click.Choice(["shapley"]), default="shapley", show_default=True)
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
@@ -385,7 +386,7 @@ Examples:
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def blame(
-    path: Path,
+    trace: str,
     program: str | None,
     method: str,
     check: str | None,
@@ -406,6 +407,7 @@ def blame(
 ) -> None:
     """Share the failure in TRACE out among the agents, so that the shares add up.
 
+    TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     An agent's Shapley share is what putting it right brings, in the mean over all orders in which agents can be put
     right. All coalitions of up to six agents are tried; beyond, or where the budget does not do, orders are drawn, each
     with its reverse, and the standard error is told.
@@ -415,7 +417,7 @@ def blame(
     from blamespan_lab.replay.rerun import read_replayable
 
     texts = read_corrections(given, file)
-    run = read_replayable(path, which, format_name=format_name)
+    run = read_replayable(trace, which, format_name=format_name)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     verdict = _verdict_on(run, tracer_name)
     if verdict.decisive_step is None and not texts:
