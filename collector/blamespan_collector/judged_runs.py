@@ -77,7 +77,7 @@ def judged_runs(store: Path | None = None) -> tuple[Path, Iterator[Judged]]:
     path = store or default_store()
     found = RunStore(path)
     found.search(RunQuery(limit=1))
-    return path, _judged(found)
+    return found.path, _judged(found)
 
 
 def _judged(store: RunStore) -> Iterator[Judged]:
@@ -106,13 +106,12 @@ def judged_runs_of_trace(store: RunStore, trace_id: str) -> Iterator[Judged]:
     """
     spans = _own_spans(store, trace_id)
     later = _traces_that_go_on(store, trace_id, spans)
-    answers = Answers(span for trace in later.values() for span in trace)
+    answers = Answers([*spans, *(span for trace in later.values() for span in trace)])
     runs = list(
         runs_of_trace(f"{store.path}:{trace_id}", spans, lambda key: _own_spans(store, key), answers, keeps_spans=True)
     )
     if spans and not runs:
-        for other_id in later:
-            yield from judged_runs_of_trace(store, other_id)
+        yield from (judged for other_id in later for judged in judged_runs_of_trace(store, other_id))
         return
     for run in runs:
         if run.parts:
@@ -130,12 +129,12 @@ def _traces_that_go_on(store: RunStore, trace_id: str, spans: Sequence[Span]) ->
     """Find the traces that go on from a part that paused, by their ids; ask for them only of such a part."""
     if not any(span.attributes.get(words.RUN_INTERRUPTED) is True for span in spans):
         return {}
-    named = store.search(RunQuery(text=trace_id, limit=_MOST_ANSWERS))
+    named = store.search(RunQuery(text=trace_id, limit=_MOST_ANSWERS, is_run=False))
     found = {summary.trace_id: _own_spans(store, summary.trace_id) for summary in named}
     return {
         other_id: other
         for other_id, other in found.items()
-        if other_id == trace_id or any(link.trace_id == trace_id for span in other for link in span.links)
+        if other_id != trace_id and any(link.trace_id == trace_id for span in other for link in span.links)
     }
 
 

@@ -49,6 +49,8 @@ class RunNotices:
         key = _key(item)
         ending = _ending(item)
         self._runs[key] = ending
+        for part in item.earlier:  # one run with this
+            self._runs.pop(_key(part), None)
         while len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
         if not ending:

@@ -57,6 +57,7 @@ def _describe(path: Path) -> dict[str, Any]:
     Raises:
         BlamespanError: if the store or a file beside it cannot be read.
     """
+    path = RunStore(path).path
     labels = path.parent / LABELS_FILE
     return {
         "store": str(path),

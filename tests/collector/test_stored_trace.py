@@ -126,7 +126,7 @@ def test_store_that_cannot_be_read_is_said(tmp_path: Path, path: Path) -> None:
 
 @pytest.mark.parametrize("said", ["runs.jsonl", "abc", "x" * 32, "1" * 33, "What is 12 * 4", "Wha"])
 def test_what_names_no_stored_run_is_an_error(path: Path, said: str) -> None:
-    """What is looked for and where is named, and the runs that are there; less than four characters are no beginning."""
+    """What is looked for and where is named; less than four characters are no beginning."""
     with pytest.raises(
         UnreadableInput, match=rf"got '{re.escape(said)}': no such file, and no such run in '.*runs\.db'"
     ):

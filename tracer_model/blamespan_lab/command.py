@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
@@ -378,7 +379,7 @@ _TRACER = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def evaluate() -> None:
     """Measure a tracer on labelled runs, beside baselines."""
 

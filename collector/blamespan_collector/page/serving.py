@@ -54,7 +54,7 @@ def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> No
     if trace and (named := store_in(Path(trace))) is not None:
         store, trace = named, ""
     path, trace_id = find_stored(trace, store) if trace else (store or _first_store(), "")
-    run = f"/run/{trace_id}" if trace_id else ""
+    path, run = RunStore(path).path, f"/run/{trace_id}" if trace_id else ""
     server = HttpServer(page_application(RunStore(path), ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
                         flag="--port", what="the page")  # fmt: skip
     address = f"http://{server.address}{run}"

@@ -123,7 +123,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         StoreMismatch: if it is of another version, damaged, or something else.
         StoreUnavailable: if it is not there, or cannot be opened now.
     """
-    if not path.exists():
+    if not path.is_file():
         raise StoreUnavailable(
             f"expected a store of runs at {str(path)!r}, got nothing there. Start blamespan collect --store {path}"
         )

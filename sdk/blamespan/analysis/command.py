@@ -121,11 +121,12 @@ def analyze(
     if account := getattr(tracer, "account", ""):
         click.echo(f"blamespan: {account}", err=True)
     if not tally.runs and not tally.unreadable and not tally.failed:
-        tally.refuse(
-            UnreadableInput(
-                f"{', '.join([*sources, *urls]) or 'the store'}: expected recorded runs, got none. Check the path"
-            )
-        )
+        named = ", ".join([*sources, *urls]) or "the store"
+        chosen_by = [f"--{name} {options[name]}" for name in ("since", "until") if options[name]]
+        chosen_by += [f"--filter {text}" for text in options["filters"]]
+        wanted = f"recorded runs with {' '.join(chosen_by)}" if chosen_by else "recorded runs"
+        check = f"Leave out {chosen_by[0]}" if chosen_by else "Check the path"
+        tally.refuse(UnreadableInput(f"{named}: expected {wanted}, got none. {check}"))
     sys.exit(tally.told())
 
 

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from blamespan.guarding.policy import ArgumentRule, Budget, Policy, SignRule
     from blamespan.guarding.trying import TriedRun
 
+from blamespan.cli import SuggestingGroup
+
 __all__ = ["guard_command"]
 
 _MOST_LINES = 40
 
 
-@click.group("guard")
+@click.group("guard", cls=SuggestingGroup)
 def guard_command() -> None:
     """Check a guard's policy, and try it on recorded runs.
 

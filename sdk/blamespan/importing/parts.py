@@ -34,13 +34,15 @@ class Answers:
         """Note what a span goes on from."""
         for link in span.links:
             if link.attributes.get(words.LINK_RELATION) == "continues":
-                self._later[link.trace_id, link.span_id] = span.trace_id, span.span_id
+                self.note((link.trace_id, link.span_id), (span.trace_id, span.span_id))
 
-    def answers(self, run: Run) -> bool:
-        """Check whether *run* has paused and is told with a run that goes on from it, rather than by itself."""
-        if run.root is None or not is_waiting(run):
-            return False
-        at: PartId | None = (run.root.trace_id, run.root.span_id)
+    def note(self, before: PartId, after: PartId) -> None:
+        """Note that a part goes on from another."""
+        self._later[before] = after
+
+    def has(self, part: PartId) -> bool:
+        """Check whether a part that paused is told with a run that goes on from it, rather than by itself."""
+        at: PartId | None = part
         for count in range(MOST_PARTS + 1):
             at = self._later.get(at) if at is not None else None
             if at is None:
@@ -71,7 +73,7 @@ def runs_of_trace(
     runs = split_runs(spans)
     left = _outside(runs, spans) if keeps_spans else ()
     for run in runs:
-        if answers.answers(run):
+        if run.root is not None and is_waiting(run) and answers.has((run.root.trace_id, run.root.span_id)):
             continue
         rebuilt = rebuild_with_earlier(run, spans_of)
         link = link_to_earlier(rebuilt.earlier_runs[0] if rebuilt.earlier_runs else run)
@@ -135,7 +137,7 @@ class SeparateParts:
         self._parts = sqlite3.connect("", isolation_level=None, check_same_thread=False)  # a temporary file, unnamed
         self._parts.execute("PRAGMA journal_mode = OFF")
         self._parts.execute("CREATE TABLE parts (trace TEXT, root TEXT, run BLOB, UNIQUE (trace, root))")
-        self._told: set[PartId] = set()
+        self._answers = Answers()
 
     def close(self) -> None:
         """Forget all."""
@@ -146,16 +148,21 @@ class SeparateParts:
         self._parts.execute(
             "INSERT OR IGNORE INTO parts VALUES (?, ?, ?)", (run.trace.trace_id, run.root_id, pickle.dumps(run))
         )
+        ids = part_ids(run)
+        self.note_told(ids)
+        if run.goes_on_from is not None and ids:
+            self._answers.note(run.goes_on_from, ids[-1])
 
-    def note_told(self, parts: Iterable[PartId]) -> None:
-        """Note the parts of a run that was told as a whole."""
-        self._told.update(list(parts)[:-1])
+    def note_told(self, parts: Sequence[PartId]) -> None:
+        """Note the parts of a run that is told as a whole."""
+        for part in parts[:-1]:
+            self._answers.note(part, parts[-1])
 
     def join(self) -> Iterator[RecordedRun]:
         """Yield each run once: those whose parts were found, and those that go on nowhere, as they came."""
-        answered = {run.goes_on_from for run in self._all() if run.goes_on_from is not None} | self._told
         for run in self._all():
-            if not (run.waits and (run.trace.trace_id, run.root_id) in answered):
+            ids = part_ids(run)
+            if not (run.waits and ids and self._answers.has(ids[-1])):
                 yield join_runs(self._chain(run))
 
     def _all(self) -> Iterator[RecordedRun]:
@@ -165,14 +172,14 @@ class SeparateParts:
     def _chain(self, run: RecordedRun) -> list[RecordedRun]:
         """Return the run and what stands before it, the first part first."""
         runs = [run]
-        seen = {run.goes_on_from}
-        while (link := runs[0].goes_on_from) is not None and len(runs) <= MOST_PARTS:
+        seen = set(part_ids(run))
+        while (link := runs[0].goes_on_from) is not None and link not in seen and len(runs) <= MOST_PARTS:
             row = self._parts.execute("SELECT run FROM parts WHERE trace = ? AND root = ?", link).fetchone()
             before: RecordedRun | None = None if row is None else pickle.loads(row[0])  # noqa: S301  # likewise
-            if before is None or not before.waits or before.goes_on_from in seen:
+            if before is None or not before.waits:
                 break
             runs.insert(0, before)
-            seen.add(before.goes_on_from)
+            seen.update(part_ids(before))
         return runs
 
 

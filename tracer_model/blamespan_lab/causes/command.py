@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blamespan.errors import ConfigError
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
@@ -438,7 +438,7 @@ def blame(
                 run, verdict, program, check, texts, by, asked, repeats, budget, pairs, seed, timeout_s, processes
             )
     except NoShares as error:
-        raise ConfigError(f"expected a failure that can be shared out, got none: {error}") from error
+        raise BlamespanError(f"expected a failure that can be shared out, got none: {error}") from error
     if wants_json:
         click.echo(json.dumps(_shares_as_json(run, shares, lacking, method, spent)))
     else:
@@ -475,7 +475,7 @@ def _replayed_shares(
     from blamespan.cores import cores
     from blamespan_lab.causes.blame import ReplayedWorth, correct_agents
     from blamespan_lab.causes.corrections import UserCorrections
-    from blamespan_lab.causes.shapley import MOST_EXACT, NoShares, shapley
+    from blamespan_lab.causes.shapley import MOST_EXACT, NoShares, ShapleyShares, shapley
     from blamespan_lab.causes.trials import ProgramTrials
     from blamespan_lab.causes.verify import CallBudget, list_suspects
 
@@ -484,7 +484,9 @@ def _replayed_shares(
     writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
     corrections, lacking = correct_agents(run.script.trace, verdict, texts, writers, spending)
     if not corrections:
-        raise NoShares(f"no agent can be put right: {next(iter(lacking.values()), 'nobody is blamed')}")
+        if not lacking:
+            raise NoShares("no agent can be put right: nobody is blamed")
+        return ShapleyShares({}, {}, True, 0, 0, 0.0, 0.0), lacking, budget - spending.left
     count = processes or cores()
     with ProgramTrials(program, check, run.script, task, timeout_s, count) as trials:
         _require_failure(trials.original().ran)
@@ -528,9 +530,14 @@ def _print_shares(
     for agent, share in sorted(shares.shares.items(), key=lambda item: -item[1]):
         error = [] if shares.is_exact else [f"{100 * shares.errors[agent]:.1f}"]
         table.add_row(f"{100 * share:.1f} %", *error, printable(agent))
+    for agent in lacking:
+        table.add_row("-", *([] if shares.is_exact else ["-"]), printable(agent))
     Console().print(table)
     for agent, reason in lacking.items():
         click.echo(f"not put right: {printable(agent)}: {printable(reason)}", err=True)
+    if not shares.shares:
+        click.echo('nothing was tried. Say what a step says instead: --correction "STEP=TEXT"', err=True)
+        return
     how = (
         f"all {shares.coalitions} coalitions tried"
         if shares.is_exact

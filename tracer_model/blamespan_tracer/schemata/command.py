@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _FILE = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def schemata() -> None:
     """Keep known failures as schemata, and find them again; nothing is trained.
 
