@@ -32,9 +32,9 @@ class SuggestingGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], self.list_commands(ctx), n=2)
-            if near:
-                error.message = f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?"
-            raise
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?", ctx) from error
 
 
 class _Commands(SuggestingGroup):

@@ -202,6 +202,7 @@ def test_annotated_spans_hold_run_and_verdict(tmp_path: Path) -> None:
         (["--out", "s3://bucket/r.parquet"], "expected a path on this machine"),
         (["--resume"], "Add --out results.parquet"),
         (["--filter", "agent"], "--filter takes KEY=VALUE, got 'agent'"),
+        (["--filter", "outcome=faild"], "expected outcome to be one of succeeded, failed, unknown, got 'faild'"),
     ],
 )
 def test_wrong_outputs_are_refused_before_reading(tmp_path: Path, arguments: list[str], message: str) -> None:
