@@ -78,6 +78,8 @@ def show(
         run = chosen(_readable(found_runs(trace, store, format_name)), which)
     except SeveralRuns as several:
         _list(console, several)
+        if not trace and which is None:
+            return
         raise
     if wants_claims:
         _show_claims(console, run, as_json=as_json)
