@@ -192,6 +192,17 @@ def test_ambiguous_beginning_lists_what_it_may_mean(tmp_path: Path, monkeypatch:
     )
 
 
+def test_show_without_a_trace_lists_the_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last first, each with its id and title; that is an answer, and no failure."""
+    path = tmp_path / "runs.db"
+    stored(path, *annotated(talk(1), talk(2, task="Count the lamps.")))
+    monkeypatch.setenv("BLAMESPAN_STORE", str(path))
+    result = CliRunner().invoke(cli, ["show"])
+
+    assert result.exit_code == 0
+    assert [line.split()[0] + line[-10:] for line in result.stdout.splitlines()] == ["1the lamps.", "2is 12 * 3?"]
+
+
 def test_stored_runs_go_into_a_file_and_come_back_the_same(store: Path, tmp_path: Path) -> None:
     """`analyze --out` with .json writes one document of OTLP-JSON, which `analyze` and others read to the same runs."""
     out = tmp_path / "runs.json"
