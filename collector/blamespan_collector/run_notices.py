@@ -50,6 +50,8 @@ class RunNotices:
         key = _key(item)
         blamed = _blamed(item)
         self._runs[key] = blamed.attribution.word
+        for part in item.earlier:  # one run with this
+            self._runs.pop(_key(part), None)
         while len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
         if blamed.attribution.word not in FAILURE_WORDS:

@@ -20,8 +20,10 @@ __all__ = ["PARTS", "find_part", "load_entry", "load_part", "load_plugin", "miss
 PARTS = {
     "autogen_hooks": "blamespan_integrations.interception.autogen:AutoGenHooks",
     "apply_checks": "blamespan_tracer.checks.in_use:apply_checks_in_use",
+    "default_store": "blamespan_collector.local_runs:default_store",
     "embedded_processor": "blamespan_collector.embedded:embedded_processor",
     "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
+    "find_stored": "blamespan_collector.stored_trace:find_stored",
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
     "instruction_conflicts": "blamespan_tracer.instructions.conflicts:find_conflicts",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
@@ -34,6 +36,7 @@ PARTS = {
     "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.feedback.retrying:retry",
     "step_figures": "blamespan_tracer.step_head:read_step_figures",
+    "store_importer": "blamespan_collector.judged_runs:StoreImporter",
     "store_folder": "blamespan_collector.local_runs:store_folder",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -76,19 +77,19 @@ def test_unknown_id_names_the_nearest(path: Path) -> None:
     stored(path, *annotated(talk(2)))
     with pytest.raises(UnreadableInput) as unknown:
         stored_trace(SECOND.replace("abcd", "abdc"), path)
-    with pytest.raises(UnreadableInput) as several:
+    with pytest.raises(ConfigError) as several:
         stored_trace("0000", path)
 
-    assert f"the nearest are {SECOND}, " in str(unknown.value)
+    assert f"the nearest are\n  {SECOND[:12]}  2" in str(unknown.value)
     assert "It may have been let go, or be still under way" in str(unknown.value)
-    assert "expected one stored trace, got 2 that begin with '0000'" in str(several.value)
+    assert "expected one stored run, got 2 that '0000' may mean:\n  000000000000  2" in str(several.value)
 
 
 def test_empty_store_says_so(tmp_path: Path) -> None:
     """Where nothing is stored there is nothing near."""
     stored(tmp_path / "runs.db")
 
-    with pytest.raises(UnreadableInput, match=r"got 'abcd'; the store is empty\. It may"):
+    with pytest.raises(UnreadableInput, match=r"got 'abcd': no such file, and no run in '.*runs\.db': a run is stored"):
         stored_trace("abcd", tmp_path / "runs.db")
 
 
@@ -135,8 +136,10 @@ def test_store_that_cannot_be_read_is_said(tmp_path: Path, path: Path) -> None:
         stored_trace(FIRST, path)
 
 
-@pytest.mark.parametrize("said", ["runs.jsonl", "abc", "x" * 32, "1" * 33])
-def test_no_id_beside_a_store_is_misuse(path: Path, said: str) -> None:
-    """With `--store` an id is expected."""
-    with pytest.raises(ConfigError, match="expected the id of a stored trace beside --store, 4 to 32 hex digits"):
+@pytest.mark.parametrize("said", ["runs.jsonl", "abc", "x" * 32, "1" * 33, "What is 12 * 4", "Wha"])
+def test_what_names_no_stored_run_is_an_error(path: Path, said: str) -> None:
+    """What is looked for and where is named; less than four characters are no beginning."""
+    with pytest.raises(
+        UnreadableInput, match=rf"got '{re.escape(said)}': no such file, and no such run in '.*runs\.db'"
+    ):
         shown(said, "--store", path)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "train"]
 
 _PATH = click.Path(path_type=Path)
-_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _BATCH_RUNS = 50
 _LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
@@ -379,7 +379,7 @@ _TRACER = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def evaluate() -> None:
     """Measure a tracer on labelled runs, beside baselines."""
 
@@ -446,11 +446,11 @@ def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
 
 
 @evaluate.command("steps")
-@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@click.argument("paths", metavar="TRACES...", nargs=-1, required=True)
 @_TRACER
 @_JSON
-def evaluate_on_steps(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
-    """Score decisive steps on those runs of PATHS, of any format, whose labels name one.
+def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None:
+    """Score decisive steps on those runs of TRACES, of any format, whose labels name one.
 
     Each file by itself, then all together, beside what chance and plain rules score.
 
@@ -506,11 +506,11 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
 
 @evaluate.command("clean")
-@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@click.argument("paths", metavar="TRACES...", nargs=-1, required=True)
 @_TRACER
 @_JSON
-def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
-    """Count false alarms on those runs of PATHS, of any format, that are known to have succeeded.
+def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None:
+    """Count false alarms on those runs of TRACES, of any format, that are known to have succeeded.
 
     The tracer is not told how a run ended.
 
@@ -578,10 +578,10 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
 
 
 @evaluate.command("outcomes")
-@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@click.argument("paths", metavar="TRACES...", nargs=-1, required=True)
 @_JSON
-def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Measure how well failed runs are told from sound ones in PATHS: by the tracer alone, by heads for outcomes.
+def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
+    """Measure how well failed runs are told from sound ones in TRACES: by the tracer alone, by heads for outcomes.
 
     The tracer is not told how a run ended. A head learns from the other files, and from 40, 100 and all runs of the
     same file with other tasks.
@@ -604,7 +604,7 @@ def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
                 known = read_outcomes([run.trace for run in read_recorded(path)], tracer)
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from error
-            files[path.name.partition(".")[0]] = known
+            files[Path(path).name.partition(".")[0]] = known
         figures = evaluate_outcomes(files, (40, 100))
     if as_json:
         click.echo(json.dumps(figures))
@@ -702,11 +702,11 @@ def evaluate_on_schemata(data: Path, *, as_json: bool) -> None:
 
 
 @evaluate.command("labels")
-@click.argument("results_or_traces", nargs=-1, required=True, type=_PATH)
+@click.argument("results_or_traces", nargs=-1, required=True)
 @click.option("--labels", "labels_file", type=_PATH, required=True, metavar="FILE", help="What people said of them.")
 @click.option("--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="For traces: who judges, or weights.")
 @_JSON
-def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, name: str, *, as_json: bool) -> None:
+def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, name: str, *, as_json: bool) -> None:
     """Score verdicts by what people said, beside how far people agree.
 
     Verdicts come from results of `analyze`, or are made now from traces.
@@ -737,19 +737,19 @@ def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, n
         print_labels(judge, figures[judge], unmatched[judge])
 
 
-def _join_labels(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, Joined]:
+def _join_labels(paths: Sequence[str], name: str, labels: Labels) -> dict[str, Joined]:
     """Read results where *paths* hold some, else judge traces."""
     from blamespan.analysis.results.rows import read_rows
     from blamespan_lab.measuring.labels import join_results, join_runs
 
     try:
         for path in paths:
-            list(islice(read_rows(path), 1))
+            list(islice(read_rows(Path(path)), 1))
     except UnreadableInput:
         tracer = _load_tracer(name)
         identity = tracer.identity
         return {f"{identity.name} {identity.version}": join_runs(_readable_runs(paths), tracer, labels)}
-    return join_results(chain.from_iterable(map(read_rows, paths)), labels)
+    return join_results(chain.from_iterable(read_rows(Path(path)) for path in paths), labels)
 
 
 def _read_labels(path: Path) -> list[PersonLabel]:
@@ -766,7 +766,7 @@ def _read_labels(path: Path) -> list[PersonLabel]:
     return labels
 
 
-def _readable_runs(paths: Sequence[Path]) -> Iterator[RecordedRun]:
+def _readable_runs(paths: Sequence[str | Path]) -> Iterator[RecordedRun]:
     """Yield the recorded runs of *paths*; print on stderr what cannot be read."""
     from blamespan.analysis.showing.legible import printable
     from blamespan.analysis.sources import runs_in

@@ -182,7 +182,7 @@ class _Page:
 
     def _goes_on_in(self, trace_id: str) -> list[str]:
         """List the stored traces with a run that goes on from one of this trace, the first to start first."""
-        named = self._store.search(RunQuery(text=trace_id, limit=_MOST_PARTS))
+        named = self._store.search(RunQuery(text=trace_id, limit=_MOST_PARTS, is_run=False))
         views = [trace_view(self._store.spans_of(other.trace_id)) for other in named if other.trace_id != trace_id]
         return [view.trace_id for view in reversed(views) if trace_id in view.earlier]
 

@@ -118,7 +118,6 @@ class RunView:
     Attributes:
         trace: It.
         verdict: On it; None where there is none to read. Of a run without a sign of failure it blames nobody.
-        whole_verdict: The same with those who would be to blame if it had failed.
         prefix: What ids on the page begin with, so that several runs can share one.
         task: What it was asked, cleaned.
         agents: Most blamed first.
@@ -139,7 +138,6 @@ class RunView:
 
     trace: MessageActionTrace
     verdict: Attribution | None
-    whole_verdict: Attribution | None
     prefix: str
     task: str
     agents: tuple[AgentView, ...]
@@ -199,7 +197,6 @@ def view_of(
     for rule in rules or ():
         by_step[rule.step].append(rule)
     possible: tuple[StepView, ...] = ()
-    whole_verdict = verdict
     ranked = [] if verdict is None else verdict.ranked_steps()[: 1 + _NEXT_SUSPECTS]
     order = "" if verdict is None else order_text(verdict)
     if verdict is not None and not verdict.names_suspects:
@@ -210,7 +207,6 @@ def view_of(
     return RunView(
         trace=trace,
         verdict=verdict,
-        whole_verdict=whole_verdict,
         prefix=prefix,
         task=clean(trace.task),
         agents=_agents(trace, verdict),

@@ -63,7 +63,7 @@ class RunSummary:
         steps: How many steps the spans of a run stand for.
         spans: How many there are.
         errors: How many have status ERROR.
-        is_run: Whether agents took part.
+        is_run: Whether agents took part, and it is no part that paused and was judged with the one that went on.
         has_root: Whether the span that all others lie below came.
         is_partial: Whether the run had not ended when it was judged.
         failure_score: 0..1; None without a verdict.

@@ -202,4 +202,4 @@ class WrittenBack:
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self._writer.write((result.run, result.verdict) for result in waiting)
+            self._writer.write((part.run, part.verdict) for result in waiting for part in result.to_write_back())

@@ -19,6 +19,7 @@ from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace
 
 __all__ = [
+    "MOST_PARTS",
     "WAITS",
     "RebuiltRun",
     "is_waiting",
@@ -30,7 +31,8 @@ __all__ = [
 
 WAITS: Final = "the run waits for an answer from outside: it is judged with the run that goes on from here"
 """Why a part that waits has no verdict."""
-_MOST_PARTS: Final = 16
+MOST_PARTS: Final = 16
+"""So many parts before the last one are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _earlier_parts(run: Run, spans_of: Callable[[str], Sequence[Span]]) -> list[
     parts: list[Run] = []
     root_ids = {run.root.span_id} if run.root is not None else set()
     link = link_to_earlier(run)
-    while link is not None and link.span_id not in root_ids and len(parts) < _MOST_PARTS:
+    while link is not None and link.span_id not in root_ids and len(parts) < MOST_PARTS:
         root_ids.add(link.span_id)
         try:
             candidates = split_runs(spans_of(link.trace_id))

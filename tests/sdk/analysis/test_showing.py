@@ -325,10 +325,12 @@ def test_no_more_runs_are_read_than_needed() -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ("nothing.jsonl", "expected a file, or the id of a stored trace (4 to 32 hex digits), got 'nothing.jsonl'"),
-        ("\x1b]0;x", "expected a file, or the id of a stored trace"),
-        ("", "expected a file, or the id of a stored trace"),
-        ("no*thing.jsonl", "expected a recorded run, got none"),
+        (
+            "nothing.jsonl",
+            "expected a file, or a stored run by its id, the beginning of its task, or `last`, got 'noth",
+        ),
+        ("\x1b]0;x", r"got '\x1b]0;x': no such file, and no"),
+        ("no*thing.jsonl", "got 'no*thing.jsonl': no such file, and no"),
     ],
 )
 def test_what_is_not_there_is_said(said: str, error: str) -> None:

@@ -200,15 +200,15 @@ def test_one_part_joined_is_itself() -> None:
 
 
 def test_file_with_all_parts_is_analyzed_as_one_run(tmp_path: Path) -> None:
-    """Offline likewise: the part that waits is not judged, the one that goes on is judged with it."""
+    """Offline likewise: the parts are one run, in whatever order they stand, and it is judged as a whole."""
     path = tmp_path / "traces.jsonl"
-    spans = [*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes"), *part(7, "wrong")]
+    spans = [*reversed([*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes")]), *part(7, "wrong")]
     path.write_text(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n")
     runs = [run for run in runs_in([path]) if isinstance(run, RecordedRun)]
     results = [result.verdict for result in attribute_recorded(runs, BlamesSaying())]
 
-    assert [(verdict.abstained, verdict.decisive_step) for verdict in results] == [
-        (WAITS, None),
-        (f"most to blame is agent-1 at step 1 of another part of this run, trace {1:032x}", None),
-        (None, 0),
+    assert [(run.trace.trace_id, len(run.trace.steps), run.trace.task) for run in runs] == [
+        (f"{2:032x}", 3, "What is 12 * 3?"),
+        (f"{7:032x}", 1, "What is 12 * 3?"),
     ]
+    assert [(verdict.abstained, verdict.decisive_step) for verdict in results] == [(None, 1), (None, 0)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console, ConsoleDimensions
 
+from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of, claims_as_json, print_answer
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule, rules_of
@@ -20,8 +21,9 @@ from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
 from blamespan.analysis.showing.verdicts import without_idle_suspects
-from blamespan.attribution import Attribution, check_verdict
+from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 
 __all__ = ["show"]
@@ -34,11 +36,13 @@ _TASK_CHARS = 60
 Examples:
   blamespan show traces.jsonl
   blamespan show traces.jsonl --run 2 --step 5
+  blamespan show last
   blamespan show 4bf92f3577b34da6
+  blamespan show "When is invoice 7 due"
   blamespan show traces.jsonl --run 2 --claims
 """
 )
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="[TRACE]", default="")
 @click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
 @click.option("--step", "index", type=click.IntRange(min=0), metavar="N", help="Show this step with all of its text.")
 @click.option("--all", "every", is_flag=True, help="Leave no step out.")
@@ -63,9 +67,9 @@ def show(
 ) -> None:
     """Draw one run: who did what, who builds on whom, who is to blame, for what, by which words.
 
-    TRACE is a file, folder, pattern or URL as `blamespan analyze` reads them, or the id of a trace in the store of
-    `blamespan collect`: all of its hex digits, or the first few. NO_COLOR and FORCE_COLOR are honoured; what is piped
-    is plain text, as wide as COLUMNS says, else 80.
+    TRACE is a file, folder, pattern or URL as `blamespan analyze` reads them, or a run in this machine's store: its id
+    or the first digits, the beginning of its task, or `last`. Without TRACE the stored runs are listed. NO_COLOR and
+    FORCE_COLOR are honoured; what is piped is plain text, as wide as COLUMNS says, else 80.
     """
     if as_json and not wants_claims:
         raise ConfigError("expected --claims beside --json, got --json alone. For verdicts: blamespan analyze --json")
@@ -74,8 +78,10 @@ def show(
         run = chosen(_readable(found_runs(trace, store, format_name)), which)
     except SeveralRuns as several:
         _list(console, several)
+        if not trace and which is None:
+            return
         raise
-    verdict, rules = _verdict(run, tracer_name), rules_of(run.trace, may_take_long=True)
+    verdict, rules = _verdict(run, tracer_name, suspects=suspects), rules_of(run.trace, may_take_long=True)
     if wants_claims:
         _show_claims(console, run, verdict, rules, as_json=as_json)
         return
@@ -132,11 +138,14 @@ def _readable(runs: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
             yield item
 
 
-def _verdict(run: ShownRun, tracer_name: str | None) -> Attribution:
-    if run.verdict is not None and tracer_name is None:
+def _verdict(run: ShownRun, tracer_name: str | None, *, suspects: bool) -> Attribution:
+    """Return the verdict on the spans; ask a tracer where there is none, or it names no suspects that are wanted."""
+    names_them = run.verdict is not None and (run.verdict.decisive_step is not None or run.verdict.abstained)
+    if run.verdict is not None and tracer_name is None and (names_them or not suspects):
         return run.verdict
-    [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([run.trace])
-    return check_verdict(verdict, run.trace)
+    recorded = RecordedRun(run.source, run.trace, waits=run.waits)
+    [result] = attribute_recorded([recorded], load_tracer(tracer_name or DEFAULT_TRACER))
+    return result.verdict
 
 
 def _list(console: Console, several: SeveralRuns) -> None:
