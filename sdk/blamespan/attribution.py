@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from blamespan.errors import MalformedVerdict
@@ -215,6 +215,12 @@ class Attribution:
             unaided_score=failure_score if unaided_score is None and trace.outcome == "unknown" else unaided_score,
         )
 
+    def as_it_ended(self, trace: MessageActionTrace) -> Attribution:
+        """Return the verdict with a failure score of 1 if *trace* is known to have failed, of 0 if it succeeded."""
+        if self.abstained is not None or trace.outcome == "unknown":
+            return self
+        return replace(self, failure_score=1.0 if trace.outcome == "failed" else 0.0)
+
     @property
     def calls_failed(self) -> bool:
         """Whether it says that the run rather failed than not."""
@@ -232,9 +238,11 @@ class Attribution:
 
 
 def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
-    """Return a tracer's answer if it is a verdict on *trace* that can be written down.
+    """Return a tracer's answer if it is a verdict on *trace* that can be written down, its failure score as it ended.
 
-    A tracer may be anybody's, and build its answer without `Attribution.of`.
+    A tracer may be anybody's, and build its answer without `Attribution.of`. Whatever it says, the failure score of a
+    run that is known to have failed is 1, and 0 of one that is known to have succeeded; `unaided_score` says what the
+    tracer thought.
 
     Raises:
         MalformedVerdict: if it is no `Attribution`, is on another run, or holds what no verdict may.
@@ -247,7 +255,7 @@ def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
         problem = f"expected the records of blamespan.attribution in a verdict, got others: {error}"
     if problem is not None:
         raise MalformedVerdict(f"{problem}. Build verdicts with Attribution.of")
-    return verdict
+    return verdict.as_it_ended(trace)
 
 
 def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:

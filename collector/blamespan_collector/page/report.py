@@ -23,7 +23,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
-from blamespan.tracers import DEFAULT_TRACER, load_tracer
+from blamespan.tracers import DEFAULT_TRACER, ask_tracer, load_tracer
 from blamespan_collector.page.rendering import asset_policy, render
 from blamespan_collector.page.view import RunView, view_of
 
@@ -98,7 +98,7 @@ def _read(paths: tuple[Path, ...], format_name: str | None) -> tuple[list[Record
 
 
 def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
-    verdicts = load_tracer(tracer_name).attribute([run.trace for run in runs])
+    verdicts = ask_tracer(load_tracer(tracer_name), [run.trace for run in runs])
     reports: list[_Reported] = []
     for number, run, verdict in zip(itertools.count(1), runs, verdicts, strict=False):
         rules, answer = rules_of(run.trace, may_take_long=True), answer_of(run.trace, may_take_long=True)

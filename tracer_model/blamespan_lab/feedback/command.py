@@ -56,7 +56,7 @@ def feedback(
     Put it behind the task of the next attempt; `blamespan.retry()` does both. Runs known to have succeeded need none.
     Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not, or with --failed.
     """
-    from blamespan.tracers import load_tracer
+    from blamespan.tracers import ask_tracer, load_tracer
     from blamespan_lab.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
     chosen = by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "template")
@@ -71,7 +71,7 @@ def feedback(
             _say(f"{run.source}: this run succeeded, so there is nothing to put right")
         else:
             trace = replace(run.trace, outcome="failed") if has_failed else run.trace
-            [verdict] = tracer.attribute([trace])
+            [verdict] = ask_tracer(tracer, [trace])
             if not is_known_to_have_failed(trace) and not is_suspected(verdict):
                 _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
                 continue

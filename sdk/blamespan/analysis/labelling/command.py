@@ -21,7 +21,7 @@ from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.labels.people import PersonLabel
 from blamespan.plugins import load_part
 from blamespan.trace import MessageActionTrace
-from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
+from blamespan.tracers import DEFAULT_TRACER, Tracer, ask_tracer, load_tracer
 
 __all__ = ["annotate"]
 
@@ -118,13 +118,13 @@ def _from_files(
             refused.append(item)
             notice(item)
         else:
-            yield item, tracer.attribute([item.trace])[0]
+            yield item, ask_tracer(tracer, [item.trace])[0]
 
 
 def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:
     """Open a store of the collector, which gives runs with the verdicts they went out with."""
     path, runs = load_part("stored_runs")(store)
-    return path, ((run, verdict or tracer.attribute([run.trace])[0]) for run, verdict in runs)
+    return path, ((run, verdict or ask_tracer(tracer, [run.trace])[0]) for run, verdict in runs)
 
 
 def _beside(sources: Sequence[str]) -> Path:

@@ -22,7 +22,7 @@ from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, 
 from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.tracers import DEFAULT_TRACER, load_tracer
+from blamespan.tracers import DEFAULT_TRACER, ask_tracer, load_tracer
 
 __all__ = ["show"]
 
@@ -133,7 +133,7 @@ def _readable(runs: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
 def _verdict(run: ShownRun, tracer_name: str | None) -> Attribution:
     if run.verdict is not None and tracer_name is None:
         return run.verdict
-    [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([run.trace])
+    [verdict] = ask_tracer(load_tracer(tracer_name or DEFAULT_TRACER), [run.trace])
     return verdict
 
 
