@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.errors import ConfigError, MissingExtra, TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
 from blamespan_tracer.auto import tracer as auto
@@ -78,6 +78,19 @@ def test_doubted_claim_is_blamed_where_it_stands(step: int) -> None:
     assert doubted.failure_score > expected.failure_score
     assert not expected.calls_failed
     assert doubted.tracer.name == "reader"
+
+
+def test_reader_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for the reader by name and has not installed it is told how to; `auto` judges without it."""
+
+    def refuse(package: str, extra: str) -> None:
+        raise MissingExtra(f"needs {package!r}: pip install 'blamespan[{extra}]'")
+
+    monkeypatch.setattr("blamespan_tracer.auto.tracer.require", refuse)
+
+    with pytest.raises(MissingExtra, match=r"blamespan\[reader\]"):
+        AutoTracer.reading()
+    assert TrainedReader.load(ReaderSettings(), reads_all=False) is None
 
 
 def test_only_failed_and_suspected_runs_are_read_where_not_all_are(small: AutoTracer) -> None:
