@@ -80,19 +80,6 @@ def test_doubted_claim_is_blamed_where_it_stands(step: int) -> None:
     assert doubted.tracer.name == "reader"
 
 
-def test_reader_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks for the reader by name and has not installed it is told how to; `auto` judges without it."""
-
-    def refuse(package: str, extra: str) -> None:
-        raise MissingExtra(f"needs {package!r}: pip install 'blamespan[{extra}]'")
-
-    monkeypatch.setattr("blamespan_tracer.auto.tracer.require", refuse)
-
-    with pytest.raises(MissingExtra, match=r"blamespan\[reader\]"):
-        AutoTracer.reading()
-    assert TrainedReader.load(ReaderSettings(), reads_all=False) is None
-
-
 def test_only_failed_and_suspected_runs_are_read_where_not_all_are(small: AutoTracer) -> None:
     """A run without a sign of failure is judged as without a reader; one that is known to have failed is read."""
     model = DoubtsStep()
@@ -141,18 +128,19 @@ def test_company_and_order_change_no_verdict() -> None:
 
 
 def _without_package(*_: object) -> None:
-    from blamespan.errors import MissingExtra
-
     raise MissingExtra("the tracer 'reader' needs a language model, and found none")
 
 
-def test_without_a_language_model_the_small_tracer_answers(
+def test_without_a_language_model_only_the_default_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is installed that reads: `reader` is `auto`, and says so once."""
+    """Nothing is installed that reads: `reader` is refused; `auto` with a budget judges without it, and says so once."""
     monkeypatch.setattr(auto, "require", _without_package)
+    monkeypatch.setenv("BLAMESPAN_READER_BUDGET", "4096")
+    with pytest.raises(MissingExtra, match="found none"):
+        load_tracer("reader")
     with caplog.at_level(logging.WARNING):
-        tracer = load_tracer("reader")
+        tracer = load_tracer("auto")
         tracer.attribute([_run(*SAID), _run(*SAID[:2])])
 
     assert tracer.identity.name == "auto"
