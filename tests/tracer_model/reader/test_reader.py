@@ -134,7 +134,7 @@ def _without_package(*_: object) -> None:
 def test_without_a_language_model_only_the_default_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is installed that reads: `reader` is refused; `auto` with a budget judges without it, and says so once."""
+    """Nothing that reads is installed: `reader` is refused; `auto` with a budget goes without, and says so once."""
     monkeypatch.setattr(auto, "require", _without_package)
     monkeypatch.setenv("BLAMESPAN_READER_BUDGET", "4096")
     with pytest.raises(MissingExtra, match="found none"):
