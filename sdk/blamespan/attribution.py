@@ -230,6 +230,12 @@ class Attribution:
             outcome=trace.outcome,
         )
 
+    def as_it_ended(self, trace: MessageActionTrace) -> Attribution:
+        """Return the verdict with the outcome of *trace*, and, where that is known, a failure score of 1 or 0."""
+        if self.abstained is not None or trace.outcome == "unknown":
+            return self if self.outcome == trace.outcome else replace(self, outcome=trace.outcome)
+        return replace(self, outcome=trace.outcome, failure_score=1.0 if trace.outcome == "failed" else 0.0)
+
     @property
     def calls_failed(self) -> bool:
         """Whether it says that the run rather failed than not."""
@@ -293,10 +299,11 @@ def verdict_word(outcome: Outcome, failure_score: float, abstained: str | None) 
 
 
 def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
-    """Return a tracer's answer if it is a verdict on *trace* that can be written down.
+    """Return a tracer's answer if it is a verdict on *trace* that can be written down, its failure score as it ended.
 
     A tracer may be anybody's, and build its answer without `Attribution.of`, or without being told how the run ended:
-    the outcome of the answer is that of *trace*.
+    the outcome of the answer is that of *trace*. Whatever it says, the failure score of a run that is known to have
+    failed is 1, and 0 of one that is known to have succeeded; `unaided_score` says what the tracer thought.
 
     Raises:
         MalformedVerdict: if it is no `Attribution`, is on another run, or holds what no verdict may.
@@ -309,7 +316,7 @@ def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
         problem = f"expected the records of blamespan.attribution in a verdict, got others: {error}"
     if problem is not None:
         raise MalformedVerdict(f"{problem}. Build verdicts with Attribution.of")
-    return verdict if verdict.outcome == trace.outcome else replace(verdict, outcome=trace.outcome)
+    return verdict.as_it_ended(trace)
 
 
 def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:

@@ -67,11 +67,11 @@ ALONE: Final = {"analyze", "annotate", "feedback", "guard try", "mcp", "open", "
 """Those that read this machine's store where nothing is named."""
 
 OTHER_ARGUMENTS: Final = {
-    ("blame", "program"), ("generate", "recipe"), ("guard check", "policy"), ("guard try", "policy"),
+    ("blame", "program"), ("evaluate checks", "paths"), ("evaluate programs", "paths"), ("generate", "recipe"), ("guard check", "policy"), ("guard try", "policy"),
     ("probe", "folder"), ("replay", "program"), ("schemata drop", "names"), ("schemata edit", "name"),
     ("schemata show", "name"), ("stress", "program"), ("train", "recipe"), ("verify", "program"),
 }  # fmt: skip
-"""Arguments that name no traces."""
+"""Arguments that name no traces, or files and folders of labelled runs alone."""
 
 
 @pytest.fixture(scope="module")

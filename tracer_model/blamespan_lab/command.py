@@ -534,6 +534,41 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
 
 
+@evaluate.command("checks")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--out", type=_PATH, help="Write the counts to this file, as `weights/check_rates.json` has them.")
+@_JSON
+def evaluate_checks(paths: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
+    """Count how many sound runs of PATHS, of any format, break each bundled check.
+
+    A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break raises the
+    alarm of the tracer `auto` by itself.
+
+    Example:  blamespan evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
+    """
+    from blamespan_lab.edits.sources import is_sound
+    from blamespan_lab.measuring.check_rates import count_broken, write_rates
+    from blamespan_lab.recorded_runs import read_recorded
+
+    files = {
+        path.name.partition(".")[0]: (run.trace for run in read_recorded(path) if is_sound(run) and run.trace.steps)
+        for path in paths
+    }
+    rates = count_broken(files)
+    n_runs = sum(rates["runs"].values())
+    if not n_runs:
+        raise ConfigError(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
+    if out is not None:
+        write_rates(rates, out)
+    if as_json:
+        click.echo(json.dumps(rates))
+        return
+    click.echo(f"{n_runs} sound runs: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
+    for name, broken in rates["broken"].items():
+        by_corpus = ", ".join(f"{corpus} {n}" for corpus, n in broken.items())
+        click.echo(f"{name:28} {100 * sum(broken.values()) / n_runs:5.2f} %  {by_corpus}".rstrip())
+
+
 @evaluate.command("programs")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--played", is_flag=True, help="Judge each transcript as AutoGen or LangGraph plays it and records it.")

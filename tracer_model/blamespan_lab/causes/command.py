@@ -152,14 +152,14 @@ def _verdict_on(run: ReplayableRun, tracer_name: str | None) -> Attribution:
     """Return the verdict in the file, unless a tracer is asked for; its revision is the latest one's."""
     from blamespan import conventions as words
     from blamespan.annotate import is_verdict, read_verdict
-    from blamespan.tracers import load_tracer
+    from blamespan.tracers import ask_tracer, load_tracer
 
     trace = run.recorded.trace
     recorded = read_verdict(run.spans, trace) if run.spans is not None and tracer_name is None else None
     if recorded is not None and recorded.abstained is None and run.spans is not None:
         revisions = [span.integer(words.REVISION) or 0 for span in run.spans.spans if is_verdict(span)]
         return replace(recorded, revision=max([recorded.revision, *revisions]))
-    [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([trace])
+    [verdict] = ask_tracer(load_tracer(tracer_name or DEFAULT_TRACER), [trace])
     return verdict
 
 
