@@ -118,6 +118,8 @@ _DIGITS = (
     r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+,\d{1,2}(?![\d,)\]])|\d+)"
 )
 _NUMBER = rf"[-+\u2212]?{_DIGITS}"
+_MAX_DIGITS = 100
+"""Products of three numbers of so many digits are finite."""
 _UNITS_OF_TEN = "one two three four five six seven eight nine"
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -223,6 +225,7 @@ def _normalize_name(text: str) -> str:
 
 
 def _normalize_number(text: str) -> str:
+    """Return the digits of a number; empty for more of them than anybody calculates with."""
     if text[0].isalpha():
         return _read_number_words(text)
     number = text.lstrip("#").replace("\u2212", "-").replace("\u00a0", "").replace("\u202f", "").lstrip("+")
@@ -235,6 +238,8 @@ def _normalize_number(text: str) -> str:
         digits = digits.replace(",", "")
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     digits = digits.lstrip("0")
+    if len(digits) > _MAX_DIGITS:
+        return ""
     return sign + (f"0{digits}" if digits.startswith(".") else digits or "0")
 
 
