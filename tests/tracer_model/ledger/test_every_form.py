@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from blamespan import conventions as words
@@ -50,6 +50,9 @@ FORMS = {
     "table": ["day,n\n2025-03-03,7\n2025-03-04,9"],
 }
 """Texts of every form of value, those at its edges among them."""
+
+NO_SHRINKING = (Phase.explicit, Phase.generate)
+"""A run of four hundred digits takes minutes to shrink."""
 
 GLUE = [" ", ", ", " and ", " to ", "-", " = ", " after ", " days before ", "\n", ": ", " * ", ". That is on "]
 KINDS: list[StepKind] = ["message", "tool_call", "tool_result", "plan", "termination"]
@@ -110,7 +113,7 @@ def tracer() -> AutoTracer:
 
 
 @given(runs())
-@settings(max_examples=60)
+@settings(max_examples=60, phases=NO_SHRINKING)
 def test_claims_notes_and_schemata_of_any_values_are_read(run: MessageActionTrace) -> None:
     """Nothing raises, whatever stands beside what, and every value stands where it says."""
     ledger = read_ledger(run)
@@ -124,7 +127,7 @@ def test_claims_notes_and_schemata_of_any_values_are_read(run: MessageActionTrac
 
 
 @given(runs())
-@settings(max_examples=20)
+@settings(max_examples=20, phases=NO_SHRINKING)
 def test_any_values_get_a_verdict_without_a_word_of_trouble(run: MessageActionTrace) -> None:
     """The whole pipeline, down to evidence on the spans, warns of nothing."""
     with pytest.MonkeyPatch.context() as patch:

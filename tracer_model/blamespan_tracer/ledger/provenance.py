@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Literal, TypeAlias
 
@@ -249,6 +249,8 @@ class _Follower:
         claim = self._claim_of.get(_place(mention))
         if claim is None:
             step = self._trace.steps[mention.step]
+            if self._trace.can_be_blamed(step):  # a moment by which its message dates itself
+                return "agent", [], ""
             if step.kind != "tool_result" and self._roles[step.agent] != "executor":
                 return "user", [], ""
             echoed = self._find_echoed(step, mention.value)
@@ -462,5 +464,5 @@ def _read_values(index: int, text: str, *, is_input: bool = False) -> Iterator[M
         for number, value in enumerate(find_values(part)):
             if number >= _MAX_VALUES:
                 break
-            moved = Value(value.text, value.form, value.start + shift, value.key, value.unit) if shift else value
+            moved = replace(value, start=value.start + shift) if shift else value
             yield Mention(index, is_input, moved, (), (), ())
