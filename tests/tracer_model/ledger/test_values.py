@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.attribution import Attribution
+from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
+from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.ledger import Claim, find_values, read_ledger
 from blamespan_tracer.ledger.dating import dates_itself
 from blamespan_tracer.ledger.provenance import trace_answer
@@ -214,3 +216,38 @@ def test_who_repeats_the_moment_of_a_message_has_it_from_there() -> None:
         (0, "agent"),
     ]
     assert not provenance.is_unsupported(provenance.claims[0])
+
+
+_ROOMS = '{"free": ["2025-07-14", "2025-07-15", "2025-07-16"], "price": 120}'
+_CALLS = '{"service": "checkout", "latency": "800ms", "calls": 4120}'
+_INCIDENT = '{"service": "checkout", "error_rate": "4.1 %", "status": "mitigated"}'
+_UPDATE = "Incident update, 14:22 UTC: checkout is mitigated, error rate {} %. Next update 14:50."
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "said", "right", "wrong"),
+    [
+        ("Find a room for three nights.", _ROOMS, "A room is free on 14, 15 and {} July, for 120 a night.", "16", "17"),
+        ("How long does a call take?", _CALLS, "A call to checkout takes {} seconds, over 4,120 calls.", "0.8", "0.9"),
+        ("Write an incident update.", _INCIDENT, _UPDATE, "4.1", "4.7"),
+    ],
+)
+def test_the_verdict_names_the_wrong_restatement_and_nobody_for_the_right_one(
+    task: str, answer: str, said: str, right: str, wrong: str
+) -> None:
+    """The alarm is raised at the step that restates a tool's value wrongly, and not in its sound twin."""
+
+    def judge(value: str) -> Attribution:
+        messages: list[tuple[StepKind, str]] = [
+            ("tool_call", "look_up({})"),
+            ("tool_result", answer),
+            ("message", said.format(value)),
+        ]
+        steps = tuple(Step(index, f"{index + 1:016x}", "Clerk", *one) for index, one in enumerate(messages))
+        [verdict] = AutoTracer.bundled().attribute([MessageActionTrace("1" * 32, task, steps, (Agent("Clerk"),))])
+        return verdict
+
+    sound, failed = judge(right), judge(wrong)
+
+    assert sound.failure_score < 0.5 < failed.failure_score
+    assert failed.decisive_step == 2
