@@ -36,6 +36,7 @@ __all__ = [
     "RunNotes",
     "UnjudgedRun",
     "annotate_traces",
+    "ask_part",
     "attribute_parts",
     "attribute_runs",
     "attribute_traces",
@@ -350,6 +351,21 @@ def format_error(error: Exception) -> str:
     return "".join(character if character.isprintable() else " " for character in cut(text, 500))
 
 
+def ask_part(call: Callable[[], _Value], logger: logging.Logger, failure: str) -> _Value | None:
+    """Return what a part says beside a verdict; None where it raises: that costs no verdict, and is no other's error.
+
+    Args:
+        call: Asks the part.
+        logger: Is told of the error in one line, with its traceback at level DEBUG only.
+        failure: What there is not then, of which run.
+    """
+    try:
+        return call()
+    except Exception as error:  # what came from outside may break anything
+        logger.warning("%s: %s", failure, format_error(error), exc_info=logger.isEnabledFor(logging.DEBUG))
+        return None
+
+
 def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution | Exception]:
     """Ask for verdicts in one batch; where that raises, for each alone, so that no run costs another its verdict.
 
@@ -377,15 +393,16 @@ def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
     note_run = find_part("note_run", _logger, "nothing is noted beside verdicts")
     if note_run is None:
         return RunNotes()
-    try:
+
+    def note() -> RunNotes:
         whole = _join(run)
         notes = note_run(whole)
         offset = len(whole.steps) - len(run.trace.steps)
         steps = {index - offset: attributes for index, attributes in notes.steps.items() if index >= offset}
         return replace(notes, steps=steps)
-    except Exception:  # what came from outside may break anything, and costs no verdict
-        _logger.warning("nothing is noted beside the verdict on trace %s", run.trace.trace_id, exc_info=True)
-        return RunNotes()
+
+    failure = f"nothing is noted beside the verdict on trace {run.trace.trace_id}"
+    return ask_part(note, _logger, failure) or RunNotes()
 
 
 def _waits_for_answer(run: RunInParts) -> bool:

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from blamespan.errors import BlamespanError, ConfigError, MissingExtra
+from blamespan.errors import ConfigError, MissingExtra
 
 __all__ = ["PARTS", "find_part", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
 
@@ -104,7 +104,9 @@ def load_part(name: str) -> Any:
 
 @cache
 def find_part(name: str, logger: logging.Logger, absence: str) -> Any:
-    """Load a part as `load_part` does; None where it cannot be loaded, which *logger* is told once.
+    """Load a part as `load_part` does; None where it cannot be loaded, which *logger* is told once, in one line.
+
+    That an extra is missing is no trouble; what else importing it raises is a warning.
 
     Args:
         name: Of the part.
@@ -113,8 +115,9 @@ def find_part(name: str, logger: logging.Logger, absence: str) -> Any:
     """
     try:
         return load_part(name)
-    except (BlamespanError, ImportError) as error:
-        logger.info("%s: %s", absence, error)
+    except Exception as error:  # a damaged package raises anything, and costs only what it offers
+        level = logging.INFO if isinstance(error, MissingExtra) else logging.WARNING
+        logger.log(level, "%s: %s: %s", absence, type(error).__name__, " ".join(str(error).split()))
         return None
 
 

@@ -67,7 +67,8 @@ ALONE: Final = {"analyze", "annotate", "feedback", "guard try", "mcp", "open", "
 """Those that read this machine's store where nothing is named."""
 
 OTHER_ARGUMENTS: Final = {
-    ("blame", "program"), ("evaluate checks", "paths"), ("evaluate programs", "paths"), ("generate", "recipe"), ("guard check", "policy"), ("guard try", "policy"),
+    ("blame", "program"), ("evaluate checks", "paths"), ("evaluate programs", "paths"), ("generate", "recipe"),
+    ("guard check", "policy"), ("guard try", "policy"),
     ("probe", "folder"), ("replay", "program"), ("schemata drop", "names"), ("schemata edit", "name"),
     ("schemata show", "name"), ("stress", "program"), ("train", "recipe"), ("verify", "program"),
 }  # fmt: skip

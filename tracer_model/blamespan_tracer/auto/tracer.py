@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.errors import MissingExtra, TracerUnavailable
+from blamespan.pipeline import ask_part
 from blamespan.plugins import require
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
@@ -350,7 +351,9 @@ class AutoTracer:
         verdict = self._network.build_verdict(
             trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
         )
-        claims = quote_claims(trace, [step.score for step in verdict.steps], reading.observed, weights.table)
+        blames = [step.score for step in verdict.steps]
+        failure = f"no claims are quoted of trace {trace.trace_id}"
+        claims = ask_part(lambda: quote_claims(trace, blames, reading.observed, weights.table), _log, failure) or []
         quoted = {evidence.index for evidence in claims}
         evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
         failure_score = _failure_score(weights, scores, nothing)

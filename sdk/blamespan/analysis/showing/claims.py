@@ -11,7 +11,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from rich.console import Console
@@ -21,8 +20,8 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.marks import line, marks_of
 from blamespan.attribution import Attribution, Evidence
-from blamespan.errors import BlamespanError
-from blamespan.plugins import load_part
+from blamespan.pipeline import ask_part
+from blamespan.plugins import find_part, load_part
 from blamespan.trace import MessageActionTrace
 
 __all__ = [
@@ -200,15 +199,26 @@ def answer_of(
     Returns:
         None where the package is not installed, the run is too large, or it breaks.
     """
-    follow = _follower()
-    if follow is None:
+    if find_part("follow_answer", _logger, "claims are not followed") is None:
         return None
-    try:
-        provenance = follow(trace, at_once=not may_take_long)
-        return None if provenance is None else _Layout(trace, provenance, verdict, rules or ()).lay_out()
-    except Exception:  # what came from outside may break anything
-        _logger.exception("the claims of trace %s could not be followed", trace.trace_id)
-        return None
+    failure = f"the claims of trace {trace.trace_id} are not followed"
+    return ask_part(lambda: read_answer(trace, verdict, rules, may_take_long=may_take_long), _logger, failure)
+
+
+def read_answer(
+    trace: MessageActionTrace,
+    verdict: Attribution | None = None,
+    rules: Sequence[BrokenRule] | None = None,
+    *,
+    may_take_long: bool = False,
+) -> ShownAnswer | None:
+    """Do as `answer_of`, for who wants to know why there is none.
+
+    Raises:
+        MissingExtra: if the package is not installed.
+    """
+    provenance = cast(_Follow, load_part("follow_answer"))(trace, at_once=not may_take_long)
+    return None if provenance is None else _Layout(trace, provenance, verdict, rules or ()).lay_out()
 
 
 def claims_as_json(trace: MessageActionTrace, answer: ShownAnswer) -> Mapping[str, Any]:
@@ -483,12 +493,3 @@ class _Layout:
 
 class _Follow(Protocol):
     def __call__(self, trace: MessageActionTrace, *, at_once: bool) -> _Provenance | None: ...
-
-
-@cache
-def _follower() -> _Follow | None:
-    try:
-        return cast(_Follow, load_part("follow_answer"))
-    except (BlamespanError, ImportError, AttributeError) as error:
-        _logger.warning("claims are not followed: %s", error)
-        return None

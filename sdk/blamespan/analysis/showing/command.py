@@ -13,7 +13,7 @@ import click
 from rich.console import Console, ConsoleDimensions
 
 from blamespan.analysis.engines.outcomes import attribute_recorded
-from blamespan.analysis.showing.claims import answer_of, claims_as_json, print_answer
+from blamespan.analysis.showing.claims import claims_as_json, print_answer, read_answer
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule, rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of
@@ -22,8 +22,9 @@ from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
 from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import Attribution
-from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
+from blamespan.pipeline import format_error
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 
 __all__ = ["show"]
@@ -103,14 +104,19 @@ def _show_claims(
     """Print where the claims of a run's answer come from.
 
     Raises:
-        ConfigError: if they cannot be followed.
+        MissingExtra: if the package that follows them is not installed.
+        BlamespanError: if it raises.
     """
-    answer = answer_of(run.trace, verdict, rules, may_take_long=True)
-    if answer is None:
-        raise ConfigError(
-            f"expected a run whose claims can be followed, got one of {len(run.trace.steps)} steps: "
-            "blamespan[model] is not installed, or the log says why. Install it with: pip install 'blamespan[model]'"
-        )
+    try:
+        answer = read_answer(run.trace, verdict, rules, may_take_long=True)
+    except BlamespanError:
+        raise
+    except Exception as error:  # what came from outside may break anything
+        raise BlamespanError(
+            f"expected a run whose claims can be followed, got {format_error(error)}. "
+            "This is a mistake in blamespan: please report it. `blamespan show` without --claims shows the run"
+        ) from error
+    assert answer is not None, "only who waits is told of no answer"
     if as_json:
         click.echo(json.dumps(claims_as_json(run.trace, answer)))
     else:
