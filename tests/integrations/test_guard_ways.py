@@ -12,7 +12,14 @@ from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAY
 
 WAYS = (*AUTOGEN_WAYS, *LANGGRAPH_WAYS)
 FORBIDS = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
-OTHER = parse_policy({"agents": {"clerk": {"forbidden": ["something_else"]}, "somebody": {"forbidden": [FORBIDDEN]}}})
+OTHER = parse_policy(
+    {
+        "agents": {
+            "clerk": {"forbidden": ["something_else"], "code": [FORBIDDEN]},
+            "somebody": {"forbidden": [FORBIDDEN]},
+        }
+    }
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
