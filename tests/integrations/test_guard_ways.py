@@ -8,7 +8,15 @@ import pytest
 
 import blamespan
 from blamespan.guarding.policy import parse_policy
-from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS, Way
+from tests.integrations.guard_ways import (
+    AUTOGEN_WAYS,
+    FORBIDDEN,
+    LANGGRAPH_WAYS,
+    PYTHON_CODES,
+    SHELL_CODES,
+    Way,
+    code,
+)
 
 WAYS = (*AUTOGEN_WAYS, *LANGGRAPH_WAYS)
 FORBIDS = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
@@ -48,3 +56,20 @@ def test_every_way_leads_to_a_tool_that_is_not_forbidden(way: Way) -> None:
 
     assert guarded == unguarded != []
     assert not guard.counts
+
+
+ALL_CODES = len(PYTHON_CODES) + len(SHELL_CODES)
+
+
+@pytest.mark.parametrize("seed", range(ALL_CODES))
+def test_code_that_calls_a_forbidden_tool_is_not_run(seed: int) -> None:
+    """Each piece of code reaches the tool where nobody guards it, and does not where somebody does."""
+    free: list[Any] = []
+    guarded: list[Any] = []
+    code(seed, free)
+    with blamespan.guard(FORBIDS) as guard:
+        code(seed, guarded)
+
+    assert free != []
+    assert guarded == []
+    assert guard.counts["block"] == 1

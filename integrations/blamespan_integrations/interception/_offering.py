@@ -378,8 +378,10 @@ class OfferedTool:
 
     def foresee_question(self) -> str:
         """Return what a person is asked before it is called; empty where nothing is."""
-        guards = tuple(listener for listener in active() if listener.is_guard)
-        return next((question for guard in guards if (question := guard.foresee(self._at(guards)))), "")
+        listeners = active()
+        at = self._at(listeners) if listeners else None
+        foreseeing = [one.foresee for one in listeners if hasattr(one, "foresee")]  # guards do
+        return next((question for foresee in foreseeing if (question := foresee(at))), "")
 
     async def offer_call_async(self) -> Answer | None:
         """Offer the same, on the event loop."""

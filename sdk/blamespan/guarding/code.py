@@ -551,6 +551,8 @@ def _is_plain_format(node: ast.expr) -> bool:
     if not isinstance(node, ast.Attribute) or node.attr != "format" or not isinstance(node.value, ast.Constant):
         return False
     text = node.value.value
+    if not isinstance(text, str):
+        return False
     fields = [(name or "", spec or "") for _, name, spec, _ in string.Formatter().parse(text)]
     return not any("." in name or "[" in name or "{" in spec for name, spec in fields)
 

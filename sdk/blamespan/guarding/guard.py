@@ -406,10 +406,13 @@ class _Guards:
     def end_call(self, at: Opportunity) -> None:
         """Release what was reserved for a model."""
         for one in self._guards:
-            for policy, books in one.books:
-                reservation = one.book(at).reservations.pop((f"{id(policy)} {at.agent}", at.decision), None)
-                if reservation is not None:
-                    books.release(reservation)
+            try:
+                for policy, books in one.books:
+                    reservation = one.book(at).reservations.pop((f"{id(policy)} {at.agent}", at.decision), None)
+                    if reservation is not None:
+                        books.release(reservation)
+            except Exception as error:  # the model has been asked: there is nothing left to stop
+                one.failed(_step(at, "message"), error)
 
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
         """Return what stands in place of *content*."""
@@ -496,7 +499,10 @@ class _Guards:
 
     def foresee(self, at: Opportunity) -> str:
         """Return what a person is asked before a tool is called; empty where nothing is."""
-        _, verdicts, quote = self._examine_call(at)
+        try:
+            _, verdicts, quote = self._examine_call(at)
+        except Exception:  # counted where the call is made: there it is judged again
+            return ""
         verdict = max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action), default=None)
         is_asked = verdict is not None and verdict.action == "ask" and verdict.guard.ask is None
         return _question(at, verdict, quote) if is_asked and verdict is not None and len(quote) <= _MOST_SHOWN else ""

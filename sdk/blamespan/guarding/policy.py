@@ -444,7 +444,8 @@ def _describe_mistake(mistake: Any, table: Mapping[str, Any], where: str) -> str
     location, kind, value = mistake["loc"], mistake["type"], mistake["input"]
     section = str(location[0])
     is_nested = section in _RECORDS and len(location) > 1
-    place, record, keys = where, Policy, location
+    record: type = Policy
+    place, keys = where, location
     if is_nested:
         row = (
             f"[{section}.{location[1]}]" if isinstance(location[1], str) else f"[[{section}]] number {location[1] + 1}"

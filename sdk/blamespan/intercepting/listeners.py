@@ -54,10 +54,6 @@ class Listener(Protocol):
         """Return what stands in place of *content*; *where* finds the span of the step."""
         ...
 
-    def foresee(self, at: Opportunity) -> str:
-        """Return what a person is asked before a tool is called; empty where nothing is."""
-        ...
-
     def end_call(self, at: Opportunity) -> None:
         """Hear that the model that `foretell` let be asked has answered, or failed."""
         ...

@@ -96,7 +96,10 @@ def test_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("[prices.x]\ncost = 3", r"\[prices.x\]: unknown key 'cost'. Nearest known: 'sent'"),
         ("code_tools = 3", r"code_tools: expected a table, got 3"),
         ("[code_tools]\nx = 'ruby'", r"code_tools.x: expected one of python, shell, got 'ruby'"),
-        ("[[texts]]\nforbidden_pattern = '('", r"number 1: expected a pattern as RE2 reads it, got '\('"),
+        (
+            "[[texts]]\nforbidden_pattern = '('",
+            r"number 1: forbidden_pattern: expected a pattern as RE2 reads it, got '\('",
+        ),
         ("nonsense", r"expected a readable TOML file as policy"),
     ],
 )
