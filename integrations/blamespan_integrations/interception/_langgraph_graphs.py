@@ -155,8 +155,9 @@ def _take_answers(node: Node, run: RunScope) -> None:
     if asked is not None:
         place = asked["place"] - (kept is not None)
         answer = answers.pop(place) if place < len(answers) else scratchpad.get_null_resume(True)
-        given = {} if answer is None else read_answers(asked["questions"], answer)
-        kept = {"blamespan": "guard", "given": {**(kept or {"given": {}})["given"], **given}}
+        if answer is not None:
+            given = read_answers(asked["questions"], answer)
+            kept = {"blamespan": "guard", "given": {**(kept or {"given": {}})["given"], **given}}
     if kept is not None:
         answers.insert(0, kept)
         scratchpad.interrupt_counter()
