@@ -419,7 +419,7 @@ def _begin(task: Any, foresee: Callable[[Node], list[str]]) -> Node | None:
     node = Node(task, graph)
     if run is not None:
         _take_answers(node, run)
-    if node.is_tools and (questions := [one for one in foresee(node) if one not in node.answers]):
+    if node.is_tools and (questions := foresee(node)):
         with _keeping_answers(node):
             raise _stop_to_ask(node, questions)
     return node

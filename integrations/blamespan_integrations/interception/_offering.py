@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
@@ -376,12 +376,12 @@ class OfferedTool:
         listeners = _listeners_of_tools()
         return _offer_tool_answer(listeners, self._at(listeners), Answer("", is_due=True)) if listeners else None
 
-    def foresee_question(self) -> str:
-        """Return what a person is asked before it is called; empty where nothing is."""
+    def foresee_question(self, answered: Collection[str]) -> str:
+        """Return what a person is asked before it is called; empty where nothing is, or they have answered it."""
         listeners = active()
         at = self._at(listeners) if listeners else None
         foreseeing = [one.foresee for one in listeners if hasattr(one, "foresee")]  # guards do
-        return next((question for foresee in foreseeing if (question := foresee(at))), "")
+        return next((question for foresee in foreseeing if (question := foresee(at, answered))), "")
 
     async def offer_call_async(self) -> Answer | None:
         """Offer the same, on the event loop."""

@@ -348,7 +348,7 @@ def _acall_own(original: Function) -> Function:
 
 
 def _foresee_questions(node: Node) -> list[str]:
-    """List what a person is to be asked before a node's tools are called."""
+    """List what a person is still to be asked before a node's tools are called."""
     questions: list[str] = []
     with (
         shield_host("guard: foresee questions"),
@@ -360,7 +360,7 @@ def _foresee_questions(node: Node) -> list[str]:
             if tool is not None:
                 args, kwargs = tool._to_args_and_kwargs(call["args"], call["id"])
                 with within(_call_id, call["id"] or ""):
-                    question = _offered_tool(tool, *args, **kwargs).foresee_question()
+                    question = _offered_tool(tool, *args, **kwargs).foresee_question(node.answers)
                 questions += [question] if question else []
     return questions
 

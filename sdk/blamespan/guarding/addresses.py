@@ -31,18 +31,18 @@ _MAIL: Final = re.compile(r"(?:[\w .'-]*<)?([A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.
 
 def read_hosts(text: str) -> Iterator[str]:
     """Yield the host of each address in a text; one without a scheme is taken for an address itself."""
-    plain = text.strip(" ")
+    plain = text.strip()
     starts = list(_SCHEME.finditer(plain))
-    if _CONTROL.search(plain) or (not starts and _SPECIAL.match(plain)):
+    if _CONTROL.search(text) or (not starts and _SPECIAL.match(plain)):
         yield UNREADABLE
         return
     if not starts:
         yield _read_host(plain, "")
     for match in starts:
         rest = plain[match.end() :]
-        if starts[0].start() > 0:  # an address within prose ends with its word
-            rest = rest.split(" ", 1)[0].rstrip(_PROSE_END)
-        yield _read_host(rest, match[0])
+        word, *following = rest.split(maxsplit=2)[:2] or [""]
+        is_prose = starts[0].start() > 0 and "@" not in "".join(following)
+        yield _read_host(word.rstrip(_PROSE_END) if is_prose else rest, match[0])  # within prose it ends with its word
 
 
 def _read_host(rest: str, scheme: str) -> str:

@@ -233,7 +233,8 @@ class _Python:
         for length in range(len(parts), 0, -1):
             prefix, rest = ".".join(parts[:length]), parts[length:]
             if prefix in self._allowed.names or prefix in _MODULES:
-                is_known = prefix in self._allowed.names or (bool(rest) and _is_member(prefix, rest[0]))
+                is_listed = prefix in self._allowed.names and not set(rest[:1]) & sys.stdlib_module_names
+                is_known = is_listed or (prefix in _MODULES and bool(rest) and _is_member(prefix, rest[0]))
                 return is_known and all(part in _METHODS for part in rest[1:])
         return False
 

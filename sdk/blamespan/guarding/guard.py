@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from types import TracebackType
@@ -497,15 +497,20 @@ class _Guards:
                     chars = len(said.text) + sum(len(call.arguments) for call in said.calls)
                     books.settle(reservation, said.usage, chars, said.model)
 
-    def foresee(self, at: Opportunity) -> str:
-        """Return what a person is asked before a tool is called; empty where nothing is."""
+    def foresee(self, at: Opportunity, answered: Collection[str]) -> str:
+        """Return what a person is asked before a tool is called; empty where nothing is, or they have answered it."""
         try:
             _, verdicts, quote = self._examine_call(at)
         except Exception:  # counted where the call is made: there it is judged again
             return ""
         verdict = max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action), default=None)
-        is_asked = verdict is not None and verdict.action == "ask" and verdict.guard.ask is None
-        return _question(at, verdict, quote) if is_asked and verdict is not None and len(quote) <= _MOST_SHOWN else ""
+        if verdict is None or verdict.action != "ask" or verdict.guard.ask is not None or len(quote) > _MOST_SHOWN:
+            return ""
+        question = _question(at, verdict, quote)
+        if question in answered:
+            return ""
+        self._settle_verdicts(at, verdicts, at.where or _where_here)
+        return question
 
     def _examine_call(self, at: Opportunity) -> tuple[ProposedStep, list[_Verdict], str]:
         """Return a call as a step, what the rules say of it, and how a person is shown it."""
@@ -516,7 +521,7 @@ class _Guards:
         verdicts = [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
         only = at.arguments.startswith("[{") and at.arguments.endswith("}]")  # arguments by name alone
         quote = f"{at.tool}({at.arguments[1:-1] if only else at.arguments})"
-        return step, verdicts, f"{quote} [{at.call_id}]" if at.call_id else quote
+        return step, verdicts, quote
 
     def _judge_call(self, at: Opportunity, answer: Answer, where: Callable[[], Where | None]) -> Answer:
         step, verdicts, quote = self._examine_call(at)
@@ -715,7 +720,8 @@ def _refusal(at: Opportunity, verdict: _Verdict) -> str:
 
 def _question(at: Opportunity, verdict: _Verdict, quote: str) -> str:
     what = f": {_printable(quote)}" if quote else ""
-    return f"May {at.agent!r} go on{what}? {verdict.decision.reason} ({verdict.decision.rule}). yes or no"
+    call = f" [{at.call_id}]" if at.call_id else ""
+    return f"May {at.agent!r} go on{what}? {verdict.decision.reason} ({verdict.decision.rule}){call}. yes or no"
 
 
 def _printable(text: str) -> str:

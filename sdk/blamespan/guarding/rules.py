@@ -25,8 +25,8 @@ __all__ = ["CODE_TOOLS", "judge_step", "means_agent", "read_arguments"]
 CODE_TOOLS: Final[Mapping[str, str]] = {
     **dict.fromkeys((CODE_TOOL, "run_code"), ""),
     **dict.fromkeys(("CodeExecutor", "code_interpreter", "python", "python_repl", "python_repl_ast"), "python"),
-    **dict.fromkeys(("bash", "shell", "terminal"), "shell"),
-    "run_python": "python",
+    **dict.fromkeys(("execute_python", "python_interpreter", "run_python"), "python"),
+    **dict.fromkeys(("bash", "execute_command", "run_command", "run_shell", "shell", "terminal"), "shell"),
 }
 """Tools whose arguments are code, as frameworks call them, and its language; empty where its label says it."""
 _LANGUAGE_KEYS: Final = ("lang", "language")

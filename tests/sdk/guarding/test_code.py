@@ -255,7 +255,7 @@ def test_code_is_judged_by_its_language(code: str, language: str, passes: bool) 
 
 
 LISTED = Allowed(
-    ("pandas", "numpy.random", "bank.look", "git", "total"),
+    ("pandas", "numpy.random", "bank.look", "git", "total", "os.path"),
     lambda name: name == "find_order",
     lambda name: name == "send_money",
 )
@@ -278,6 +278,13 @@ LISTED = Allowed(
         ("import pandas as pd\nx = pd.y()\nx.send_money(5)", False),
         ("import pandas as pd\nx = pd.y()\nx.__class__", False),
         ("import pandas as pd\nm = pd\nm.io", False),
+        ("from os import path\nprint(path.join('a', 'b'))", True),
+        ("import os.path\nprint(os.path.join('a', 'b'))", True),
+        ("import os.path\nos.system('x')", False),
+        ("from os import path\nx = path.os\nx.system('x')", False),
+        ("from os import path\npath.os.system('x')", False),
+        ("from os import system\nsystem('x')", False),
+        ("from os.path import os\nos.system('x')", False),
         ("send_money(5)", False),
         ("find_orders(3)", False),
         ("import find_order", False),
