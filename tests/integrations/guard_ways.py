@@ -306,7 +306,7 @@ PYTHON_CODES = (
     "def f(x: send_money({amount})): ...",
     "def f(x=send_money({amount})): ...",
     "class A:\n    x = send_money({amount})",
-    "class A:\n    __class_getitem__ = lambda key: send_money(key)\nA.__class_getitem__({amount})",
+    "class A:\n    __class_getitem__ = lambda cls, key: send_money(key)\nA[{amount}]",
     "import sys\nsys.modules['builtins'].eval('send_money', globals())({amount})",
     "import builtins as b\nb.eval('send_money', globals())({amount})",
     "match bank:\n    case object(send_money=f):\n        f({amount})",

@@ -50,9 +50,10 @@ def test_every_way_leads_to_a_tool_that_is_not_forbidden(way: Way) -> None:
     """The sound twin: the same program calls its tool where another one is forbidden, and without a guard."""
     guarded: list[Any] = []
     unguarded: list[Any] = []
+    seed = 0 if way.__name__.startswith("code") else 12  # the first piece of code calls it by its name
     with blamespan.guard(OTHER) as guard:
-        way(12, guarded)
-    way(12, unguarded)
+        way(seed, guarded)
+    way(seed, unguarded)
 
     assert guarded == unguarded != []
     assert not guard.counts
