@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.guarding.decisions import ACTIONS, Action
@@ -91,10 +91,10 @@ class Pattern:
         return f"Pattern({self.text!r})"
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, *_: Any) -> Any:  # pydantic_core's, of which the light package knows nothing
-        from pydantic_core import core_schema
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:  # pydantic's, which is imported late
+        from pydantic import AfterValidator
 
-        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(strict=True))
+        return handler.generate_schema(Annotated[str, AfterValidator(cls)])
 
     def fits(self, text: str) -> bool:
         """Check whether all of *text* is as the pattern says."""
