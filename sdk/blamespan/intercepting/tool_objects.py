@@ -149,7 +149,7 @@ def _used_by(item: Any, used: frozenset[str]) -> Iterable[tuple[Any, frozenset[s
         return [(item.__func__, frozenset()), *_attributes(item.__self__, _names_read(item.__func__))]
     if isinstance(item, FunctionType):
         read = _names_read(item)
-        return [(value, read) for value in _held_by(item, read)]
+        return [(value, read) for value in _held_by(item)]
     if isinstance(item, partial):
         return [(value, used) for value in (item.func, *item.args, *item.keywords.values())]
     if isinstance(item, SimpleNamespace):
@@ -160,7 +160,7 @@ def _used_by(item: Any, used: frozenset[str]) -> Iterable[tuple[Any, frozenset[s
     return [*parts, *_attributes(item, used | {"__call__", "__init__"})]
 
 
-def _held_by(function: FunctionType, read: frozenset[str]) -> Iterator[Any]:
+def _held_by(function: FunctionType) -> Iterator[Any]:
     """Yield what a function has at hand: what it wraps, closes over, has as defaults, and the globals that it names."""
     yield getattr(function, "__wrapped__", None)
     for cell in function.__closure__ or ():
@@ -171,7 +171,8 @@ def _held_by(function: FunctionType, read: frozenset[str]) -> Iterator[Any]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     if not _is_library(function.__code__.co_filename):
-        yield from (function.__globals__.get(name) or sys.modules.get(name) for name in read)
+        for name in _names_in(function.__code__, with_texts=False):
+            yield function.__globals__.get(name) or sys.modules.get(name)
 
 
 def _attributes(item: Any, names: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
@@ -198,16 +199,16 @@ def _bind(value: Any, item: Any) -> Any:
 
 def _names_read(function: Any) -> frozenset[str]:
     code = getattr(function, "__code__", None)
-    return frozenset(_names_in(code)) if isinstance(code, CodeType) else frozenset()
+    return frozenset(_names_in(code, with_texts=True)) if isinstance(code, CodeType) else frozenset()
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that code reads, and texts by which it may look for one."""
+def _names_in(code: CodeType, *, with_texts: bool) -> Iterator[str]:
+    """Yield the names that code reads, and texts by which it may look for an attribute."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names_in(constant)
-        elif isinstance(constant, str) and constant.isidentifier():
+            yield from _names_in(constant, with_texts=with_texts)
+        elif with_texts and isinstance(constant, str) and constant.isidentifier():
             yield constant
 
 

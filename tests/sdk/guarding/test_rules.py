@@ -108,6 +108,10 @@ def sound(amount: int) -> str:
     return f"{amount} is fine"
 
 
+def says_its_name(amount: int) -> dict[str, int]:
+    return {"send_money": amount}
+
+
 class Tool:
     def __init__(self, name: str, func: Any) -> None:
         self.name, self.func = name, func
@@ -124,10 +128,14 @@ def test_renamed_tool_is_what_its_function_is() -> None:
         def send_money(self, amount: int) -> str:
             return f"sent {amount}"
 
+        def look(self, amount: int) -> str:
+            return f"{amount}"
+
     for function in (send_money, harmless, closing, lambda amount: send_money(amount), Api().send_money):
         names = names_behind(Tool("look", function))
         assert refused(FORBIDS, call("look", tool_names=names)), function
-    assert not refused(FORBIDS, call("look", tool_names=names_behind(Tool("look", sound))))
+    for other in (sound, says_its_name, Api().look):
+        assert not refused(FORBIDS, call("look", tool_names=names_behind(Tool("look", other)))), other
 
 
 def test_agent_within_a_tool_is_held_by_the_agent_that_called_it() -> None:
