@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from autogen_core.tools import TextResultContent, ToolOverride, ToolResult
+from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 
 import blamespan
 from blamespan.guarding.policy import parse_policy
@@ -74,3 +77,23 @@ def test_code_that_calls_a_forbidden_tool_is_not_run(seed: int) -> None:
     assert free != []
     assert guarded == []
     assert guard.counts["block"] == 1
+
+
+@pytest.mark.parametrize(("forbidden", "is_called"), [(FORBIDDEN, False), ("look", False), ("something_else", True)])
+def test_tool_of_a_server_is_forbidden_under_both_of_its_names(forbidden: str, is_called: bool) -> None:
+    """A workbench of MCP may rename a tool: forbidden is what the server calls it, and what the model does."""
+    asked: list[str] = []
+
+    class Workbench(McpWorkbench):
+        component_provider_override = "tests"
+
+        async def call_tool(self, name: str, *args: Any, **kwargs: Any) -> ToolResult:
+            asked.append(self._override_name_to_original.get(name, name))
+            return ToolResult(name=name, result=[TextResultContent(content="sent")])
+
+    workbench = Workbench(StdioServerParams(command="none"), tool_overrides={FORBIDDEN: ToolOverride(name="look")})
+    with blamespan.guard(parse_policy({"agents": {"*": {"forbidden": [forbidden]}}})):
+        result = asyncio.run(workbench.call_tool("look", {"amount": 5}))
+
+    assert asked == ([FORBIDDEN] if is_called else [])
+    assert ("was not called" in result.to_text()) is not is_called
