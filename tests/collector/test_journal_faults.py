@@ -97,7 +97,7 @@ def _room_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("call", "fault"), faults_of(WRITER_CALLS))
 def test_any_call_of_the_writer_may_fail(tmp_path: Path, call: str, fault: Fault) -> None:
-    """Whichever one of its calls fails, and however, everything that was acknowledged is read, and no number repeats."""
+    """Whichever one of its calls fails, and however, all that was acknowledged is read, and no number repeats."""
     number, calls = 0, 1
     while number < calls:
         folder = tmp_path / str(number)
@@ -142,7 +142,7 @@ def test_any_call_of_the_reader_may_fail(tmp_path: Path, call: str, fault: Fault
 
 
 def test_reader_that_saw_a_segment_begun_in_vain_reads_the_one_that_follows(tmp_path: Path) -> None:
-    """A segment that could not be begun leaves its number behind: the next one has another, and hides behind no file."""
+    """A segment that could not be begun leaves its number behind: the next one has another, and hides behind none."""
     writer = JournalWriter(tmp_path)
     follower = Following(tmp_path)
     send(writer, 0)

@@ -365,9 +365,7 @@ async def test_damaged_store_is_begun_anew(tmp_path: Path) -> None:
         lambda data: random.Random(2).randbytes(8192) + data[8192:],
     ],
 )
-async def test_store_damaged_in_its_first_bytes_is_begun_anew(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+async def test_store_damaged_in_its_first_bytes_is_begun_anew(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     """Its mark is among them: the words that made its tables, or its place in the journal's folder, say whose it is."""
     (tmp_path / "segments").mkdir()
     path = tmp_path / "store" / "runs.db"

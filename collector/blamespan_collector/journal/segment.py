@@ -81,8 +81,8 @@ class Damage:
 class SegmentFile:
     """Reads a segment from its beginning to its end, and entries of it in any order. For one thread.
 
-    Every method raises OSError where the disk fails now, and can be called again; JournalUnreadable where a newer version
-    wrote the segment.
+    Every method raises OSError where the disk fails now, and can be called again; JournalUnreadable where a newer
+    version wrote the segment.
 
     Args:
         folder: The journal's folder.

@@ -382,7 +382,7 @@ class _Segment:
             OSError: if the folder cannot be read now.
         """
         try:
-            return os.path.samestat(os.stat(self._path), os.fstat(self._file))
+            return os.path.samestat(self._path.stat(), os.fstat(self._file))
         except FileNotFoundError:
             return False
 

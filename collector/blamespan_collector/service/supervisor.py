@@ -173,7 +173,7 @@ class Supervisor:
                 self._short_lives_s.append(time.monotonic() - self._began_s)
             if self._stop.is_set() or self.failed is not None:
                 break
-            if self._worker is not None and self._worker.exit_code == NO_ROOM or not await self._has_room():
+            if (self._worker is not None and self._worker.exit_code == NO_ROOM) or not await self._has_room():
                 await self._until_room()
                 continue
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S) if self._short_lives_s else _FIRST_DELAY_S

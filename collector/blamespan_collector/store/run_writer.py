@@ -85,7 +85,7 @@ class RunWriter:
         self._path = path
         self._looked_s = time.monotonic()
         self._database = open_to_write(path, sync, busy_s)
-        self._identity = os.stat(path)
+        self._identity = path.stat()
         self._database.row_factory = sqlite3.Row
         self._retention = retention or Retention()
         self._now_ns = now_ns
@@ -97,7 +97,7 @@ class RunWriter:
     def is_in_place(self) -> bool:
         """Check whether the file still bears its name: what is put into one that was deleted, nobody finds."""
         try:
-            return os.path.samestat(os.stat(self._path), self._identity)
+            return os.path.samestat(self._path.stat(), self._identity)
         except OSError:
             return False
 

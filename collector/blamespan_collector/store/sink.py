@@ -19,7 +19,14 @@ from blamespan.sqlite_files import is_full, primary_code
 from blamespan_collector.delivering.sinks import Doubtful, Local, Receipt, Stateless, TryAgain
 from blamespan_collector.journal import has_room
 from blamespan_collector.store.run_writer import Retention, RunWriter
-from blamespan_collector.store.schema import StoreError, StoreMismatch, StoreUnavailable, is_damaged, is_ours, move_aside
+from blamespan_collector.store.schema import (
+    StoreError,
+    StoreMismatch,
+    StoreUnavailable,
+    is_damaged,
+    is_ours,
+    move_aside,
+)
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.wire.outgoing import Kind
 
@@ -46,8 +53,8 @@ class StoreSink(Local, Stateless):
 
     A batch that is sent again, as after a kill, is in the store once. A store of which SQLite itself says that it is
     damaged is moved aside, with its log, and begun anew: it is a copy to look at, and must not hold up what goes to
-    the backends. Nothing else moves a store: neither a trace that cannot be stored nor a connection that broke. One that
-    was deleted is begun anew, and one that cannot be opened now is tried with each batch.
+    the backends. Nothing else moves a store: neither a trace that cannot be stored nor a connection that broke. One
+    that was deleted is begun anew, and one that cannot be opened now is tried with each batch.
 
     Args:
         path: The store's file.

@@ -401,7 +401,7 @@ class Worker:
             return f"delivering has stood still for {self._delivery.standstill_s:.0f} s: a disk does not answer"
         return None
 
-    def _wait_for_disk(self, failure: str, is_full: bool) -> bool:  # noqa: FBT001  # as `Wait` is called
+    def _wait_for_disk(self, failure: str, is_full: bool) -> bool:  # as `Wait` is called
         """Note that the disk fails, and say meanwhile that we live; where only room is missing, make some.
 
         Returns:

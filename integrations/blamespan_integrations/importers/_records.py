@@ -405,8 +405,8 @@ def _rows(path: Path) -> Iterator[Record | UnreadableInput]:
             rows, size_bytes = file.metadata.num_rows, path.stat().st_size
             if rows * _LEAST_ROW_BYTES > size_bytes:
                 yield UnreadableInput(
-                    f"{path}: expected rows with an id of their own, at least {_LEAST_ROW_BYTES} bytes each, got {rows} "
-                    f"rows in {size_bytes} bytes. Export the table again"
+                    f"{path}: expected rows with an id of their own, at least {_LEAST_ROW_BYTES} bytes each, "
+                    f"got {rows} rows in {size_bytes} bytes. Export the table again"
                 )
                 return
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):

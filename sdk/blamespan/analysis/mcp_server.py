@@ -261,7 +261,9 @@ async def _serve(server: FastMCP) -> None:
                 JSONRPCMessage.model_validate_json(line)
             except ValidationError as error:
                 is_json = error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid"
-                code, reason = (-32600, "expected a JSON-RPC message") if is_json else (-32700, "expected JSON in UTF-8")
+                code, reason = (
+                    (-32600, "expected a JSON-RPC message") if is_json else (-32700, "expected JSON in UTF-8")
+                )
                 answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}
                 await stdout.write(f"{json.dumps(answer)}\n")
                 await stdout.flush()
