@@ -87,7 +87,7 @@ def _run_table(syscalls: str, seed: int, keep: Path | None, *, as_json: bool) ->
     report, began_s = TableReport(), time.monotonic()
     try:
         for row, column, cell in fill_table(report, [chosen[name] for name in names], folder, str(seed)):
-            click.echo(f"{row!s:<16} {column:<12} {cell.failed:>6} calls failed   {cell}", err=True)
+            click.echo(f"{row!s:<22} {column:<12} {cell.failed:>6} calls failed   {cell}", err=True)
     except OSError as error:
         click.echo(f"skipped: {error}", err=True)
         return 0

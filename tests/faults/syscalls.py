@@ -25,6 +25,9 @@ CALLS: Final[tuple[Call, ...]] = (
 _WAYS: Final = {"short": 1, "hangs": 2}
 _CONTROL: Final = struct.Struct("=iiiiiii228s")
 _ANY: Final = -1
+ALL_ROOMS: Final = "/journal/"
+ROOMS: Final = ("/segments", "/state.db", "/store/")
+"""The journal, the state, the store of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,15 @@ class FailingCalls:
     Attributes:
         call: What fails.
         way: How: with an error, by doing only a part, or by not coming back while the fault lasts.
+        room: Where, by what stands in the path of the files; by default all that lies in the journal's folder.
     """
 
     call: Call
     way: Way
+    room: str = ALL_ROOMS
 
     def __str__(self) -> str:
-        return f"{self.call} {self.way}"
+        return f"{self.call} {self.way}" + ("" if self.room == ALL_ROOMS else f" {self.room}")
 
 
 _ERRORS: Final[dict[Call, tuple[Way, ...]]] = dict.fromkeys(
@@ -59,6 +64,10 @@ TABLE: Final = (
     FailingCalls("read", "short"),
     FailingCalls("rename", "EIO"),
     FailingCalls("stat", "EIO"),
+    FailingCalls("write", "ENOSPC", ".mark"),
+    FailingCalls("sync", "EIO", "/segments"),
+    FailingCalls("sync", "EIO", "/state.db"),
+    FailingCalls("write", "EIO", "/state.db"),
 )  # fmt: skip
 """Every call that the journal, the state and the store make on a disk, with every way in which it can fail."""
 
@@ -97,18 +106,17 @@ class Shim:
         """How many calls have failed since `begin`."""
         return int(_CONTROL.unpack(self._control[:])[6])
 
-    def begin(self, calls: FailingCalls, path: str, *, share: float = 1.0, most: int = _ANY) -> None:
+    def begin(self, calls: FailingCalls, *, share: float = 1.0, most: int = _ANY) -> None:
         """Let calls fail from now on.
 
         Args:
             calls: Which.
-            path: What stands in the path of the files.
             share: How many of them.
             most: After that many all is well again.
         """
         code = getattr(errno, calls.way, errno.EIO)
         values = CALLS.index(calls.call), _WAYS.get(calls.way, 0), code, int(1000 * share), most, 0
-        self._control[:] = _CONTROL.pack(0, *values, path.encode())
+        self._control[:] = _CONTROL.pack(0, *values, calls.room.encode())
         self._control[:4] = struct.pack("=i", 1)
 
     def end(self) -> None:
@@ -116,9 +124,9 @@ class Shim:
         self._control[:4] = bytes(4)
 
     @contextmanager
-    def failing(self, calls: FailingCalls, path: str, *, share: float = 1.0) -> Iterator[None]:
+    def failing(self, calls: FailingCalls, *, share: float = 1.0) -> Iterator[None]:
         """Let calls fail in the block."""
-        self.begin(calls, path, share=share)
+        self.begin(calls, share=share)
         try:
             yield
         finally:

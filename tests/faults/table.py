@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.faults.backend import Backend
@@ -14,12 +14,9 @@ from tests.faults.collector import CollectorProcess, NotReady
 from tests.faults.ledger import Arrivals, Ledger
 from tests.faults.life import Report, written
 from tests.faults.rounds import GOES_ON_WITHIN_S
-from tests.faults.syscalls import FailingCalls, Shim
+from tests.faults.syscalls import ALL_ROOMS, ROOMS, FailingCalls, Shim
 from tests.faults.traffic import runs
 
-ROOMS = ("/segments", "/state.db", "/store/")
-"""Where one call fails: the journal, the state, the store of runs."""
-ALL_ROOMS = "/journal/"
 LASTS_S = 6.0
 _ONCE_WITHIN_S = 2.0
 _DRAINED_WITHIN_S = 45.0
@@ -108,10 +105,10 @@ class _Life:
         return cell
 
     def once(self, calls: FailingCalls) -> Cell:
-        """Let one call fail in each room."""
+        """Let one call fail, in each room where none is named."""
         cell = Cell()
-        for room in ROOMS:
-            self.shim.begin(calls, room, most=1)
+        for room in ROOMS if calls.room == ALL_ROOMS else (calls.room,):
+            self.shim.begin(replace(calls, room=room), most=1)
             _until(lambda: self.shim.failed > 0, _ONCE_WITHIN_S)
             if calls.way == "hangs":
                 time.sleep(_ONCE_WITHIN_S)
@@ -122,10 +119,10 @@ class _Life:
     def lasting(self, calls: FailingCalls) -> Cell:
         """Let half of the calls fail, then all of them."""
         cell = Cell()
-        with self.shim.failing(calls, ALL_ROOMS, share=0.5):
+        with self.shim.failing(calls, share=0.5):
             time.sleep(LASTS_S / 2)
             cell.failed = self.shim.failed
-        with self.shim.failing(calls, ALL_ROOMS):
+        with self.shim.failing(calls):
             time.sleep(LASTS_S / 2 - _SILENCE_S)
             before = len(self.ledger.copy_acknowledged())
             time.sleep(_SILENCE_S)
@@ -138,7 +135,7 @@ class _Life:
     def with_kills(self, calls: FailingCalls) -> Cell:
         """Let half of the calls fail, and kill all while they do; then a child of the next one, which starts on it."""
         cell = Cell()
-        with self.shim.failing(calls, ALL_ROOMS, share=0.5):
+        with self.shim.failing(calls, share=0.5):
             time.sleep(LASTS_S / 3)
             self.collector.kill()
             self.collector.spawn()

@@ -71,8 +71,10 @@ class JournalReader:
         """
         first, row = after or Position(0, 0)
         entries: list[Entry] = []
+        with self._lock:
+            opened = list(self._open)  # one whose file was deleted meanwhile is read to its end nevertheless
         # Listed before any is read: a segment with one after it is closed, so that nothing can still come to it
-        for segment in self.segments():
+        for segment in sorted({*self.segments(), *opened}):
             if segment < first or len(entries) >= limit:
                 continue
             after_row = row if segment == first else 0

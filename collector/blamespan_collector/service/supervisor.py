@@ -43,7 +43,7 @@ _CALM_S = 10.0
 """A worker that lived this long, and twice as long as any of those before it, ends that."""
 _STARTS_WITHIN_S = 120.0
 """A worker that is not at work by then hangs, and is ended: to begin a large damaged state anew takes its time."""
-_SILENCE_TICKS = 10
+_SILENCE_TICKS = 9
 """A worker at work that says nothing while so many seconds pass here hangs, and is ended: it speaks every second,
 between one piece of work and the next. Seconds in which we stood still ourselves do not count."""
 _TICK_S = 1.0
@@ -118,7 +118,7 @@ class Supervisor:
         if not self.is_ready and (idle_s := now_s - self._idle_since_s) > _TROUBLED_S:
             return f"no worker has been at work for {idle_s:.0f} s ({self._died}). {_KEPT}"
         if self._worker is not None and self.is_ready and (silent_s := now_s - self._worker.heard_s) > _TROUBLED_S:
-            return f"the worker has stood still for {silent_s:.0f} s, and is replaced after {_SILENCE_TICKS}. {_KEPT}"
+            return f"the worker has stood still for {silent_s:.0f} s, and is replaced after 10. {_KEPT}"
         if len(self._short_lives_s) < _LOOP_DEATHS:
             return None
         calm_s = min(_STEADY_S, max(_CALM_S, 2 * max(self._short_lives_s)))
