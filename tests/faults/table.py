@@ -21,7 +21,7 @@ LASTS_S = 6.0
 _ONCE_WITHIN_S = 2.0
 _DRAINED_WITHIN_S = 45.0
 _RUNS_PER_S = 12.0
-_OPTIONS = ("--tracer", "lexical", "--grpc", "none")
+_OPTIONS = ("--tracer", "lexical", "--grpc", "none", "--page", "none")
 _SILENCE_S = 2.0
 """Without an acknowledgement for so long, all requests count as refused: `/readyz` has to say why."""
 

@@ -167,7 +167,7 @@ class Worker:
         self._link: Connection | None = None
         self._lived_s = time.monotonic()
         self._disk_failure: tuple[str, float, float] | None = None
-        self._main_thread = 0
+        self._thread = threading.get_ident()
         self.orphaned = threading.Event()
         """Set when whoever started us is gone."""
         self._woken = threading.Event()
@@ -240,7 +240,7 @@ class Worker:
 
     def run(self, link: Connection) -> None:
         """Work until told to stop. A failure of ours ends the process: the next one goes on from the disk."""
-        self._link, self._main_thread = link, threading.get_ident()
+        self._link = link
         self._delivery.start()
         for scorer in self._scorers:
             scorer.start()
@@ -401,17 +401,16 @@ class Worker:
             return f"delivering has stood still for {self._delivery.standstill_s:.0f} s: a disk does not answer"
         return None
 
-    def _wait_for_disk(self, failure: str, is_full: bool) -> bool:  # as `Wait` is called
+    def _wait_for_disk(self, failure: str, is_full: bool) -> bool:
         """Note that the disk fails, and say meanwhile that we live; where only room is missing, make some.
 
         Returns:
             Whether there may be some now.
         """
         now_s = time.monotonic()
-        before = self._disk_failure
-        is_new = before is None or now_s - before[2] > _FAILS_AGAIN_S
-        self._disk_failure = failure, now_s if is_new or before is None else before[1], now_s
-        if threading.get_ident() != self._main_thread:
+        _, first_s, last_s = self._disk_failure or (failure, now_s, now_s)
+        self._disk_failure = failure, first_s if now_s - last_s < _FAILS_AGAIN_S else now_s, now_s
+        if threading.get_ident() != self._thread:  # a scorer's
             return False
         if self._link is not None and now_s - self._lived_s > _TELL_EVERY_S:
             self._lived_s = now_s
