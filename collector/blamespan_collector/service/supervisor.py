@@ -121,10 +121,14 @@ class Supervisor:
             return f"the worker has stood still for {silent_s:.0f} s, and is replaced after 10. {_KEPT}"
         if len(self._short_lives_s) < _LOOP_DEATHS:
             return None
-        calm_s = min(_STEADY_S, max(_CALM_S, 2 * max(self._short_lives_s)))
-        if self.is_ready and time.monotonic() - self._began_s > calm_s:
+        if self.is_ready and now_s - self._began_s > self._calm_s:
             return None
         return f"the worker died {len(self._short_lives_s)} times, one after the other, {self._died}. {_KEPT}"
+
+    @property
+    def _calm_s(self) -> float:
+        """How long a worker must live to be taken for a sound one after those before it."""
+        return min(_STEADY_S, max([_CALM_S, *(2 * lived_s for lived_s in self._short_lives_s)]))
 
     async def start(self) -> None:
         """Start the worker and keep it running."""
@@ -164,7 +168,7 @@ class Supervisor:
     async def _keep(self) -> None:
         delay_s = _FIRST_DELAY_S
         while not self._stop.is_set() and self.failed is None:
-            self._began_s = time.monotonic()
+            self._began_s, calm_s = time.monotonic(), self._calm_s
             try:
                 await self._live()
             except Exception as error:  # no process can be started now, or none be listened to: later one can
@@ -176,7 +180,8 @@ class Supervisor:
             if (self._worker is not None and self._worker.exit_code == NO_ROOM) or not await self._has_room():
                 await self._until_room()
                 continue
-            delay_s = min(2 * delay_s, _LONGEST_DELAY_S) if self._short_lives_s else _FIRST_DELAY_S
+            is_calm = time.monotonic() - self._began_s > calm_s
+            delay_s = _FIRST_DELAY_S if is_calm else min(2 * delay_s, _LONGEST_DELAY_S)
             _logger.error("the worker ended (%s); another starts in %g s", self._died, delay_s)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), delay_s)
