@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
 WRONG, RIGHT = "12 * 31 = 362, so 3 crates hold 1086 lamps.", "12 * 31 = 372, so 3 crates hold 1116 lamps."
 
 
@@ -34,5 +36,12 @@ def test_quickstart_names_who_miscalculated(tmp_path: Path, framework: str) -> N
     _, said_of_twin = _run(tmp_path, source.replace(WRONG, RIGHT).replace("1086", "1116"))
 
     assert "looks failed: solver at step 0, Reasoning-action mismatch" in said
+    assert _lines(said) == _lines((ROOT / "README.md").read_text(encoding="utf-8")), "README shows what is printed"
     assert "'blamespan.evidence': '12 * 31 = 362'" in spans
     assert "looks failed" not in said_of_twin
+
+
+def _lines(text: str) -> list[str]:
+    """The lines that a program wrote on its runs, without the id of the run."""
+    lines = [line for line in text.splitlines() if line.startswith("blamespan: ")]
+    return [re.sub(r"show [0-9a-f]{12}", "show ID", line) for line in lines]
